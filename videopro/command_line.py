@@ -58,6 +58,7 @@ class CommandLine(Generic[T]):
         given = self._given(sys.argv[1:] if argv is None else argv)
         if given is None:
             raise SystemExit(0)
+        _refuse_empty(self.settings, given, self.program)
         wants_print = given.pop("print_config", False)
         file = config_file(given.pop("config"), self.configs) if "config" in given else None
         merged: dict[str, Any] = dict(read_yaml(file)) if file is not None else {}
@@ -252,6 +253,15 @@ def _flags(option: Field[Any], hint: Any, group: Group, outer: str = "") -> list
     hints = typing.get_type_hints(kind)
     inside = f"{outer}{option.name}{_INSIDE}"
     return [flag for inner in fields(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
+
+
+def _refuse_empty(settings: type[Any], given: Mapping[str, Any], program: str) -> None:
+    """Raise ConfigError for a flag of several values that has none: `--ids $(cat FILE)` with an empty file
+    would mean all questions. Where the default is not empty, a flag without values means none of them."""
+    for option in fields(settings):
+        if given.get(option.name) == () and option.default in (MISSING, None, "", ()):
+            flag = f"--{option.name.replace('_', '-')}"
+            raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")
 
 
 def _flag(option: Field[Any], kind: Any, group: Group, outer: str) -> inspect.Parameter:

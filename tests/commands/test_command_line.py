@@ -116,6 +116,7 @@ def test_every_command_but_the_trainers_has_settings() -> None:
         (["benchmarks", "--lits"], "videopro benchmarks: unknown argument '--lits'; known: --help"),
         (["sft", "--config"], "videopro sft: --config needs a file"),
         (["gradient-noise", "stf"], "must be grpo or sft, followed by that command's settings; it is 'stf'"),
+        (["infer", "--benchmark", "pocket", "--ids"], "--ids has no value; give at least one"),
         (["compare", "runs/a", "--output", "x"], "compared without settings; leave out --output"),
     ],
 )
