@@ -71,7 +71,7 @@ def run(command: str, folder: Path, said: Path) -> tuple[int, float]:
 
 def tables() -> str:
     """For each user a row for each command, with its seconds both ways."""
-    records = {way: json.loads((RECORDS / f"{way}.json").read_text()) for way in WAYS if _file(way).exists()}
+    records = {way: json.loads(_file(way).read_text()) for way in WAYS if _file(way).exists()}
     text = ""
     for user, typed in steps().items():
         text += f"**{user}**\n\n| typed | exit status | {' | '.join(f'{way}, s' for way in records)} |\n"

@@ -6,7 +6,7 @@
     plan: "Program",
     plan_program: "Program of several steps",
     bug_fix: "Refined: it failed",
-    native_refinement: "Refined: one look gave no confident answer",
+    native_refinement: "Refined: the direct answer was not confident",
     program_refinement: "Refined: no confident answer",
     native: "Direct answer",
     fallback: "Fallback: direct answer",
