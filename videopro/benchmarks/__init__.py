@@ -22,7 +22,7 @@ from videopro.benchmarks.fields import check_is_file
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics
 from videopro.benchmarks.pocket import load_pocket
-from videopro.benchmarks.protocol import ROBUST, JudgePrompt, Protocol
+from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec, by_name
 from videopro.benchmarks.sources import VideoFiles
 from videopro.errors import BenchmarkError
@@ -34,6 +34,7 @@ __all__ = [
     "PRESETS",
     "ROBUST",
     "SPECS",
+    "AnswerPrompt",
     "Benchmark",
     "Item",
     "JudgeGrade",
