@@ -90,11 +90,14 @@ class BenchmarkSpec:
 
 
 def _under(item: Item, protocol: Protocol) -> Item:
-    """The item with only the subtitles and intervals that the protocol allows."""
+    """The item with only what the protocol shows and asks for."""
     if protocol.subtitles == "none":
         item = replace(item, subtitles=None)
     if protocol.shown == "clues":
         item = replace(item, shown=item.evidence)
+    if protocol.reply == "intervals":
+        # The reply names no letter that could be right.
+        item = replace(item, answer=None)
     return item
 
 

@@ -111,9 +111,11 @@ def read_grade(reply: str, judge: JudgePrompt) -> int | None:
 
 
 def read_official(reply: str) -> int | None:
-    """The grade as VLMEvalKit parses it: a reply that is a whole number and nothing else. Numbers of more
-    than 18 digits are rejected, as they could not be averaged."""
-    return int(reply) if re.fullmatch(r"\s*\d{1,18}\s*", reply) else None
+    """The grade as VLMEvalKit parses it (MMBenchVideo.evaluate, commit 401916c): a reply that Python reads
+    as a whole number, signed or not, and nothing else. Numbers of more than 18 digits are rejected, as they
+    could not be averaged."""
+    found = re.fullmatch(r"\s*([+-]?(?:0+|[1-9]\d{0,17}))\s*", reply, re.ASCII)
+    return int(found[1]) if found else None
 
 
 def _name(config: JudgeConfig) -> str:

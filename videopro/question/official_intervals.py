@@ -1,0 +1,34 @@
+"""The intervals that CG-Bench reads in a reply."""
+
+from __future__ import annotations
+
+import json
+import re
+
+
+def written_intervals(reply: str) -> list[tuple[float, float]] | None:
+    """The intervals (s) that a reply names, as run/utils.py (post_process, task "miou") of CG-Bench/CG-Bench,
+    commit 6677fe3, reads them; None if it reads none.
+
+    Field "result" of the first ```json block, a list of [start, end]; without a valid one, all numbers of the
+    reply in pairs, and nothing if their number is odd. A reply without numbers names no interval. The script
+    does not check that there are at most five, nor that a start comes before its end.
+    """
+    block = re.search(r"```json(.*?)```", reply, re.DOTALL)
+    if block and block[1].strip():
+        try:
+            result = json.loads(block[1].strip())["result"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            result = None
+        if isinstance(result, list) and all(map(_is_interval, result)):
+            return [(float(start), float(end)) for start, end in result]
+    if not reply:
+        return None
+    numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", reply)]
+    if len(numbers) % 2:
+        return None
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _is_interval(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value)
