@@ -312,8 +312,8 @@ def test_cg_bench_scores(tmp_path: Path) -> None:
     replies = {"1": '```json\n{"result": "D"}\n```', "2": "A", "3": "A or B"}
     found = {"1": [(5.0, 12.0), (10.0, 15.0)], "2": [(0.0, 10.0)]}
     summary = score(benchmark, replies, found)
-    # IoU: 5 of 15 s, 10 of 20 s, none. At least .1 to .5: 3, 5 (0.5 counts) and 0 of 5. Officially "A or B" is
-    # right, as A is among its letters.
+    # IoU: 5 of 15 s, 10 of 20 s, none. At least .1 to .5: 3, 5 (0.5 counts) and 0 of 5. Officially "A or B"
+    # is right, as A is among its letters.
     numbers = metrics(summary)
     assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert numbers["mIoU"][0] == pytest.approx((1 / 3 + 1 / 2) / 3)

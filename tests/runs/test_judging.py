@@ -72,8 +72,11 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
     overall = json.loads((run / "summary.json").read_text())["metrics"]["Overall"]
     # Grades 3, 2 and one in words; the fourth question has no video. Officially only "3" is a number.
     assert overall == {
-        **{"robust": 5 / 4, "official": 3 / 4, "n": 4},
-        **{"valid": 5 / 2, "official_valid": 3.0},
+        "robust": 5 / 4,
+        "official": 3 / 4,
+        "n": 4,
+        "valid": 5 / 2,
+        "official_valid": 3.0,
     }
     numbers = json.loads((run / "summary.json").read_text())["metrics"]
     assert numbers["FP-S"]["robust"] == 5 / 2

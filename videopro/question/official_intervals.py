@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 
 def written_intervals(reply: str) -> list[tuple[float, float]] | None:
@@ -12,7 +13,8 @@ def written_intervals(reply: str) -> list[tuple[float, float]] | None:
 
     Field "result" of the first ```json block, a list of [start, end]; without a valid one, all numbers of the
     reply in pairs, and nothing if their number is odd. A reply without numbers names no interval. The script
-    does not check that there are at most five, nor that a start comes before its end.
+    does not check that there are at most five, nor that a start comes before its end. It ends in an error,
+    and so reads nothing, if pairs of numbers outside a block overlap.
     """
     block = re.search(r"```json(.*?)```", reply, re.DOTALL)
     if block and block[1].strip():
@@ -27,7 +29,8 @@ def written_intervals(reply: str) -> list[tuple[float, float]] | None:
     numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", reply)]
     if len(numbers) % 2:
         return None
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
+    pairs = sorted(zip(numbers[::2], numbers[1::2], strict=True), key=lambda pair: pair[0])
+    return None if any(after[0] <= before[1] for before, after in pairwise(pairs)) else pairs
 
 
 def _is_interval(value: object) -> bool:
