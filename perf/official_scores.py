@@ -4,7 +4,7 @@
     python perf/official_scores.py --repositories FOLDER      # runs the official code again, and records it
 
 The replies are made by `perf/official_scorers/replies.py` from a seed, in many forms, about questions in each
-benchmark's own format. What the official code makes of them is recorded in tests/golden/official_scorers,
+benchmark's own format. What the official code makes of them is recorded in perf/official_scorers/recorded,
 with repository, file and commit; the table compares our scores with that record, so it needs no network.
 FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each repository.
 """
@@ -29,7 +29,7 @@ from perf.official_scorers import data, ours
 from perf.official_scorers.ours import Scores
 from videopro.benchmarks import SPECS
 
-GOLDEN = ROOT / "tests" / "golden" / "official_scorers"
+RECORDED = ROOT / "perf" / "official_scorers" / "recorded"
 DIMENSIONS = tuple(
     metric.name for metric in SPECS["mmbench_video"].protocols[0].metrics if metric.over == "dimension"
 )
@@ -53,7 +53,7 @@ CASES = (
     Case("mlvu", "MLVU dev", ours.mlvu, ("Avg",)),
     Case(
         "cg_bench", "CG-Bench", ours.cg_bench,
-        ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all"),
+        ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
     Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match",)),
     Case("egoschema", "EgoSchema", ours.egoschema, ("score",)),
@@ -72,13 +72,19 @@ def digest() -> str:
         data.egoschema(),
     )  # fmt: skip
     made = [[vars(own) for own in world.asked] for world in worlds]
-    texts = [list(data.interval_replies_of(data.cg_bench()).values()), data.mmbench_video(DIMENSIONS)]
+    cg_bench = data.cg_bench()
+    texts = [
+        data.interval_replies_of(cg_bench),
+        data.judge_replies_of(cg_bench),
+        data.open_replies(cg_bench),
+        data.mmbench_video(DIMENSIONS),
+    ]
     return hashlib.sha256(json.dumps([made, texts]).encode()).hexdigest()
 
 
 def recorded(case: Case) -> dict[str, Any]:
     """What the official code made of the replies."""
-    content: dict[str, Any] = json.loads((GOLDEN / f"{case.name}.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads((RECORDED / f"{case.name}.json").read_text(encoding="utf-8"))
     return content
 
 
@@ -86,7 +92,7 @@ def record(repositories: Path) -> None:
     """Run the official code and record what it makes of the replies."""
     from perf.official_scorers import official
 
-    GOLDEN.mkdir(exist_ok=True)
+    RECORDED.mkdir(exist_ok=True)
     for case in CASES:
         with tempfile.TemporaryDirectory() as scratch:
             scores: Scores = getattr(official, case.name)(repositories, Path(scratch))
@@ -96,7 +102,7 @@ def record(repositories: Path) -> None:
             "verdicts": scores.verdicts,
             "numbers": scores.numbers,
         }
-        (GOLDEN / f"{case.name}.json").write_text(json.dumps(content) + "\n", encoding="utf-8")
+        (RECORDED / f"{case.name}.json").write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)

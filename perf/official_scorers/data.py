@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perf.official_scorers.replies import COUNT, SEED, Asked, asked, grade_replies, interval_replies
+from perf.official_scorers.replies import (
+    COUNT,
+    SEED,
+    Asked,
+    asked,
+    grade_replies,
+    interval_replies,
+    judge_replies,
+)
 
 LVB_GROUPS = (15, 60, 600, 3600)
 LVB_CATEGORIES = ("S2E", "T2A", "SSS")
@@ -176,6 +184,19 @@ def interval_replies_of(world: World) -> dict[str, str | None]:
     """The replies that name intervals, for the same questions."""
     replies = [reply for reply, _ in interval_replies(random.Random(SEED))]
     return dict(zip(world.ids, replies, strict=True))
+
+
+def open_replies(world: World) -> dict[str, str | None]:
+    """Answers in words to the same questions."""
+    return {
+        key: f'```json\n{{"result": "{own.choices[0]}"}}\n```'
+        for key, own in zip(world.ids, world.asked, strict=True)
+    }
+
+
+def judge_replies_of(world: World) -> dict[str, tuple[str, str]]:
+    """The replies of a judge of open answers to the same questions."""
+    return dict(zip(world.ids, judge_replies(random.Random(SEED)), strict=True))
 
 
 def nextqa() -> World:

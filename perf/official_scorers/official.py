@@ -273,6 +273,7 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
         "clue_acc": data.clue_replies(world),
         "miou": data.interval_replies_of(world),
     }
+    judged = data.judge_replies_of(world)
     folder = scratch / "annotations"
     folder.mkdir()
     found: dict[str, dict[str, Any]] = {task: {} for task in runs}
@@ -298,18 +299,38 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
                 script.save_result(args, kept, result, str(folder / f"{key}.json"))
                 own = ("qid", "duration", "domain", "sub_category")
                 table.append({**{name: record[name] for name in own}, "task_mode": task, "score": result})
-        if not kept["results"]:
-            script.save_json(kept, str(folder / f"{key}.json"))
+        _judge(script, kept, data.open_replies(world)[key] or "", judged[key], str(folder / f"{key}.json"))
     numbers = _cg_printed(repositories, folder) | _cg_grouped(repositories, pd.DataFrame(table))
     long = "".join("-" if (own := found["long_acc"][key]) is None else str(own) for key in world.ids)
     ious = [found["miou"][key] for key in world.ids]
     return Scores([long, [None if iou is None else round(iou, 10) for iou in ious]], numbers)
 
 
+def _judge(script: Any, kept: Any, answer: str, replies: Sequence[str], path: str) -> None:
+    """The open question: its answer, and the judge's one or two replies, in the order of the tasks."""
+    model = {"model_name": "gemini-1.5", "model_size": "flash", "num_segment": 128}
+    run = {**model, "sub": True, "sub_time": True, "frame_time": True}
+    by = {f"open_{name}": value for name, value in run.items()}
+    key = f"open_{_MODEL}"
+    with contextlib.redirect_stdout(io.StringIO()):
+        args = SimpleNamespace(task_mode="open", **run)
+        script.save_result(args, kept, script.post_process(args, kept, answer), path)
+        for step, reply in zip(("eval_open_step_1", "eval_open_step_2"), replies, strict=True):
+            # As get_json_files chooses what a step is still to be done for.
+            if step == "eval_open_step_2" and (
+                "step_1" not in kept["results"][key] or "step_2" in kept["results"][key]
+            ):
+                continue
+            args = SimpleNamespace(task_mode=step, **run, **by)
+            result = script.post_process(args, kept, reply)
+            if result is not None:
+                script.save_result(args, kept, result, path)
+
+
 def _cg_printed(repositories: Path, folder: Path) -> dict[str, Any]:
     source = CG_BENCH_SCORES.source(repositories)
     source = re.sub(r'anno_root = ".*?"', f"anno_root = {str(folder)!r}", source)
-    tasks = ("long_acc", "clue_acc", "miou", "rec@iou", "acc@iou")
+    tasks = ("long_acc", "clue_acc", "miou", "rec@iou", "acc@iou", "open")
     source = re.sub(
         r"result_keys = \[.*?\]", f"result_keys = {[f'{task}_{_MODEL}' for task in tasks]}", source,
         count=1, flags=re.DOTALL,

@@ -13,7 +13,7 @@ from perf.official_scorers import data
 from videopro.benchmarks import Benchmark, JudgeGrade, Protocol, load, written_iou
 from videopro.methods import make_trace
 from videopro.question import Answer, extract_letter
-from videopro.runs import combine_cg_bench, read_official, summarize
+from videopro.runs import combine_cg_bench, grade_of, read_official, summarize
 from videopro.scoring import score_trace
 from videopro.traces import Execution, Failure, Result, Round, Trace, VideoRef
 
@@ -144,6 +144,13 @@ def cg_bench() -> Scores:
     _, clue = _loaded("cg_bench", world.files, data.clue_replies(world), "clue", "mini")
     _, miou = _loaded("cg_bench", world.files, data.interval_replies_of(world), "miou", "mini")
     rows = combine_cg_bench(long, clue, miou)
+    judged, open_traces = _loaded("cg_bench", world.files, data.open_replies(world), "open", "mini")
+    assert judged.judge is not None
+    grades = {
+        key: grade_of({"raw": raw, "look": look}, judged.judge)
+        for key, (raw, look) in data.judge_replies_of(world).items()
+    }
+    answered = summarize(open_traces, judged, {}, grades)["metrics"]["open accuracy"]
     ious = [written_iou(trace) for trace in miou]
     numbers: dict[str, Any] = {
         "long_acc": rows["all"]["long_acc"],
@@ -151,6 +158,7 @@ def cg_bench() -> Scores:
         "miou": round(rows["all"]["mIoU"] or 0.0, 10),
         "rec@iou": rows["all"]["rec@IoU"],
         "acc@iou": rows["all"]["acc@IoU"],
+        "open": answered["official"],
     }
     for label, row in rows.items():
         for name in ("long_acc", "CRR"):

@@ -242,6 +242,23 @@ GRADES = (
 )
 
 
+# What a judge of CG-Bench's open questions replies: to the question, and when it has seen the clue.
+FIRST_GRADES = (
+    *(f'```json\n{{"result": {value}}}\n```' for value in ("0", "1", "2", '"1"', "3", "null", "true", "1.0")),
+    *("1", "0", "2", "It is 1.", "Output 2, as the texts differ", "wrong", "", "[0]", '{"result": 1}'),
+    "```json\nbroken 1\n```",
+)
+LOOK_GRADES = (
+    *(f'```json\n{{"result": {value}}}\n```' for value in ("0", "1", "2", '"1"')),
+    *("1", "0", "2", "yes", "I see 1 of them", ""),
+)
+
+
+def judge_replies(rng: random.Random, count: int = COUNT) -> list[tuple[str, str]]:
+    """For each open question, the judge's first reply, and the second one if it is asked again."""
+    return [(rng.choice(FIRST_GRADES), rng.choice(LOOK_GRADES)) for _ in range(count)]
+
+
 def grade_replies(rng: random.Random, count: int = COUNT) -> list[str | None]:
     """Replies of a judge; None: the question has no answer."""
     return [None if rng.random() < 0.05 else rng.choice(GRADES) for _ in range(count)]

@@ -1,5 +1,5 @@
 """Our official scores of 1,000 replies against what the official code made of them
-(tests/golden/official_scorers, with repository, file and commit), to the last digit that it prints."""
+(perf/official_scorers/recorded, with repository, file and commit), to the last digit that it prints."""
 
 from __future__ import annotations
 

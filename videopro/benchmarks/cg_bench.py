@@ -7,7 +7,8 @@ source.
 
 Format, prompts and scorer: run/utils.py and run/stat_with_key.py of github.com/CG-Bench/CG-Bench. A protocol
 is one of its tasks: `long` and `clue` (accuracy on the whole video and on the clue alone), `miou` (the model
-names the intervals of the clue) and `open`. acc@IoU and CRR need the runs of several tasks: `videopro
+names the intervals of the clue) and `open` (without options; a judge compares the answer with the reference,
+and looks at the clue if that does not tell). acc@IoU and CRR need the runs of several tasks: `videopro
 benchmarks combine`. The other metrics of intervals are of those that retrieval returned, so a method without
 retrieval has none and scores 0.
 """
@@ -22,7 +23,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, interval, number, text, texts
-from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
@@ -77,6 +78,65 @@ INTERVALS_PROMPT = replace(
         f"NOT be considered valid.\n{{subtitles}}{_TIMES}{{options}}\n\n"
     ),
 )
+OPEN_PROMPT = AnswerPrompt(
+    source=_SOURCE.format(task="SYS['open']"),
+    text=(
+        "You will be provided with sampled frames from a video, along with a question.\n"
+        "Your task is to analyze the provided frames and infer the most plausible answer based on the visual "
+        "information.\n"
+        "If the visual information is ambiguous or insufficient, use the available context to reason your "
+        "answer.\n"
+        "Only output the answer in the following format:\n\n"
+        '```json\n{"result": "answer"}\n```\n\n'
+        'The "answer" can be a word, phrase, or sentence that directly responds to the question.\n\n'
+        f"{{subtitles}}{_TIMES}"
+    ),
+    subtitles=LONG_PROMPT.subtitles,
+    line=LONG_PROMPT.line,
+)
+JUDGE = JudgePrompt(
+    source=_SOURCE.format(task="SYS['eval_open_step_1'], SYS['eval_open_step_2']"),
+    system="",
+    text=(
+        "You will be provided with a question, a model's prediction, and the ground truth answer for this "
+        "question.\n"
+        "Your task is to judge whether the model's prediction is correct based on the meaning of the two "
+        "texts.\n"
+        "In most cases, this can be done by determining if the meaning of the model's prediction is "
+        "consistent with, or contains, the ground truth answer. However, in some cases where the two texts "
+        "differ, it may represent different descriptions of the same visual scene, in which case visual "
+        "information is needed for further judgment.\n"
+        "Therefore, I hope you:\n"
+        "- Output 0, if the model's prediction and the ground truth answer are neither consistent nor "
+        "related by inclusion, with fundamentally different meanings.\n"
+        "- Output 1, if the meaning of the model's prediction and the ground truth answer is consistent, or "
+        "if the model's prediction meaningfully contains the ground truth answer.\n"
+        "- Output 2, if the model's prediction and ground truth are not consistent or inclusive, but may be "
+        "different descriptions of the same visual scene, requiring visual information for further "
+        "judgment.\n"
+        "Only output the answer in the following format:\n\n"
+        '```json\n{"result": choice}\n```\n\n'
+        "The choice is either 0, 1, or 2 as specified above."
+        "Question: {question}\n\nThe ground truth answer is '{reference}'\n\n"
+        "The model's prediction is '{answer}'\n\n"
+    ),
+    high=2,
+    style="cgbench",
+    unsure=2,
+    look=(
+        "You will be provided with a question, a model's prediction, and the sampling frames of the clue "
+        "intervals related to this question.\n"
+        "Your task is to determine whether the model has answered the question correctly based on the visual "
+        "information provided.\n"
+        "Therefore, I hope you:\n"
+        "- Output 0, if the model's prediction does not correctly answer the question.\n"
+        "- Output 1, if the model's prediction correctly answers the question.\n"
+        "Only output the answer in the following format without extra explanation:\n\n"
+        '```json\n{"result": choice}\n```\n\n'
+        "The choice is either 0 or 1 as specified above."
+        f"{_TIMES}The model's prediction is '{{answer}}'\n\n"
+    ),
+)
 _GROUPS = ("family", "domain", "duration")
 _RETRIEVED = (
     Metric("mIoU", kind="iou"),
@@ -103,6 +163,10 @@ PROTOCOLS = (
     ),
     _INTERVALS,
     replace(_INTERVALS, name="miou_subtitles", subtitles="frames_inside"),
+    Protocol(
+        ROBUST, name="open", answer_prompt=OPEN_PROMPT, asks="open", reply="text", subtitles="none",
+        groups=_GROUPS, metrics=(Metric("open accuracy", kind="judged"),), judge=JUDGE,
+    ),
     Protocol("videopro", name="videopro", groups=_GROUPS, metrics=(Metric("long accuracy"), *_RETRIEVED)),
 )  # fmt: skip
 
@@ -154,6 +218,7 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
         video_key=uid,
         question=question,
         answer=record["right_answer"],
+        reference=text(record, "answer") if record.get("answer") is not None else None,
         # The annotations do not say which videos have subtitles; the folder does.
         subtitles=subtitles if subtitles.exists() else None,
         groups={name: value for name, value in groups.items() if isinstance(value, str)},

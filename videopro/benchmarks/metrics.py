@@ -67,6 +67,8 @@ def _value(
 ) -> MetricValue:
     if metric.kind == "grade":
         return _grade(metric, list(traces.values()), grades)
+    if metric.kind == "judged":
+        return _judged(metric, list(traces.values()), grades)
     robust_scores = [score for score in robust if _counts(metric, score.groups)]
     official_scores = [score for score in official if _counts(metric, score.groups)]
     if metric.kind == "accuracy":
@@ -182,7 +184,7 @@ def _over_intervals(
     return _over(metric, list(zip(ious, map(right, records), strict=True)))
 
 
-# ---- grades (MMBench-Video) -------------------------------------------------------------------------------
+# ---- grades (MMBench-Video, CG-Bench's open questions) ----------------------------------------------------
 
 
 def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
@@ -214,3 +216,18 @@ def _times_counted(metric: Metric, groups: Mapping[str, str]) -> int:
     if len(metric.of) == 1:
         return groups.get(metric.over, "").split(GROUP_SEPARATOR).count(metric.of[0])
     return int(_counts(metric, groups))
+
+
+def _judged(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
+    """The share of open questions that the judge graded 1. One without a grade is wrong, and officially
+    leaves the denominator (run/stat_with_key.py of CG-Bench/CG-Bench). None if nothing is graded yet."""
+    open_traces = [trace for trace in traces if trace.reference is not None and _counts(metric, trace.groups)]
+    given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
+    if not open_traces or not given:
+        return MetricValue(None, None, len(open_traces))
+    official = [grade.official for grade in given if grade.official is not None]
+    return MetricValue(
+        sum(grade.robust == 1 for grade in given) / len(open_traces),
+        sum(grade == 1 for grade in official) / len(official) if official else None,
+        len(open_traces),
+    )

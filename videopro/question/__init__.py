@@ -3,8 +3,8 @@
 from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
 from videopro.question.letter_token import letter_confidence
+from videopro.question.official_cg_bench import written_intervals, written_result
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
-from videopro.question.official_intervals import written_intervals
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "letter_confidence",
     "right_letters",
     "written_intervals",
+    "written_result",
 ]

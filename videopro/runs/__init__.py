@@ -3,11 +3,11 @@
 from videopro.runs.combining import CombineConfig, combine, combine_cg_bench
 from videopro.runs.finding import find_runs
 from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
+from videopro.runs.grading import grade_of, read_official
 from videopro.runs.judging import (
     JudgeConfig,
     judge_run,
     read_grades,
-    read_official,
     recorded_protocol,
 )
 from videopro.runs.resuming import check_model, check_questions
@@ -29,6 +29,7 @@ __all__ = [
     "combine",
     "combine_cg_bench",
     "find_runs",
+    "grade_of",
     "identity_difference",
     "judge_run",
     "metric_lines",

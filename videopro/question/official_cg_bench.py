@@ -1,10 +1,11 @@
-"""The intervals that CG-Bench reads in a reply."""
+"""What CG-Bench reads in a reply besides letters: intervals, and the result of a JSON block."""
 
 from __future__ import annotations
 
 import json
 import re
 from itertools import pairwise
+from typing import Any
 
 
 def written_intervals(reply: str) -> list[tuple[float, float]] | None:
@@ -16,14 +17,9 @@ def written_intervals(reply: str) -> list[tuple[float, float]] | None:
     does not check that there are at most five, nor that a start comes before its end. It ends in an error,
     and so reads nothing, if pairs of numbers outside a block overlap.
     """
-    block = re.search(r"```json(.*?)```", reply, re.DOTALL)
-    if block and block[1].strip():
-        try:
-            result = json.loads(block[1].strip())["result"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            result = None
-        if isinstance(result, list) and all(map(_is_interval, result)):
-            return [(float(start), float(end)) for start, end in result]
+    result = written_result(reply)
+    if isinstance(result, list) and all(map(_is_interval, result)):
+        return [(float(start), float(end)) for start, end in result]
     if not reply:
         return None
     numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", reply)]
@@ -31,6 +27,17 @@ def written_intervals(reply: str) -> list[tuple[float, float]] | None:
         return None
     pairs = sorted(zip(numbers[::2], numbers[1::2], strict=True), key=lambda pair: pair[0])
     return None if any(after[0] <= before[1] for before, after in pairwise(pairs)) else pairs
+
+
+def written_result(reply: str) -> Any:
+    """Field "result" of the first ```json block of a reply; None if there is none, or no valid block."""
+    block = re.search(r"```json(.*?)```", reply, re.DOTALL)
+    if not block or not block[1].strip():
+        return None
+    try:
+        return json.loads(block[1].strip())["result"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _is_interval(value: object) -> bool:
