@@ -23,7 +23,9 @@ def updated(mark: re.Match[str]) -> str:
     names = [_name(line) for line in mark["table"].splitlines()[2:]] or list(rows)
     missing = [name for name in names if name not in rows]
     if missing:
-        raise SystemExit(f"{mark['file']}, {mark['title']}: has no row {missing[0]!r}; its rows: {list(rows)}")
+        raise SystemExit(
+            f"{mark['file']}, {mark['title']}: has no row {missing[0]!r}; its rows: {list(rows)}"
+        )
     head = f"<!-- from {mark['file']}: {mark['title']} -->\n"
     return head + "".join(f"{line}\n" for line in [*lines[:2], *(rows[name] for name in names)])
 

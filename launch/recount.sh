@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Rebuilds the tables of docs/results/pocket-test, pocket-grpo and pocket-grpo-240 from the traces stored there, for every
-# rule of the final answer. No model runs. About five minutes on one core.
+# Rebuilds the tables of docs/results/pocket-test, pocket-sft, pocket-tables, pocket-grpo and pocket-grpo-240 from the traces
+# stored there, for every rule of the final answer. No model runs. About eight minutes on one core.
 #   bash launch/recount.sh [FOLDER]      (default: docs/results, overwritten; another folder leaves it untouched)
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
