@@ -269,7 +269,7 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
     about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
     few = any(row["difference_videos"] < MIN_VIDEOS for row in found[1:])
     noun = "video" if videos == [1] else "videos"
-    caption = (f"over the questions of both, about {about} {noun}", *([FEW_VIDEOS_NOTE] if few else []))
+    caption = (f"Over the questions of both, about {about} {noun}.", *([FEW_VIDEOS_NOTE] if few else []))
     return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 
