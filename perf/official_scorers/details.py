@@ -34,7 +34,7 @@ def line_cases() -> list[dict[str, Any]]:
     made = []
     for _ in range(CASES):
         duration = rng.randint(5, 60)
-        # No two begin together: the official loaders keep a file's order, ours sorts such lines by their ends.
+        # No two begin together: the official loaders keep the file's order, ours sorts such lines by end.
         starts = sorted(rng.sample(range(0, duration * 1000 - 200, 50), rng.randint(1, 12)))
         ends = [min(duration * 1000, start + rng.choice((200, 900, 1000, 2500, 4000))) for start in starts]
         n = rng.randint(1, duration)
