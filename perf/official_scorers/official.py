@@ -268,12 +268,13 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
     world = data.cg_bench()
     names = ("post_process", "calculate_intervals_iou", "merge_intervals", "save_result", "save_json")
     script = CG_BENCH.names(repositories, *names)
-    runs = {
+    runs: dict[str, Mapping[str, Any]] = {
         "long_acc": {key: own.reply for key, own in zip(world.ids, world.asked, strict=True)},
         "clue_acc": data.clue_replies(world),
         "miou": data.interval_replies_of(world),
     }
-    judged = data.judge_replies_of(world)
+    judged: Mapping[str, tuple[str, str]] = data.judge_replies_of(world)
+    answers = data.open_replies(world)
     folder = scratch / "annotations"
     folder.mkdir()
     found: dict[str, dict[str, Any]] = {task: {} for task in runs}
@@ -298,8 +299,9 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
             if result is not None:
                 script.save_result(args, kept, result, str(folder / f"{key}.json"))
                 own = ("qid", "duration", "domain", "sub_category")
-                table.append({**{name: record[name] for name in own}, "task_mode": task, "score": result})
-        _judge(script, kept, data.open_replies(world)[key] or "", judged[key], str(folder / f"{key}.json"))
+                row: dict[str, Any] = {name: record[name] for name in own}
+                table.append({**row, "task_mode": task, "score": result})
+        _judge(script, kept, answers[key] or "", judged[key], str(folder / f"{key}.json"))
     numbers = _cg_printed(repositories, folder) | _cg_grouped(repositories, pd.DataFrame(table))
     long = "".join("-" if (own := found["long_acc"][key]) is None else str(own) for key in world.ids)
     ious = [found["miou"][key] for key in world.ids]
