@@ -55,7 +55,7 @@ CASES = (
         "cg_bench", "CG-Bench", ours.cg_bench,
         ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
-    Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match",)),
+    Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
     Case("egoschema", "EgoSchema", ours.egoschema, ("score",)),
     Case("egoschema_exact", "EgoSchema, protocol exact", ours.egoschema_exact, ("score",)),
     Case(
