@@ -147,7 +147,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._rows = [row_from_columns(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
-        inputs = [{"prompt": chat(row.prompt), ROW: row} for row in self._rows]
+        inputs = [{"prompt": chat(row.text, row.system), ROW: row} for row in self._rows]
         made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row.id for row in self._rows]}
         return made if self._prompt_encoder is None else {**made, "rollouts": self._rollouts}
 

@@ -148,9 +148,9 @@ class QwenInputs:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def text(self, text: str, *, one_token: bool = False) -> EncodedPrompt:
-        """A text-only prompt."""
-        ids = self._tokens(self.render(_user([], text), one_token=one_token))
+    def text(self, text: str, *, one_token: bool = False, system: str | None = None) -> EncodedPrompt:
+        """A text-only prompt. `system`: the system turn before it; None: the chat template's own, if any."""
+        ids = self._tokens(self.render(_user([], text, system), one_token=one_token))
         return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
     def tail(self, text: str, *, one_token: bool = False, reply: str = "") -> EncodedPrompt:
@@ -190,8 +190,12 @@ class QwenInputs:
 
     # Frames
 
-    def head(self, frames: Sequence[Frame]) -> EncodedPrompt:
-        """The shared start of every prompt about these frames.
+    def head(
+        self, frames: Sequence[Frame], *, system: str | None = None, before: str = ""
+    ) -> EncodedPrompt:
+        """The shared start of every prompt about these frames: all up to the end of the visual part. `system`
+        is the system turn (None: the chat template's own, if any) and `before` the user's text that precedes
+        the frames; prompts that differ in them have different heads.
 
         Several frames of one size are sent as a video: with their true times for Qwen3-VL and newer; with the
         mean spacing for Qwen2.5-VL, which takes one interval per video, so uneven times are lost there. An
@@ -203,14 +207,16 @@ class QwenInputs:
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
         floor = self.pixels * 9 // 10 if any(frame.box is not None for frame in frames) else 0
+        parts: list[dict[str, Any]] = [_text(before)] if before else []
         if len(frames) > 1 and len(shapes) == 1 and not isinstance(frames, Stills):
-            return self._encode(_user([{"type": "video"}], ""), video=self.as_video(frames), floor=floor)
-        parts: list[dict[str, Any]] = []
+            messages = _user([*parts, {"type": "video"}], "", system)
+            return self._encode(messages, video=self.as_video(frames), floor=floor)
         for frame in frames:
             if len(frames) > 1:
                 parts.append({"type": "text", "text": f"<{frame.time:.1f} seconds>"})
             parts.append({"type": "image"})
-        return self._encode(_user(parts, ""), images=[frame.image for frame in frames], floor=floor)
+        images = [frame.image for frame in frames]
+        return self._encode(_user(parts, "", system), images=images, floor=floor)
 
     def _check(self, frames: Sequence[Frame]) -> None:
         if not frames:
@@ -336,5 +342,12 @@ class SizedVideo:
     metadata: VideoMetadata
 
 
-def _user(parts: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}]
+def _user(
+    parts: Sequence[Mapping[str, Any]], text: str, system: str | None = None
+) -> list[dict[str, Any]]:
+    first = [] if system is None else [{"role": "system", "content": [_text(system)]}]
+    return [*first, {"role": "user", "content": [*parts, _text(text)]}]
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": escape_control_tokens(text)}
