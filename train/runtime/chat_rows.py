@@ -42,7 +42,9 @@ def read_chat(record: Mapping[str, Any], where: str) -> ChatRow:
     video = _video(record, where)
     marks = text.count(PLACEHOLDER)
     if PLACEHOLDER in (system or "") or PLACEHOLDER in (reply or ""):
-        raise DatasetError(f"{where}: has {PLACEHOLDER} outside the user's turn; only that may show the video")
+        raise DatasetError(
+            f"{where}: has {PLACEHOLDER} outside the user's turn; only that may show the video"
+        )
     if marks > (video is not None):
         raise DatasetError(
             f"{where}: has {marks} {PLACEHOLDER} and {int(video is not None)} videos; write one "

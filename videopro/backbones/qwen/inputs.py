@@ -190,9 +190,7 @@ class QwenInputs:
 
     # Frames
 
-    def head(
-        self, frames: Sequence[Frame], *, system: str | None = None, before: str = ""
-    ) -> EncodedPrompt:
+    def head(self, frames: Sequence[Frame], *, system: str | None = None, before: str = "") -> EncodedPrompt:
         """The shared start of every prompt about these frames: all up to the end of the visual part. `system`
         is the system turn (None: the chat template's own, if any) and `before` the user's text that precedes
         the frames; prompts that differ in them have different heads.
@@ -342,9 +340,7 @@ class SizedVideo:
     metadata: VideoMetadata
 
 
-def _user(
-    parts: Sequence[Mapping[str, Any]], text: str, system: str | None = None
-) -> list[dict[str, Any]]:
+def _user(parts: Sequence[Mapping[str, Any]], text: str, system: str | None = None) -> list[dict[str, Any]]:
     first = [] if system is None else [{"role": "system", "content": [_text(system)]}]
     return [*first, {"role": "user", "content": [*parts, _text(text)]}]
 
