@@ -66,9 +66,9 @@ class RowsOfFile(Generic[R]):
 def read_rows_of_file(
     path: Path, give: str, read: Callable[[Mapping[str, Any], str, int], R]
 ) -> RowsOfFile[R]:
-    """Read a file of JSON lines: `read(record, where, line number)` makes a row, or raises DatasetError, which
-    begins with `where`, for one that cannot be used. `give`: what the file should be, for messages. Raises
-    DatasetError for a file that cannot be read, and for one without any row that can be used."""
+    """Read a file of JSON lines: `read(record, where, line number)` makes a row, or raises DatasetError,
+    which begins with `where`, for one that cannot be used. `give`: what the file should be, for messages.
+    Raises DatasetError for a file that cannot be read, and for one without any row that can be used."""
     left_out: dict[int, str] = {}
     rows = []
     for number, where, record in read_json_lines(path, give, left_out=left_out):

@@ -1,5 +1,5 @@
-"""Rows with a system turn, or with their video anywhere in the user's turn, against transformers' processor on
-the same conversation."""
+"""Rows with a system turn, or with their video anywhere in the user's turn, against transformers' processor
+on the same conversation."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_rows_in_the_releases_format(tmp_path: Path) -> None:
         {"system": "", "query": "Which one?<video>", "response": "<code>q</code>", "videos": "4.mp4"},
         # Without <video>, ms-swift puts it first.
         {"query": "Which one?", "response": "<code>r</code>", "videos": ["5.mp4"], "history": []},
-        {"messages": chat[:1] + [{"role": "user", "content": "Hello"}] + chat[2:]},
+        {"messages": [chat[0], {"role": "user", "content": "Hello"}, chat[2]]},
     ]
     found = read_rows(world.write(tmp_path / "train_sft.jsonl", rows))
     assert found.left_out == {}
