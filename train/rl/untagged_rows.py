@@ -21,7 +21,7 @@ GOLD = ("answer", "solution", "gold", "ground_truth")
 _QUESTION = re.compile(
     r"^[ \t]*Question:[ \t]*(?P<text>.*?)\s*^[^\n:]*(?:choices|options)[^\n:]*:[ \t]*\n", re.I | re.M | re.S
 )
-_CHOICE = re.compile(r"^[ \t]*(?P<letter>[A-J])[.)][ \t]*(?P<text>\S[^\n]*?)[ \t]*$")
+_CHOICE = re.compile(r"^[ \t]*(?P<letter>[A-Z])[.)][ \t]*(?P<text>\S[^\n]*?)[ \t]*$")
 _LOG = re.compile(r"\berror log\b", re.I)
 _REFINE = re.compile(r"\brefine this (?:visual )?program\b", re.I)
 _SHOWN = re.compile(rf"def {ENTRY}\b.*?(?=\brefine this\b|</code>|\Z)", re.I | re.S)
