@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from videopro.errors import ConfigError
+from videopro.extras import MissingExtra, check_extra
 
 PAPER: Mapping[str, str] = {
     "encoder": "languagebind",
@@ -44,7 +44,8 @@ _HUB = {
     "text_encoder": "BAAI/bge-m3",
     "detector": "IDEA-Research/grounding-dino-base",
 }
-_PACKAGES = {"text_encoder": ("sentence_transformers", "encoders"), "ocr": ("easyocr", "easyocr")}
+_EXTRAS = {"text_encoder": ("encoders", "sentence_transformers"), "ocr": ("easyocr", "easyocr")}
+"""The extra and the package that a part needs."""
 
 
 def find_whisper() -> str | None:
@@ -106,10 +107,11 @@ def check_paper_parts(settings: Mapping[str, str], flag: str) -> None:
 
 def _problem(part: str) -> str | None:
     """Why a part cannot be had; None if it can."""
-    if part in _PACKAGES:
-        package, extra = _PACKAGES[part]
-        if find_spec(package) is None:
-            return f"the package {package} is not installed; pip install 'videopro[{extra}]'"
+    if part in _EXTRAS:
+        try:
+            check_extra(_EXTRAS[part][0], "it", _EXTRAS[part][1])
+        except MissingExtra as error:
+            return str(error)
     if part == "ocr":
         return _easyocr_problem()
     name = _HUB[part]

@@ -157,8 +157,8 @@ def test_parts_that_cannot_be_had_are_named_together(monkeypatch: pytest.MonkeyP
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_here(monkeypatch, tmp_path)
-    monkeypatch.setattr(presets, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"EasyOCR: the package easyocr is not installed; pip install"):
+    monkeypatch.setattr("videopro.extras.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"EasyOCR: it needs easyocr: pip install"):
         check_paper_parts({**PAPER, "encoder": "none", "detector": "none"}, OPTIONS_FLAG)
 
 
