@@ -8,7 +8,7 @@ refine. A row's own columns (`kind`, `question`, `choices`) take precedence over
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from videopro.errors import DatasetError
@@ -36,7 +36,19 @@ def question_of_prompt(prompt: str, where: str) -> tuple[str, list[str]]:
             f"{where}: has no columns 'question' and 'choices', and its prompt shows no 'Question: ...' with "
             "'Choices:'; add the columns"
         )
-    lines = prompt[found[-1].end() :].split("\n")
+    for shown in reversed(found):
+        choices = _lettered(prompt[shown.end() :].split("\n"))
+        if len(choices) >= 2:
+            return shown["text"], choices
+    raise DatasetError(
+        f"{where}: the choices in its prompt cannot be told apart (one line each, A. B. C. ...); add the "
+        "columns 'question' and 'choices'"
+    )
+
+
+def _lettered(lines: Sequence[str]) -> list[str]:
+    """The texts after A., B., ... at the start of these lines; empty if a later line of the same paragraph
+    has a letter too, since one of them has a line break then."""
     choices: list[str] = []
     for line in lines:
         choice = _CHOICE.match(line)
@@ -44,12 +56,7 @@ def question_of_prompt(prompt: str, where: str) -> tuple[str, list[str]]:
             break
         choices.append(choice["text"])
     rest = "\n".join(lines[len(choices) :]).split("\n\n")[0]
-    if len(choices) < 2 or any(_CHOICE.match(line) for line in rest.split("\n")):
-        raise DatasetError(
-            f"{where}: the choices in its prompt cannot be told apart (one line each, A. B. C. ...); add the "
-            "columns 'question' and 'choices'"
-        )
-    return found[-1]["text"], choices
+    return [] if any(_CHOICE.match(line) for line in rest.split("\n")) else choices
 
 
 def kind_of_prompt(prompt: str) -> str:

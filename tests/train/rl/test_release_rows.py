@@ -83,6 +83,16 @@ def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
     assert [row_from_columns(columns) for columns in as_dataset(rows)] == rows
 
 
+def test_a_question_inside_the_program_is_not_the_rows(tmp_path: Path) -> None:
+    text = 'text = """\nQuestion: what?\n"""\n'
+    program = STEPS.replace("    frames", f"    {text}    frames")
+    path = world.write(
+        tmp_path / "g.jsonl", [chat(f"<video>{WEAK.replace(STEPS, program + chr(10) + STEPS)}", solution="B")]
+    )
+    (row,) = read_grpo_rows(path).rows
+    assert row.question.text == "Which car: the red one?"
+
+
 def test_a_rows_own_columns_take_precedence(tmp_path: Path) -> None:
     own = {"question": "Where?", "choices": ["here", "there"], "kind": "bug_fix", "oracle_mode": "native"}
     path = world.write(tmp_path / "g.jsonl", [chat(f"<video>{WEAK}", id=7, solution="there", **own)])
@@ -130,7 +140,10 @@ def test_rows_that_cannot_be_rewarded_are_left_out_and_named(
         read_grpo_rows(world.write(path, [{**chat(f"<video>{PLAN}"), **changes}]))
 
 
-def test_a_run_on_the_releases_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("prompt_video", [True, False])
+def test_a_run_on_the_releases_form(
+    prompt_video: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A random model writes no programs: what counts is that rows of every layout are sampled and scored, and
     that none of them has a mode reward."""
     video = [str(world.folder() / "videos" / "a.mp4")]
@@ -142,7 +155,8 @@ def test_a_run_on_the_releases_form(tmp_path: Path, capsys: pytest.CaptureFixtur
         chat(f"<video>{PLAN}") | {"videos": video},
     ]
     data = world.write(tmp_path / "train_grpo.jsonl", given)
-    changes = {"train_data": data, "max_steps": 3, "episodes": "two_turn"}
+    changes: dict[str, Any] = {"train_data": data, "max_steps": 3}
+    changes |= {"episodes": "two_turn"} if prompt_video else {"prompt_video": "false"}
     made = command.train(*_read(arguments(tmp_path / "run", **changes)))
     said = capsys.readouterr()
     assert "train_grpo.jsonl: 3 rows, 1 left out: line 4: has no gold answer" in said.err
