@@ -148,9 +148,10 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._rows = [row_from_columns(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [{"prompt": chat(row.text, row.system), ROW: row} for row in self._rows]
-        made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row.id for row in self._rows]}
+        made: dict[str, Any] = {**super()._generate_and_score_completions(inputs)}
         advantages = made["advantages"]
         made["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
+        made[ROW_IDS] = [row.id for row in self._rows]
         return made if self._prompt_encoder is None else {**made, "rollouts": self._rollouts}
 
     def _calculate_rewards(self, *given: Any) -> torch.Tensor:
