@@ -47,8 +47,8 @@ POCKET: Mapping[ModelPart, str] = {
 }
 
 PAPER_HELP = (
-    f"paper: the models of the paper's own modules where they are auto ({', '.join(PAPER.values())}), and "
-    f"{PAPER_FRAMES} frames a call"
+    f"paper: the models of the paper's own modules for those that are not named, and {PAPER_FRAMES} frames a "
+    "call"
 )
 NO_TRANSCRIPT = "no transcript: the video has no sound"
 OPTIONS_FLAG = "--options {part}=none"
@@ -87,7 +87,7 @@ class ModuleSettings:
         metadata=setting("let the backbone summarize long transcripts; unset: yes, except pocket"),
     )
 
-    preset: Literal["", "paper"] = field(default="", metadata=setting(PAPER_HELP))
+    preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP))
 
     def __post_init__(self) -> None:
         chosen = PAPER if self.preset == "paper" else {"speech": "none"}

@@ -18,7 +18,7 @@ from videopro.methods.vca import VcaMethod
 from videopro.methods.videoagent import VideoAgentMethod
 from videopro.modules import PAPER_HELP
 from videopro.modules.calls import REMOVABLE
-from videopro.settings import build_settings, did_you_mean, setting
+from videopro.settings import build_settings, did_you_mean, plain_type, setting
 
 __all__ = [
     "FALLBACK_HELP",
@@ -61,7 +61,7 @@ def takes(name: str, key: str, value: Any) -> bool:
     method = _method(name)
     if key not in _setting_names(method):
         return False
-    return key != "preset" or value in get_args(get_type_hints(method.Settings)[key])
+    return key != "preset" or value in get_args(plain_type(get_type_hints(method.Settings)[key]))
 
 
 def _setting_names(method: type[Method]) -> set[str]:
