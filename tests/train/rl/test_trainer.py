@@ -3,6 +3,7 @@ each full row; sampling; what is run once; steps."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -159,6 +160,22 @@ def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> 
     for name, weight in after[True].items():
         torch.testing.assert_close(weight, after[False][name], atol=1e-6, rtol=1e-5, msg=name)
     assert any(weight.any() for name, weight in after[True].items() if "lora_B" in name)
+
+
+@KEEPS
+def test_prompts_that_begin_differently_share_the_features_of_their_video(tmp_path: Path) -> None:
+    plain = grpo.rows()[0]
+    rows = [plain, replace(plain, system="Be brief."), replace(plain, before="Look: "), plain]
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
+    assert made._prompt_encoder is not None
+    for _ in range(2):
+        prompts = made._prompt_encoder.encode(rows)
+        assert made._prompt_encoder.looked == 1
+        assert len({id(prompt.encoded.features["video"]) for prompt in prompts}) == 1
+    assert prompts[0] is prompts[3]
+    heads = [prompt.encoded.ids[: prompt.head] for prompt in prompts]
+    assert len(set(heads)) == 3
+    assert [prompt.begins_as(prompts[0]) for prompt in prompts] == [True, False, False, True]
 
 
 @KEEPS
