@@ -155,12 +155,15 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
     flags = {option.name for option in fields(MethodFlags)}
     each: dict[str, InferConfig] = {}
-    for name, known in settings.items():
+    for name in settings:
         own: dict[str, Any] = {
-            key: None if key in flags and key not in known else value for key, value in alone.items()
+            key: None if key in flags and not methods.takes(name, key, value) else value
+            for key, value in alone.items()
         }
         own |= {"method": name, "output": config.output / name}
-        own["options"] = {key: value for key, value in config.options.items() if key in known}
+        own["options"] = {
+            key: value for key, value in config.options.items() if methods.takes(name, key, value)
+        }
         each[name] = InferConfig(**own)
     for name, run in each.items():
         methods.create(name, run.options_with_flags(name, run.options))

@@ -100,6 +100,11 @@ class Method(ABC):
         """What to tell the user about `backbone_settings`; empty if nothing was added."""
         return ""
 
+    def check_models(self) -> None:
+        """Raise ConfigError, naming each, for models of a preset that cannot be had here. Called once, before
+        a run begins."""
+        return
+
     @classmethod
     def check_open_questions(cls, open_questions: int) -> None:
         """Raise ConfigError if there are open questions and this method cannot answer them."""

@@ -282,7 +282,10 @@ class Reasoner:
             state.executions[selected].answer,
             selected,
             selection.refined,
-            notes=(NO_SUBTITLES,) if state.task.context.subtitles is None else (),
+            notes=(
+                *((NO_SUBTITLES,) if state.task.context.subtitles is None else ()),
+                *state.task.context.notes,
+            ),
             cost=cost_of_rounds(state.rounds),
         )
 
