@@ -67,12 +67,12 @@ class LabelledReply:
         return "record" if zlib.crc32(key) % 2 else "development"
 
 
-def labelled_replies(root: Path) -> Iterator[LabelledReply]:
-    """The replies in the files of a folder. Raises ConfigError if there are none."""
-    files = sorted(root.glob("*.txt"))
-    if not files:
-        raise ConfigError(f"{root}: has no files of labelled replies (*.txt)")
-    for file in files:
+def labelled_replies(root: Path, files: str = "*.txt") -> Iterator[LabelledReply]:
+    """The replies in the files of a folder, by a glob pattern. Raises ConfigError if there are none."""
+    found = sorted(root.glob(files))
+    if not found:
+        raise ConfigError(f"{root}: has no files of labelled replies ({files})")
+    for file in found:
         question: Question | None = None
         for line in file.read_text(encoding="utf-8").splitlines():
             if line.startswith("? "):

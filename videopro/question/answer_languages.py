@@ -12,7 +12,8 @@ _NOT_LATIN = r"[^\x00-\u024f]"
 # What may follow a letter: an end, punctuation, another script, or a word that goes on with a reason.
 _LETTER = (
     rf"{OPEN}(?P<letter>[A-Z])(?![A-Za-z0-9_\u00c0-\u024f'’+#]|-[A-Za-z0-9])"
-    rf"(?=[ \t]*(?:$|\n|[^\w\s]|{_NOT_LATIN}|(?:weil|da|car|porque|perché|parce|omdat|karena|vì|bo|est|ist|é|è|es)\b))"
+    rf"(?=[ \t]*(?:$|\n|[^\w\s]|{_NOT_LATIN}|(?:weil|da|car|porque|perché|parce|omdat|karena|vì|bo"
+    r"|richtig|korrekt|juste|juist|corr?ett?[ao]|correct[aeo]?|cert[ao]|giust[ao])\b))"
 )
 _WEST_BEFORE = (
     # German
@@ -57,7 +58,8 @@ _WEST_BEFORE = (
 _EAST_BEFORE = (
     # Chinese. "分析选项" and "看选项" look at an option, and "不选" declines it.
     r"(?:答案|应选|應選|故选|选择|(?<![不没未别非])选|選)(?:选项)?(?:应该|應該|应|就)?(?:选择|选)?(?:是|为|為)?(?:选项)?",
-    r"(?:^|正确(?:的)?|最佳(?:的)?|[,。]\s?)(?:选项|選項)(?:应该|應該)?(?:是|为|為)?",
+    r"(?:^|正确(?:的)?|最佳(?:的)?|[,。]\s?)(?:选项|選項)(?:应该|應該)?(?:是|为|為)?"
+    r"(?=\s?:?\s?[「(]?[A-Z][」)]?\s*(?:$|\n|[^\w\s]))",
     r"(?:认为|觉得|判断)(?:答案)?(?:应该)?是",
     r"(?<!不)而?是(?:选项)?(?=[A-Z](?:选项)?[。.!]?$)",
     # Japanese
@@ -74,7 +76,7 @@ _AFTER = (
     r"\s*(?:が(?:正解|正しい|適切|最も)|です|だと(?:思|考)|を選)",
     r"\s*번?\s*(?:입니다|이다|예요|이에요|[가이]\s*(?:정답|맞|옳))",
     # German, French, Spanish, Portuguese, Italian, Dutch
-    r"\s+ist\s+(?:richtig|korrekt|die\s+(?:richtige|korrekte))",
+    r"\s+(?:ist\s+)?(?:richtig|korrekt|die\s+(?:richtige|korrekte))",
     r"\s+est\s+(?:correcte?|juste|exacte?|la\s+bonne)",
     r"\s+(?:es|está)\s+(?:correct[ao]|la\s+correcta|la\s+respuesta)",
     r"\s+(?:é|está)\s+(?:corret[ao]|cert[ao]|a\s+(?:correta|resposta))",
@@ -86,7 +88,7 @@ _AFTER = (
 )
 _LINK = r"\s*(?:[:=]|—|–|-)?\s*"
 # A letter after "or" is one of several.
-_ALONE = r"(?<![A-Za-z0-9_'’か와과또는하고-])(?<!または)"
+_ALONE = r"(?<![A-Za-z0-9_'’か와과또는하고-])(?<!または)(?<![와과]\s)"
 
 FOREIGN_VERDICTS = patterns(
     rf"(?i:(?:{'|'.join(_WEST_BEFORE)}){_LINK}){_LETTER}",

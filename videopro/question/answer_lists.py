@@ -22,16 +22,19 @@ def without_list(text: str, question: Question) -> tuple[set[str], str]:
     unfinished list they may be one of several.
     """
     lines = text.split("\n")
-    labelled = [(i, m) for i, line in enumerate(lines) if (m := _LETTERED_LINE.match(line)) and m["tail"]]
+    labelled = [
+        (i, m)
+        for i, line in enumerate(lines)
+        if (m := _LETTERED_LINE.match(line)) and m["tail"] and m["letter"] in question.letters
+    ]
     if len({match["letter"] for _, match in labelled}) < 2:
         return set(), text
     right, perhaps, denied = set(), set(), set()
     for i, match in labelled:
         remark = match["tail"]
-        if match["letter"] in question.letters:
-            own = question.choice(match["letter"]).strip()
-            if remark.casefold().startswith(own.casefold()):
-                remark = remark[len(own) :]
+        own = question.choice(match["letter"]).strip()
+        if remark.casefold().startswith(own.casefold()):
+            remark = remark[len(own) :]
         if DENIED.search(remark):
             denied.add(match["letter"])
         elif AFFIRMED.search(remark):

@@ -31,7 +31,7 @@ _SURELY = (
 )
 IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
 _THING = (
-    r"(?:answer|option|choice|response|solution|selection|prediction|conclusion|verdict|letter"
+    r"(?:answer|option|choice|response|solution|selection|prediction|conclusion|verdict|letter|statement"
     r"|(?:correct|right|best|remaining|only|closest|most\s+\w+)\s+(?:one|fit|match|pick|label|candidate))"
 )
 _OF_THIS = (
@@ -52,22 +52,22 @@ _CHOOSE = (
     r"|supports?|indicates?|suggests?|consistent\s+with|aligns?\s+with|vote(?:\s+for)?|bet\s+on|prefer"
     r"|lean(?:ing)?\s+towards?|lea(?:ves|ving)(?:\s+us)?(?:\s+with)?(?:\s+only)?|left\s+with|stated\s+in)"
 )
-_IT_IS = (
-    rf"\b(?:it|that|this|which)(?:{IS}|\s+(?:seems|appears|looks)(?:\s+(?:to\s+be|like))(?:\s+it['’]s)?)"
-)
+_IT_IS = rf"\b(?:it|that|this|which)(?:{IS}|\s+(?:seems|appears|looks)(?:\s+(?:to\s+be|like))(?:\s+it['’]s)?)"
 _SO = (
     r"\b(?:so|thus|hence|therefore|consequently|ergo|accordingly|in\s+conclusion|overall"
     r"|(?:by\s+(?:process\s+of\s+)?elimination))\b,?"
 )
 _GOOD = (
     r"\s+(?:the\s+)?(?:(?:most|best|only|single|one)\s+)?"
-    r"(?:correct|right|accurate|true|appropriate|suitable|answer|best|likely\s+answer|fitting)\b"
+    r"(?:correct|right(?!\s+(?:behind|next|in|on|at|above|below|before|after|side|hand|of|beside|there)\b)|accurate"
+    r"|true|appropriate|suitable|answer|best|likely\s+answer|fitting)\b"
 )
 # What is more likely than the others is chosen; what is only likely is weighed.
 _BETTER = (
     r"\s+(?:(?:the|a)\s+)?(?:(?:most|more)\s+(?:likely|plausible|probable|logical|reasonable|sensible|accurate"
-    r"|correct|consistent|suitable|appropriate|fitting|convincing)|better|closest|nearest|clearest"
-    r"|one\b(?=\s*[.!,;]|\s*$)|supported\s+by\b|what\s+(?:the|we|is|happens)\b|my\s+(?:answer|choice|pick)\b)"
+    r"|correct|consistent|suitable|appropriate|fitting|convincing)|better"
+    r"|closest\b(?=\s*[.!,;]|\s*$|\s+(?:to\s+what|match|answer|option|description))"
+    r"|one\b(?=\s*[.!,;]|\s*$)|supported\s+by\b(?!\s+(?:no|nothing|neither|only)\b)|what\s+(?:the|we|is|happens)\b|my\s+(?:answer|choice|pick)\b)"
 )
 _FITS = r"(?:fits|matches|describes|summari[sz]es|represents|captures|reflects|explains|answers)"
 RIGHT = (
@@ -79,12 +79,12 @@ RIGHT = (
 )
 GOOD = _GOOD
 _GUESS = (
-    r"\b(?:guess(?:\s+is|\s+would\s+be)?|maybe|perhaps|probably|possibly|(?:most\s+)?likely"
+    r"(?<!\bor )\b(?:guess(?:\s+is|\s+would\s+be)?|maybe|perhaps|probably|possibly|(?:most\s+)?likely"
     r"|(?:might|may|could)(?:\s+well)?\s+be),?"
 )
 # Words that open a reply or a sentence before a lone letter: "Clearly B.", "Okay, C."
 _OPENING = (
-    r"(?:^|(?<=[.!?;,:] ))(?:clearly|definitely|obviously|surely|certainly|undoubtedly|evidently|then|ok|okay"
+    r"(?:^|(?<=[.!?;,:] ))(?:clearly|definitely|obviously|surely|certainly|undoubtedly|evidently|ok|okay"
     r"|yes|sure|well|hmm|alright|final|final\s+answer|without\s+a\s+doubt|no\s+doubt"
     r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
 )
@@ -112,12 +112,14 @@ VERDICTS = patterns(
     rf"{OPEN}(?P<letter>[A-Z]){CLOSE}[.:,]?(?i:{RIGHT})",
     rf"(?i:\bmak(?:es|ing){NAMED}?){OPEN}(?P<letter>[A-Z]){CLOSE}(?i:{_GOOD})",
     rf"(?i:{_OPENING}{NAMED}?){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
-    rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
     rf"{_ASKED}{OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
 )
 GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}){LOOSE}", rf"(?i:{_GUESS}){STRICT}")
 # "not A but C", "rather than A, C": what comes after the denial is the verdict.
 CONTRASTS = patterns(
+    rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
+    rf"^{OPEN}(?P<letter>[A-Z]){CLOSE},?\s+(?i:rather\s+than|over|instead\s+of|(?:and\s+|but\s+)?not)\s+"
+    rf"{OPEN}(?i:option\s+)?[A-Z]{ENDS}",
     rf"(?i:\bnot|n['’]t)\s+{OPEN}[A-Z]{CLOSE},?\s+(?i:but)(?:\s+(?i:rather|instead))?\s+{OPEN}"
     rf"(?P<letter>[A-Z]){ENDS}{ENDED}",
 )
@@ -134,38 +136,76 @@ MORE = re.compile(
 )
 ONE_MORE = re.compile(r"(?:[,;&]|\band)\s*[(\[]?(?P<letter>[A-Z])[.):\]]+\s+(?=[A-Z])")
 LETTER_MENTION = re.compile(
-    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[.,;:)\]/?]|$|\s+(?:and|or|is|as)\b))"
+    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[.,;:)\]/?]|$|\s*[=→-]|\s+(?:and|or|is|as)\b))"
 )
 
 # ---- retractions and denials ------------------------------------------------------------------------------
-CLAUSE_START = re.compile(r"(?i)[.!?;:,\n]|\b(?:so|but|thus|hence|therefore|because|and|however|sondern)\b")
+CLAUSE_START = re.compile(r"(?i)[.!?;:,\n。]|\b(?:so|but|thus|hence|therefore|because|and|however|sondern)\b")
 _SUPPOSED = r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing))\b"
+_SUPPOSED += r"|(?:^|[.!?。]\s?)(?:si|se|wenn|falls|wäre|если)\b|如果|若|もし|만약"
+_SOMEONE = (
+    r"(?:others?|one|you|many|people|some)\s+(?:may|might|would|could|choose|say|pick|think)|some\s+people"
+    r"|(?:user|student|he|she|they|man|woman)\s+(?:thinks?|says?|claims?|believes?|answers?|chooses?)"
+)
 NEGATED = re.compile(
-    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|doubt|unlikely|cannot"
-    r"|wrong|incorrect|why|than|instead\s+of|rule[sd]?\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|anything\s+but"
-    r"|except|others?\s+(?:may|might|would|could|choose|say|pick)|some\s+(?:would|may|might|people|could|say)"
-    r"|at\s+first(?!\s+sight)|initially|nicht|keine?|pas|não|niet|nie|không|bukan|sin|не|falsch)\b"
-    rf"|ليست|ليس|नहीं|{_SUPPOSED}"
+    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|unlikely|cannot|wrong|incorrect"
+    r"|why|than|instead\s+of|except|anything\s+but|rule[sd]?\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
+    r"|discard\w*|dismiss\w*|contradict\w*|contrast|conflict\w*|compared|unlike|against|verify|check"
+    r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
+    r"|second[ -]best|least(?!\s+one)|worst|distractor|first\s+(?:chose|picked|said|thought|answered)"
+    rf"|{_SOMEONE}|at\s+first(?!\s+sight)|initially"
+    r"|nicht|keine?|pas|não|niet|nie|không|bukan|sin|не|falsch)\b"
+    rf"|ليست|ليس|नहीं|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
 )
 # A condition holds for its whole sentence: "Unless she hears it, the answer is C".
-CONDITION = re.compile(rf"(?i){_SUPPOSED}[^.!?;\n]*$")
-CONDITION_AFTER = re.compile(rf"{CLOSE}\s*,?\s+(?i:if|unless|provided|assuming|depending)\b")
-DENIED_AFTER = re.compile(
-    rf"{CLOSE}\s*(?:번|选项|项)?\s*(?:ではな|ではあり|じゃな|は正しくな|は間違|[가이]\s*아니|[가이]\s*아닙"
-    r"|不正确|不对|错误?|是错|नहीं|है\s*नहीं)"
+CONDITION = re.compile(rf"(?i){_SUPPOSED}[^.!?;\n。]*$")
+CONDITION_AFTER = re.compile(
+    rf"{CLOSE}\s*,?\s+(?i:(?:only\s+)?if|unless|provided|assuming|depending|only|but\s+(?:ir|not|only))"
 )
-NO_DOUBT = re.compile(r"(?i)\b(?:no|without(?:\s+a)?|beyond)\s+doubt\b|\bby\s+(?:process\s+of\s+)?elimination\b")
+_NOT = (
+    r"(?:not(?!\s+(?:option\s+)?\(?[A-Z]\b)|never|wrong|incorrect|false|unlikely|less|ruled\s+out|out|excluded"
+    r"|impossible|implausible|eliminated)\b"
+)
+DENIED_AFTER = re.compile(
+    rf"{CLOSE}\s+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
+    rf"|clearly|also|therefore|definitely)\s+){{0,3}}{_NOT}|{CLOSE}\s+(?:is|was|ca|does|did|could|would|wo)n['’]t\b"
+    rf"|{CLOSE}\s+(?:ist|est|es|é|è|está|is)\s+(?:nicht|falsch|fausse?|pas|no|não|non|niet|in[ck]or\w+|errad\w+"
+    rf"|fals\w+|sbagliat\w+|onjuist)"
+    rf"|{CLOSE}\s*(?:번|选项|项)?\s*(?:ではな|ではあり|じゃな|は正しくな|は間違|(?:です|입니다)か|[가이]\s*아니"
+    r"|[가이]\s*아닙|[은는가이]?\s*틀|都?不|错|是错|नहीं|गलत|है\s*नहीं|(?:—|-|–)?\s*(?:не\b|невер|неправильн|ошибочн)"
+    r"|\s*吗|خاطئ|خطأ|غير|ليس)"
+)
+# A capital after these names something in the video: "player B", "vitamin C".
+NAME_BEFORE = re.compile(
+    r"(?i)\b(?:team|player|person|man|woman|boy|girl|group|plan|vitamin|grade|class|car|figure|panel|scene|part"
+    r"|section|image|frame|clip|video|building|house|room|point|line|character|speaker|candidate|type|hepatitis"
+    r"|track|lane|gate|exit|block|level|note|key|size|blood)\s+[(\[\"'“]?$"
+)
+NO_DOUBT = re.compile(
+    r"(?i)\b(?:no|without(?:\s+a)?|beyond)\s+doubt\b|\bby\s+(?:process\s+of\s+)?elimination\b"
+)
 CORRECTION = re.compile(
     r"(?i)\b(?:wait|actually|correction|sorry|mistake[n]?|scratch\s+that|on\s+second\s+thought|reconsider\w*"
     r"|instead|changed?\s+my\s+mind|that\s+was\s+wrong)\b|\?\s*(?:actually,?\s+)?no\b"
 )
 # After a guess or an impression: the model goes on looking.
-GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me|let['’]s|yet|we\s+should|i\s+should)\b")
+GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me(?!\s+know)|let['’]s|yet|we\s+should|i\s+should)\b")
 # A letter right after this sentence begins a list, which may be unfinished.
 ANNOUNCED = re.compile(
-    r"(?i)\b(?:each|every|all|these|the|following)\s+(?:\w+\s+)?(?:options?|choices?)\b|\bone\s+by\s+one\b"
+    r"(?i)\b(?:each|every|all|these|the|following)\s+(?:\w+\s+)?option\b|\b(?:options|choices|answers)\b"
+    r"|\bone\s+by\s+one\b|^checking\b|\be\.g|\b(?:first(?:ly)?|next|now|regarding)\b|\bconsider(?:ing)?\b|\blooking\s+at\b|\bstart(?:ing)?\s+with\b"
     r"|\blet\s+me\b|\blet['’]s\b|\b(?:i|we)\s+(?:need|have)\s+to\b|\bstep\s+by\s+step\b"
     r"|逐一|分析|让我们|首先"
+)
+# An impression: followed by "however", it is no verdict.
+WEAK = re.compile(
+    r"(?i)\b(?:seems?|appears?|looks?|likely|plausible|probable|better|lean(?:ing)?|would\s+be)\b"
+)
+UNFINISHED = re.compile(
+    r"(?i)(?:[,:;(]|\b(?:and|then|but|or|the|an?|because|with|of|to|is|are|was|in|on|at|that|which|so|if|as|no))\s*$"
+)
+SAID_BEFORE = re.compile(
+    r"(?i)\b(?:says?|reads?|shows?|written|labell?ed|called|named|marked|spells?)\s*[:,]?\s*$"
 )
 AFFIRMED = re.compile(r"(?i)[✓✔✅☑]|\bcorrect\b")
 AFFIRMED_ALONE = re.compile(r"(?i)\b(?:yes|true|right)\b")
