@@ -68,7 +68,7 @@ _PREPOSITION = re.compile(
     r"\s+(?:in|on|at|of|behind|above|below|next|beside|with|that|which|who|from|to|under|near|for|seen|shown)\b"
 )
 _HEADS = re.compile(r"it|he|she|they|there|this|that|answer|option|one|person|thing|result")
-_LABEL = re.compile(r"(?<!\w)[a-j]\s*[.:)]\s*$")
+_LABEL = re.compile(r"(?<!\w)[a-z]\s*[.:)]\s*$")
 _HELP = re.compile(
     r"(?i)^\w+[,.!;:\s–—-]+(?:i\s+(?:can|will|would|see|understand|have)\b|i['’](?:ll|d)\b|here\b|of\s+course\b|wait\b)"
 )
