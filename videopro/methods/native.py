@@ -69,8 +69,7 @@ class NativeMethod(Method):
             return {**options, "subtitles": protocol.subtitles}
         return dict(options)
 
-    @classmethod
-    def check_open_questions(cls, open_questions: int) -> None:
+    def check_open_questions(self, open_questions: int) -> None:
         """Open questions are fine: they are answered in words."""
 
     def _alone(self, item: Item, context: MethodContext) -> Result:
@@ -157,9 +156,10 @@ class NativeMethod(Method):
         results = []
         for item, reply, own in zip(items, replies, notes, strict=True):
             letter = None if item.question.is_open else extract_letter(reply.text, item.question)
-            confidence = reply.confidence if letter is not None else 0.0
+            is_answered = letter is not None or item.question.is_open
+            confidence = reply.confidence if is_answered else 0.0
             answer = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
-            results.append(_result(answer, frames, own))
+            results.append(_result(answer, frames, own, is_open=item.question.is_open))
         return results
 
     def _frames(self, context: MethodContext, shown: Sequence[tuple[float, float]] = ()) -> list[Frame]:
@@ -218,9 +218,11 @@ def _clue_times(shown: Sequence[tuple[float, float]], duration: float, budget: i
     return sorted(times)[:budget]
 
 
-def _result(answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...]) -> Result:
+def _result(
+    answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...], *, is_open: bool = False
+) -> Result:
     execution = Execution(
-        "ok" if answer.letter is not None else "empty",
+        "ok" if answer.letter is not None or (is_open and answer.raw.strip()) else "empty",
         answer,
         calls=(Call("answer", {"frames": len(frames)}, answer.raw, frame_refs(frames)),),
     )
