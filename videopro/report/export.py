@@ -269,9 +269,10 @@ def _messages(step: Step) -> Iterator[dict[str, Any]]:
 def _outcome(execution: Execution) -> str:
     if execution.error is not None:
         return f"failed: {execution.error.type}: {execution.error.message}"
-    if execution.answer.letter is None:
+    if execution.status != "ok":
         return "no answer"
-    return f"answer {execution.answer.letter}, confidence {execution.answer.confidence:.3f}"
+    answer = execution.answer.letter or " ".join(execution.answer.raw.split())
+    return f"answer {answer}, confidence {execution.answer.confidence:.3f}"
 
 
 def _usage(traces: tuple[Trace, ...]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 from videopro.benchmarks import JudgeGrade
 from videopro.program import planning_text
 from videopro.question import LETTERS, NO_OPTION, Answer
-from videopro.scoring import counted, is_fallback
+from videopro.scoring import counted, exact_match, is_fallback, token_f1
 from videopro.traces import AGENT, Call, Execution, Round, Trace
 from videopro.view.asked import AskedPrompts, refined_by
 from videopro.view.columns import layout
@@ -98,6 +98,7 @@ def page(
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
     texts = TextTable()
+    words = trace.final.raw if trace.final is not None else ""
     rounds = [_round(trace, place, max_frames, asked, pictures, texts) for place in range(len(trace.rounds))]
     shown = {
         "id": trace.question_id,
@@ -106,6 +107,8 @@ def page(
         "choices": list(trace.choices),
         "gold": trace.gold,
         "reference": trace.reference,
+        "exact": exact_match(words, trace.reference) if trace.reference is not None else None,
+        "f1": _short(token_f1(words, trace.reference)) if trace.reference is not None else None,
         "grade": asdict(grade) if grade is not None else None,
         "groups": dict(trace.groups),
         "video": {
