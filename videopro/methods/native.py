@@ -100,6 +100,8 @@ class NativeMethod(Method):
             yield item, replace(result, cost=cost)
 
     def _batch(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
+        if len({_is_generated(item, context) for item in items}) > 1:
+            return None  # some are answered in words, and others by a letter
         try:
             frames = self._frames(context, items[0].shown)
         except VideoError as error:
