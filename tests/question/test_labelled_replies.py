@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.replies import LabelledReply, errors, labelled_replies
+from perf.replies import LabelledReply, errors, labelled_replies, main
 from videopro.errors import ConfigError
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
 
@@ -72,6 +72,19 @@ def test_a_count_of_errors_tells_missed_from_wrong() -> None:
     assert len(wrong) == len(replies) - sum(reply.letter == "A" for reply in labelled)
     # A reader that is known to take the first capital letter errs on most.
     assert len(errors(replies, OFFICIAL_EXTRACTORS["lvbench"])[1]) > len(replies) / 3
+
+
+def test_the_command_prints_a_row_for_each_reader(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--half", "record", "--show", "videomme"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "690 replies, 211 without a letter"
+    rows = {line.split()[0]: line.split()[1:] for line in shown[2:11]}
+    assert list(rows) == ["robust", *OFFICIAL_EXTRACTORS]
+    assert rows["videomme"] == [
+        str(sum(line.startswith(f"{kind} ") for line in shown)) for kind in ("missed", "wrong")
+    ]
+    assert main(["--show", "nobody"]) == 2
+    assert "the readers are robust, " in capsys.readouterr().err
 
 
 def test_files_of_labelled_replies_are_checked(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
 from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
 
 _LONGEST_QUESTION = 300
+_LONGEST_WORDS = 80
 
 
 def page_name(question_id: str) -> str:
@@ -222,7 +223,7 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         return None
     return {
         "status": execution.status,
-        "answer": execution.answer.letter,
+        "answer": execution.answer.letter or _words(execution),
         "confidence": _short(execution.answer.confidence),
         "claim": execution.claim,
         "letters": _letters(execution.answer.letters),
@@ -230,6 +231,14 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         "error": asdict(execution.error) if execution.error is not None else None,
         "cost": cost_of(execution.cost),
     }
+
+
+def _words(execution: Execution) -> str | None:
+    """The answer in words that counts for an open question, for the outcome of its round."""
+    if execution.status != "ok":
+        return None
+    words = " ".join(execution.answer.raw.split())
+    return words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
 
 
 def _answer(answer: Answer | None) -> dict[str, Any] | None:

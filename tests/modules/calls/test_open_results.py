@@ -74,7 +74,8 @@ def test_the_words_of_a_megabyte_are_cut() -> None:
 def test_query_native_answers_in_words_with_the_confidence_of_all_tokens() -> None:
     backbone = ReadingBackbone(writes=lambda request: "a red lantern")
     library = ModuleLibrary(context(backbone), is_open=True)
-    for arguments in ((), ([],)):  # planners trained on options pass the empty `choices`
+    given: list[tuple[list[str], ...]] = [(), ([],)]
+    for arguments in given:  # planners trained on options pass the empty `choices`
         answer = library.functions()["query_native"](library.video, "What is it?", *arguments)
         assert (answer.answer, answer.mode) == ("a red lantern", "words")
         # Eq. 2: each of the three tokens has log-probability -0.3, so their mean does too.
