@@ -1,10 +1,10 @@
 """Counts what readers of replies miss and read wrongly, on the replies in tests/question/labelled.
 
-    python perf/replies.py [--half development|record|both] [--show READER] [--root FOLDER]
+    python perf/replies.py [--half development|record|both] [--show READER] [--root FOLDER] [--output FILE]
 
 Each reply was labelled by hand with the letter that a careful reader takes from it, or with none. A reader
 *misses* a reply if it reads no letter where there is one; it is *wrong* if it reads any other letter than the
-labelled one. The halves are fixed: a reply belongs to the development half if the CRC-32 of its question and
+labelled one. The table is also written as JSON (perf/replies.json). The halves are fixed: a reply belongs to the development half if the CRC-32 of its question and
 text is even. The robust reader was written with the development half; the other half is for the record.
 """
 
@@ -20,6 +20,7 @@ from typing import Literal
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
+from perf.recording import write_record
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -44,6 +45,7 @@ class RepliesSettings:
     root: Path = field(
         default=ROOT / "tests" / "question" / "labelled", metadata=setting("folder of the labelled replies")
     )
+    output: Path = field(default=ROOT / "perf" / "replies.json", metadata=setting("file for the results"))
 
 
 COMMAND = CommandLine(
@@ -104,18 +106,36 @@ def errors(
     return missed, wrong
 
 
-def show(settings: RepliesSettings) -> None:
-    """Print a table of all readers, and the errors of one. Raises ConfigError for an unknown reader."""
-    if settings.show is not None and settings.show not in READERS:
-        raise ConfigError(f"--show {settings.show}: the readers are {', '.join(READERS)}")
-    replies = [reply for reply in labelled_replies(settings.root) if settings.half in ("both", reply.half)]
-    print(f"{len(replies)} replies, {sum(reply.letter is None for reply in replies)} without a letter")
-    print(f"{'reader':<16}{'missed':>8}{'wrong':>8}")
+def counts(replies: Sequence[LabelledReply]) -> dict[str, dict[str, int]]:
+    """How many replies each reader misses and reads wrongly."""
+    found = {}
     for name, reader in READERS.items():
         missed, wrong = errors(replies, reader)
-        print(f"{name:<16}{len(missed):>8}{len(wrong):>8}")
+        found[name] = {"missed": len(missed), "wrong": len(wrong)}
+    return found
+
+
+def show(settings: RepliesSettings) -> None:
+    """Print a table of all readers and the errors of one, and write the table. Raises ConfigError for an
+    unknown reader."""
+    if settings.show is not None and settings.show not in READERS:
+        raise ConfigError(f"--show {settings.show}: the readers are {', '.join(READERS)}")
+    everything = list(labelled_replies(settings.root))
+    halves = ("development", "record") if settings.half == "both" else (settings.half,)
+    found: dict[str, dict[str, object]] = {}
+    for half in halves:
+        replies = [reply for reply in everything if reply.half == half]
+        without = sum(reply.letter is None for reply in replies)
+        print(f"{half}: {len(replies)} replies, {without} without a letter")
+        print(f"{'reader':<16}{'missed':>8}{'wrong':>8}")
+        own = counts(replies)
+        for name, row in own.items():
+            print(f"{name:<16}{row['missed']:>8}{row['wrong']:>8}")
+        found[half] = {"replies": len(replies), "without a letter": without, "readers": own}
+    write_record(settings.output, found)
     if settings.show is not None:
-        missed, wrong = errors(replies, READERS[settings.show])
+        shown = [reply for reply in everything if reply.half in halves]
+        missed, wrong = errors(shown, READERS[settings.show])
         for labelled in missed:
             print(f"missed {labelled.letter}\t{labelled.file}\t{labelled.reply!r}")
         for labelled, read in wrong:

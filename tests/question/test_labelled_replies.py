@@ -5,11 +5,13 @@ The counts are those of docs/results/answer-reader.md; `python perf/replies.py` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from perf import ROOT
 from perf.replies import LabelledReply, errors, labelled_replies, main
 from videopro.errors import ConfigError
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
@@ -74,10 +76,16 @@ def test_a_count_of_errors_tells_missed_from_wrong() -> None:
     assert len(errors(replies, OFFICIAL_EXTRACTORS["lvbench"])[1]) > len(replies) / 3
 
 
-def test_the_command_prints_a_row_for_each_reader(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--half", "record", "--show", "videomme"]) == 0
+def test_the_command_shows_and_writes_a_row_for_each_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "replies.json"
+    assert main(["--half", "record", "--show", "videomme", "--output", str(output)]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "690 replies, 211 without a letter"
+    assert shown[0] == "record: 690 replies, 211 without a letter"
+    own = json.loads(output.read_text())["record"]["readers"]["robust"]
+    recorded = json.loads((ROOT / "perf/replies.json").read_text())["record"]["readers"]["robust"]
+    assert own == recorded
     rows = {line.split()[0]: line.split()[1:] for line in shown[2:11]}
     assert list(rows) == ["robust", *OFFICIAL_EXTRACTORS]
     assert rows["videomme"] == [

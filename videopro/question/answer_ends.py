@@ -74,7 +74,7 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
     more = phrases.MORE.match(text, match.end(form))
     if listed or (more and more["letter"] != letter) or (not own and form in _ONLY_WITH_TEXT):
         return [], False
-    remark = match["tail"]
+    remark = match["tail"].lstrip(" .:)")
     if letter in question.letters and remark.casefold().startswith(
         question.choice(letter).strip().casefold()
     ):
@@ -95,8 +95,10 @@ def _last(text: str, question: Question) -> Verdict | None:
         return None  # the model went on with another question
     if match := _LAST_WORD.search(text, start):
         before = re.split(r"(?<=[.!?])\s|\n", text[start : match.start("letter")].rstrip(" \n([{\"'"))[-1]
-        named = before.endswith(":") and (
-            phrases.NEGATED.search(before) or phrases.SAID_BEFORE.search(before)
+        named = (
+            before.endswith(":")
+            and not re.search(r"\bnot\s+[A-Z]\b", before)
+            and (phrases.NEGATED.search(before) or phrases.SAID_BEFORE.search(before))
         )
         if named or phrases.ANNOUNCED.search(before):
             return None

@@ -47,6 +47,9 @@ _WEST_BEFORE = (
     r"đáp\s+án(?:\s+đúng)?(?:\s+là)?",
     r"câu\s+trả\s+lời(?:\s+đúng)?(?:\s+là)?",
     r"jawaban(?:nya)?(?:\s+yang\s+(?:benar|tepat))?(?:\s+adalah)?",
+    # Swedish, Danish, Norwegian, Czech, Slovak, Romanian, Greek, Finnish, Hungarian, Ukrainian, Dutch
+    r"\b(?:svar(?:et)?|odpověď|odpoveď|răspunsul|απάντηση|vastaus|optie|відповідь|válasz)(?:\s+corect)?"
+    r"(?:\s+(?:är|er|je|este|είναι|on|is|є))?",
     # Russian
     r"(?:ответ|вариант)(?:\s+(?:—|-|–))?",
     r"\bвыбираю(?:\s+вариант)?",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from videopro.question.question import Question
 
 _LETTERED_LINE = re.compile(
-    r"^[\s(\[{>•-]*(?:\d+\.\s*)?(?P<letter>[A-Z])(?:\s*[)\]}.:]+\s*|\s+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)?$"
+    r"^[\s(\[{>•-]*(?:\d+\.\s*)?(?:[Oo]ption\s+)?(?P<letter>[A-Z])(?:\s*[)\]}.:]+\s*|\s+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)?$"
 )
 
 

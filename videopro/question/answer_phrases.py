@@ -75,7 +75,7 @@ RIGHT = (
     r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also)){0,3}"
     rf"(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
     rf"|\s+makes\s+(?:the\s+)?most\s+sense\b|\s+(?:fits|matches)(?:\s+the\s+(?:video|clip|scene|frames))?"
-    r"(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
+    r"(?=\s*[.!]|\s*$)|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
 )
 GOOD = _GOOD
 _GUESS = (
@@ -154,7 +154,7 @@ NEGATED = re.compile(
     r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
     r"|second[ -]best|least(?!\s+one)|worst|distractor|first\s+(?:chose|picked|said|thought|answered)"
     rf"|{_SOMEONE}|at\s+first(?!\s+sight)|initially"
-    r"|nicht|keine?|pas|não|niet|nie|không|bukan|sin|не|falsch)\b"
+    r"|nicht|keine?|pas|não|niet|nie|không|bukan|inte|ikke|není|nije|δεν|ei|nem|nu|sin|не|falsch)\b"
     rf"|ليست|ليس|नहीं|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
 )
 # A condition holds for its whole sentence: "Unless she hears it, the answer is C".
@@ -192,7 +192,7 @@ CORRECTION = re.compile(
 GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me(?!\s+know)|let['’]s|yet|we\s+should|i\s+should)\b")
 # A letter right after this sentence begins a list, which may be unfinished.
 ANNOUNCED = re.compile(
-    r"(?i)\b(?:each|every|all|these|the|following)\s+(?:\w+\s+)?option\b|\b(?:options|choices|answers)\b"
+    r"(?i)\b(?:each|every|all|these|following)\s+(?:\w+\s+)?option\b|\b(?:options|choices|answers)\b"
     r"|\bone\s+by\s+one\b|^checking\b|\be\.g|\b(?:first(?:ly)?|next|now|regarding)\b|\bconsider(?:ing)?\b|\blooking\s+at\b|\bstart(?:ing)?\s+with\b"
     r"|\blet\s+me\b|\blet['’]s\b|\b(?:i|we)\s+(?:need|have)\s+to\b|\bstep\s+by\s+step\b"
     r"|逐一|分析|让我们|首先"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from videopro.question import answer_phrases as phrases
 from videopro.question.answer_languages import LETTER_AND_NOUN
 from videopro.question.answer_phrases import CLOSE, OPEN
-from videopro.question.named_options import by_label, by_text, is_text
+from videopro.question.named_options import by_bare_text, by_label, by_text, is_text
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -90,6 +90,8 @@ def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
         for part in (sentence, re.split(r",|\b(?:because|since|as)\b", match["text"])[0]):
             part = _NAMED_AFTER.sub("", part)
             letter = letter or by_text(part, question) or by_label(part, question)
+            if not part.lstrip().startswith("A "):  # which may be a letter before another option's text
+                letter = letter or by_bare_text(part, question)
         if letter and named and named["letter"] != letter:
             raise Contradiction
         before = text[max(0, match.start() - NEAR) : match.start()].split("\n")[-1]

@@ -42,7 +42,7 @@ _REFUSES = re.compile(
 )
 _PRONOUN = re.compile(
     r"(?i)^(?:(?:so|therefore|thus|i\s+(?:think|believe|see|count)|in\s+the\s+(?:video|end)|at\s+the\s+(?:end|start))"
-    r"[,\s]+(?:that\s+)?)*(?:it|he|she|they|there|this|the\s+answer|to)\b"
+    r"[,\s]+(?:that\s+)?)*(?:it|he|she|they|there|this|not|to|the\s+(?:answer|object|item|thing))\b"
 )
 _AFTER_MENTION = re.compile(
     r"^\s*(?:$|[.!?,;:()\"'“”’…—–-]|(?:in|on|at|with|because|as|since|and|which|that|who|when|during|near|by|from|to"
@@ -56,6 +56,7 @@ _COUNTED_LOOSELY = re.compile(
 _ANOTHER_CLAUSE = re.compile(
     r"(?i)\b(?:and|but|while|whereas|although|however)\b[^.]*\b(?:is|are|was|were|looks?|seems?|appears?|turns?)\b"
 )
+_CONTRAST = re.compile(r"\b(?:but|while|whereas|although|however|yet)\b(?!\s+not\b)")
 _REASON = re.compile(
     r"\s*(?:[.!]?$|[,–—-]\s*(?:because|since|as|not|which|that|seen|shown|according|based)\b)"
 )
@@ -67,7 +68,7 @@ _BESIDE = re.compile(r"\b(?:behind|beside|near|next|front|past|above|below|under
 _PREPOSITION = re.compile(
     r"\s+(?:in|on|at|of|behind|above|below|next|beside|with|that|which|who|from|to|under|near|for|seen|shown)\b"
 )
-_HEADS = re.compile(r"it|he|she|they|there|this|that|answer|option|one|person|thing|result")
+_HEADS = re.compile(r"it|he|she|they|there|this|that|answer|option|one|person|thing|object|item|result")
 _LABEL = re.compile(r"(?<!\w)[a-z]\s*[.:)]\s*$")
 _HELP = re.compile(
     r"(?i)^\w+[,.!;:\s–—-]+(?:i\s+(?:can|will|would|see|understand|have)\b|i['’](?:ll|d)\b|here\b|of\s+course\b|wait\b)"
@@ -130,6 +131,17 @@ def by_text(text: str, question: Question) -> str | None:
     return fits[0] if len(fits) == 1 else None
 
 
+def by_bare_text(text: str, question: Question) -> str | None:
+    """The letter of the only option with this text but for an article: "wrench" for "a wrench"."""
+    bare = _ARTICLE.sub("", words(text))
+    fits = [
+        letter
+        for letter, choice in zip(question.letters, question.choices, strict=True)
+        if len(bare) > 1 and _ARTICLE.sub("", words(choice)) == bare
+    ]
+    return fits[0] if len(fits) == 1 else None
+
+
 def by_label(text: str, question: Question) -> str | None:
     """The letter of "A red": a letter and its own option's text, without punctuation between them."""
     letter, _, rest = text.strip().partition(" ")
@@ -177,6 +189,8 @@ def named_option(text: str, question: Question) -> str | None:
             for letter, start, end in mentioned
             if not _denied(rest, start, end) and _is_said(_spelled(sentence), start, end, letter, question)
         }
+        if mentioned and _CONTRAST.search(rest, max(end for _, _, end in mentioned)):
+            return None  # "a wrench lies there, but he holds a phone"
         if any(not _denied(rest, start, end) and letter not in named for letter, start, end in mentioned):
             return None  # named, but not about the question's subject
     return named.pop() if len(named) == 1 else None
