@@ -4,8 +4,9 @@
 
 Each reply was labelled by hand with the letter that a careful reader takes from it, or with none. A reader
 *misses* a reply if it reads no letter where there is one; it is *wrong* if it reads any other letter than the
-labelled one. The table is also written as JSON (perf/replies.json). The halves are fixed: a reply belongs to the development half if the CRC-32 of its question and
-text is even. The robust reader was written with the development half; the other half is for the record.
+labelled one. The table is also written as JSON (perf/replies.json). The halves are fixed: a reply belongs to
+the development half if the CRC-32 of its question and text is even. The robust reader was written with the
+development half; the other half is for the record.
 """
 
 from __future__ import annotations

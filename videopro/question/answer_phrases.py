@@ -31,7 +31,7 @@ _SURELY = (
 )
 IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
 _THING = (
-    r"(?:answer|option|choice|response|solution|selection|prediction|conclusion|verdict|letter|statement"
+    r"(?:answer|ans|option|choice|response|solution|selection|prediction|conclusion|verdict|letter|statement"
     r"|(?:correct|right|best|remaining|only|closest|most\s+\w+)\s+(?:one|fit|match|pick|label|candidate))"
 )
 _OF_THIS = (
@@ -52,7 +52,11 @@ _CHOOSE = (
     r"|supports?|indicates?|suggests?|consistent\s+with|aligns?\s+with|vote(?:\s+for)?|bet\s+on|prefer"
     r"|lean(?:ing)?\s+towards?|lea(?:ves|ving)(?:\s+us)?(?:\s+with)?(?:\s+only)?|left\s+with|stated\s+in)"
 )
-_IT_IS = rf"\b(?:it|that|this|which)(?:{IS}|\s+(?:seems|appears|looks)(?:\s+(?:to\s+be|like))(?:\s+it['’]s)?)"
+_IT_IS = (
+    rf"(?:\b(?:it|that|this|which|reason|explanation)(?:{IS}|'d\s+be"
+    r"|\s+(?:seems|appears|looks)\s+(?:to\s+be|like)(?:\s+it['’]s)?)"
+    r"|(?:(?<=[.!?,]\s)|^)(?:must\s+be|should\s+be|gotta\s+be|has\s+to\s+be|looks\s+like|seems\s+like))"
+)
 _SO = (
     r"\b(?:so|thus|hence|therefore|consequently|ergo|accordingly|in\s+conclusion|overall"
     r"|(?:by\s+(?:process\s+of\s+)?elimination))\b,?"
@@ -67,7 +71,7 @@ _BETTER = (
     r"\s+(?:(?:the|a)\s+)?(?:(?:most|more)\s+(?:likely|plausible|probable|logical|reasonable|sensible|accurate"
     r"|correct|consistent|suitable|appropriate|fitting|convincing)|better"
     r"|closest\b(?=\s*[.!,;]|\s*$|\s+(?:to\s+what|match|answer|option|description))"
-    r"|one\b(?=\s*[.!,;]|\s*$)|supported\s+by\b(?!\s+(?:no|nothing|neither|only)\b)|what\s+(?:the|we|is|happens)\b|my\s+(?:answer|choice|pick)\b)"
+    r"|(?:only\s+)?one\b(?=\s*[.!,;]|\s*$|\s+that\s+(?:makes|fits|matches|explains)\b)|supported\s+by\b(?!\s+(?:no|nothing|neither|only)\b)|what\s+(?:the|we|is|happens|i\s+would)\b|my\s+(?:answer|choice|pick)\b)"
 )
 _FITS = r"(?:fits|matches|describes|summari[sz]es|represents|captures|reflects|explains|answers)"
 RIGHT = (
@@ -75,7 +79,7 @@ RIGHT = (
     r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also)){0,3}"
     rf"(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
     rf"|\s+makes\s+(?:the\s+)?most\s+sense\b|\s+(?:fits|matches)(?:\s+the\s+(?:video|clip|scene|frames))?"
-    r"(?=\s*[.!]|\s*$)|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
+    r"(?=\s*[.!]|\s*$)|\s+gets\s+my\s+vote\b|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
 )
 GOOD = _GOOD
 _GUESS = (
@@ -107,7 +111,7 @@ VERDICTS = patterns(
     rf"(?i:{ANSWER_IS}{NAMED}?){LOOSE}",
     rf"(?i:(?:{_CHOOSE}|{_IT_IS}|{_SO}){NAMED}){LOOSE}",
     rf"(?i:(?:{_CHOOSE}|{_IT_IS}|{_SO})){STRICT}",
-    rf"(?i:\b(?:prefer|lea(?:ves|ving)(?:\s+us)?(?:\s+with)?(?:\s+only)?|selecting|choosing)){_CAPITAL}",
+    rf"(?i:\b(?:prefer|lea(?:ves|ving)(?:\s+us)?(?:\s+with)?(?:\s+only)?|selecting|choosing|find|vote\s+goes\s+to)){_CAPITAL}",
     rf"(?:(?i:\b(?:option|choice|answer)\s*)|(?<![A-Za-z0-9_'’-]))"
     rf"{OPEN}(?P<letter>[A-Z]){CLOSE}[.:,]?(?i:{RIGHT})",
     rf"(?i:\bmak(?:es|ing){NAMED}?){OPEN}(?P<letter>[A-Z]){CLOSE}(?i:{_GOOD})",

@@ -260,15 +260,20 @@ def _is_said(sentence: str, start: int, end: int, letter: str, question: Questio
         return False  # an item of a list
     if _COUNTED_LOOSELY.search(before) and option[:1].isdigit():
         return False
-    if len(option.split()) > 2 or not option.isascii():
-        return True
     subjects = {word for word in re.findall(r"\w+", _spelled(question.text)) if not _COMMON.fullmatch(word)}
     following = re.match(r"\s*(\w+)", after)
     joined = re.match(r"\s+(?:and|but)\s+(\w+)", after)
     if joined and _is_one_of(joined[1], subjects):
         return False  # "leaves at 0:35 and arrives later"
-    if not _AFTER_MENTION.match(after) and not (following and _is_one_of(following[1], subjects)):
+    is_long = len(option.split()) > 2 or not option.isascii()
+    if (
+        option.isascii()
+        and not _AFTER_MENTION.match(after)
+        and not (following and _is_one_of(following[1], subjects))
+    ):
         return False
+    if is_long:
+        return True
     if re.search(r"\b(?:in|with|light|dark|pale|deep|half|almost|nearly)\s+$", before):
         return False  # "the man in blue", "light blue"
     clause = re.split(r"[,;:]\s", before)[-1]
