@@ -86,8 +86,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     method = methods.create(config.method, _options(config))
     try:
         method.check_open_questions(int(is_open))
-    except ConfigError:
-        raise ConfigError(f"method {config.method!r} answers by choosing; give --choices") from None
+    except ConfigError as error:
+        raise ConfigError(f"{str(error).partition(';')[0]}; give --choices") from None
     method.check_models()
     backbone_settings = method.backbone_settings(config.model, config.backbone)
     if load is load_backbone:

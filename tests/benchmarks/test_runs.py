@@ -83,11 +83,13 @@ def test_only_native_follows_a_protocol_that_shows_the_clue_alone() -> None:
             METHODS[name].follow(clue, {})
 
 
-def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_method_that_only_chooses_refuses_open_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "MMBench-Video.tsv").write_text(TSV)
-    flags = ["--benchmark", "mmbench_video", "--method", "videopro"]
+    flags = ["--benchmark", "mmbench_video", "--method", "lvagent", "--options", "agents=[a, b]"]
     assert infer(tmp_path, tmp_path / "run", *flags) == 2
-    assert "4 of these are open" in capsys.readouterr().err
+    assert "4 of these questions are open" in capsys.readouterr().err
 
 
 # ---- check ------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Item:
     shown: tuple[tuple[float, float], ...] = ()
     """The only intervals (s) of the video that may be shown; empty: all of it."""
     reference: str | None = None
-    """The reference answer that a judge compares an open answer with."""
+    """The reference answer that an open answer is compared with."""
 
 
 @dataclass(frozen=True)

@@ -105,13 +105,12 @@ class Method(ABC):
         a run begins."""
         return
 
-    @classmethod
-    def check_open_questions(cls, open_questions: int) -> None:
+    def check_open_questions(self, open_questions: int) -> None:
         """Raise ConfigError if there are open questions and this method cannot answer them."""
         if open_questions:
             raise ConfigError(
-                f"method {cls.name!r} answers multiple-choice questions, but {open_questions} of these are "
-                "open; use --method native"
+                f"method {self.name!r} answers multiple-choice questions only; {open_questions} of these "
+                "questions are open: use --method native or videopro"
             )
 
     @abstractmethod

@@ -218,6 +218,14 @@ class BaseProgramMethod(Method):
         unnamed = options.get("speech", "auto") in ("auto", "whisper")
         return {**options, "speech": "none"} if protocol.subtitles == "none" and unnamed else options
 
+    def check_open_questions(self, open_questions: int) -> None:
+        """Open questions are fine, unless the planner can only write programs that choose."""
+        if open_questions and self.settings.planner.startswith("pocket-teacher"):
+            raise ConfigError(
+                f"planner {self.settings.planner!r} writes programs for multiple-choice questions only; "
+                f"{open_questions} of these questions are open: use --planner self or api:MODEL"
+            )
+
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""
         # Questions about one video may list different subtitles, and a context has one.
