@@ -177,8 +177,10 @@ def _answerer(
     model: PreTrainedModel,
 ) -> Backbone:
     """The backbone that answers inside programs. Call it before an adapter is added to `model`."""
-    if training.answerer is not None:
-        spec = read_spec(training.answerer, frames=start.frames, pixels=start.pixels)
+    made = start.found.planner
+    named = training.answerer or (made.base if made is not None else None)
+    if named:
+        spec = read_spec(named, frames=start.frames, pixels=start.pixels)
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)

@@ -8,11 +8,19 @@ from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
+from videopro.methods.answerer import load_answerer
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
-from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.program import (
+    ANSWERER_HELP,
+    FALLBACK_HELP,
+    FINAL_HELP,
+    AdaptiveMethod,
+    ProgramMethod,
+    VideoProMethod,
+)
 from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.methods.vca import VcaMethod
 from videopro.methods.videoagent import VideoAgentMethod
@@ -20,6 +28,8 @@ from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
 __all__ = [
+    "ANSWERER_HELP",
+    "AdaptiveMethod",
     "FALLBACK_HELP",
     "FINAL_HELP",
     "METHODS",
@@ -27,6 +37,7 @@ __all__ = [
     "MethodContext",
     "MethodFlags",
     "create",
+    "load_answerer",
     "make_trace",
     "versions",
     "video_ref",
@@ -78,6 +89,7 @@ class MethodFlags:
             group=FLAGS_GROUP,
         ),
     )
+    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, group=FLAGS_GROUP))
     planner_frames: int | None = field(
         default=None, metadata=setting("frames in the planner's prompt; 0: none", group=FLAGS_GROUP)
     )

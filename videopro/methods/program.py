@@ -12,10 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from videopro.backbones import Backbone, Sampling, Visual
+from videopro.backbones import Backbone, Sampling, Visual, check_alive, read_spec
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item
-from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError
+from videopro.methods.answerer import answerer_identity, load_answerer
 from videopro.methods.base import Method, MethodContext
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket
 from videopro.modules.calls import REMOVABLE
@@ -32,6 +33,10 @@ FINAL_HELP = (
     "or best (the most confident)"
 )
 FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
+ANSWERER_HELP = (
+    "the model that answers inside programs: a name or server:MODEL@URL; unset: the model with its adapter "
+    "off, or the base that a merged planner records"
+)
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,10 @@ class ProgramSettings(ModuleSettings):
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
     )
+    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP))
     answer_adapter: Literal["off", "on"] = field(
-        default="off", metadata=setting("on: modules answer with the planner's adapter on")
+        default="off",
+        metadata=setting("on: modules answer with the planner's adapter on (a merged planner: itself)"),
     )
     final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
     fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
@@ -91,6 +98,13 @@ class ProgramSettings(ModuleSettings):
                 f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
                 "video; leave it out"
             )
+        if self.answerer is not None:
+            read_spec(self.answerer)
+            if self.answer_adapter == "on":
+                raise ConfigError(
+                    f"answerer is {self.answerer!r}, and answer_adapter=on lets the planner answer; leave "
+                    "one of them out"
+                )
         for group in self.without:
             if group not in REMOVABLE:
                 raise ConfigError(
@@ -141,6 +155,18 @@ class VideoProSettings(ProgramSettings):
         )
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """What a method needs besides its settings."""
+
+    backbone: Backbone
+    """The run's own."""
+    planner: Planner
+    answerer: Backbone
+    """Answers inside programs."""
+    models: ModuleModels
+
+
 class BaseProgramMethod(Method):
     """The common base of the three methods."""
 
@@ -149,7 +175,7 @@ class BaseProgramMethod(Method):
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
-        self._loaded: tuple[Backbone, Planner, ModuleModels] | None = None
+        self._loaded: _Loaded | None = None
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
@@ -165,6 +191,9 @@ class BaseProgramMethod(Method):
         without = facts.pop("without")
         if without:
             facts["without"] = sorted(set(without))
+        answerer = facts.pop("answerer")
+        if answerer is not None:
+            facts["answerer"] = answerer_identity(answerer)
         if self.settings.planner.startswith("pocket-teacher"):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
@@ -207,9 +236,19 @@ class BaseProgramMethod(Method):
             for start in range(0, len(items), self.settings.max_parallel):
                 batch = items[start : start + self.settings.max_parallel]
                 results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
+                self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
                     yield item, replace(result, cost=shared + result.cost, prepared=records)
+
+    def _check_answerer(self, results: Sequence[Result]) -> None:
+        """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
+        checks its backbone itself."""
+        assert self._loaded is not None
+        failed = [result.error for result in results if result.error is not None]
+        broken = next((error for error in failed if error.type == BackboneError.__name__), None)
+        if broken is not None and self._loaded.answerer is not self._loaded.backbone:
+            check_alive(self._loaded.answerer, broken.message)
 
     def _prepare(
         self, item: Item, context: MethodContext, stack: ExitStack
@@ -218,20 +257,19 @@ class BaseProgramMethod(Method):
         search; `stack` releases their resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
         # thread, before they are batched.
-        backbone = context.backbone.inner
-        planner, models = self._load(backbone)
+        loaded = self._load(context.backbone.inner)
         adapter = None if self.settings.answer_adapter == "on" else False
         thread_meter = ThreadMeter()
-        answerer = MeteredBackbone(BatchingBackbone(backbone, adapter=adapter), thread_meter)
+        answerer = MeteredBackbone(BatchingBackbone(loaded.answerer, adapter=adapter), thread_meter)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
-        records = _index(models, context)
+        records = _index(loaded.models, context)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
-            modules = models.context(context.video, answerer, subtitles, self.settings.without)
+            modules = loaded.models.context(context.video, answerer, subtitles, self.settings.without)
         reasoner = Reasoner(
-            planner,
+            loaded.planner,
             replace(self.settings.reasoning(), adaptive=self.adaptive),
             thread_meter=thread_meter,
-            visual=self._visual(planner, context, stack),
+            visual=self._visual(loaded.planner, context, stack),
             seed=context.seed,
             observer=context.observer,
         )
@@ -246,24 +284,37 @@ class BaseProgramMethod(Method):
         frames = context.frames(uniform_times(0.0, context.video.duration, count))
         return stack.enter_context(context.backbone.prefix(frames))
 
-    def _load(self, backbone: Backbone) -> tuple[Planner, ModuleModels]:
-        """The planner and the module models for a backbone, loaded once."""
-        if self._loaded is None or self._loaded[0] is not backbone:
+    def answerer(self, backbone: Backbone) -> Backbone:
+        """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
+        BackboneError."""
+        return self._load(backbone).answerer
+
+    def _load(self, backbone: Backbone) -> _Loaded:
+        """The planner and the other models for a backbone, loaded once."""
+        if self._loaded is None or self._loaded.backbone is not backbone:
             settings = self.settings
-            facts = backbone.identity()
-            adapted = bool(facts.get("adapter") or facts.get("adapter_model"))
             planner = load_planner(
                 settings.planner,
                 backbone,
-                is_fine_tuned=adapted
+                is_fine_tuned=_is_short(backbone)
                 if settings.planner_prompt == "auto"
                 else settings.planner_prompt == "short",
                 sampling=settings.sampling(),
                 api_key_env=settings.api_key_env,
             )
-            models = ModuleModels(settings, pocket=is_pocket(backbone), flag=self.flag_without_model)
-            self._loaded = backbone, planner, models
-        return self._loaded[1:]
+            answerer = backbone
+            if settings.answer_adapter == "off":
+                answerer = load_answerer(settings.answerer, backbone, api_key_env=settings.api_key_env)
+            # The module models of pocket go with who answers: a merged pocket planner is another folder.
+            models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+            self._loaded = _Loaded(backbone, planner, answerer, models)
+        return self._loaded
+
+
+def _is_short(backbone: Backbone) -> bool:
+    """Whether a backbone was trained on the short prompts: it has an adapter, or its folder records it."""
+    facts = backbone.identity()
+    return bool(facts.get("adapter") or facts.get("adapter_model") or backbone.planner)
 
 
 class ProgramMethod(BaseProgramMethod):

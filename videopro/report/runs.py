@@ -33,7 +33,7 @@ METHOD_TITLES: Mapping[str, str] = {
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
     *("answer_adapter", "encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "summarize"),
-    "teacher",
+    *("answerer", "teacher"),
 )
 
 

@@ -131,7 +131,8 @@ class AskedPrompts:
         """Whether the planner was asked without the API reference and examples, as one trained on that."""
         if self._method.get("planner") != "self":
             return False
-        adapted = bool(self._model.get("adapter") or self._model.get("adapter_model"))
+        trained = ("adapter", "adapter_model", "planner_prompt")
+        adapted = any(self._model.get(name) for name in trained)
         return (
             adapted if self._method["planner_prompt"] == "auto" else self._method["planner_prompt"] == "short"
         )

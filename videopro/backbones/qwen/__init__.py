@@ -1,10 +1,10 @@
 """Qwen-VL models through transformers. Importing this package imports torch and transformers."""
 
 from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, write_defaults
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
-    DEFAULTS_FILE,
     Checkpoint,
     LoadedModel,
     attach_adapter,
@@ -12,12 +12,14 @@ from videopro.backbones.qwen.load import (
     find_checkpoint,
     load_model,
     load_weights,
+    made_from,
 )
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 
 __all__ = [
     "Checkpoint",
     "DEFAULTS_FILE",
+    "Defaults",
     "EncodedPrompt",
     "LoadedModel",
     "NonFiniteLogits",
@@ -32,6 +34,8 @@ __all__ = [
     "find_checkpoint",
     "load_model",
     "load_weights",
+    "made_from",
     "takes_features",
     "visual_inputs",
+    "write_defaults",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,12 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 from transformers.processing_utils import ProcessorMixin
 from transformers.utils.hub import cached_file
 
-from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
+from videopro.backbones.base import BackboneConfig, PlannerRecord
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.errors import BackboneError, ConfigError
+from videopro.backbones.qwen.defaults import lasting_name, read_defaults
+from videopro.errors import BackboneError
 from videopro.library_messages import hide_weights_bar
-from videopro.storage import non_finite, non_finite_in, parse_json
-
-DEFAULTS_FILE = "videopro.json"
-"""In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets it was trained for."""
+from videopro.storage import non_finite, non_finite_in
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,8 @@ class LoadedModel:
     pixels: int
     facts: Mapping[str, object]
     """What `Backbone.identity` returns."""
+    planner: PlannerRecord | None = None
+    """What the checkpoint, or the adapter's folder, records of it as a planner."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,10 @@ class Checkpoint:
     """The model's config."""
     processor: ProcessorMixin
     frames: int
-    """The budgets it was trained for; see `DEFAULTS_FILE`."""
+    """The budgets it was trained for; see `videopro.backbones.qwen.defaults`."""
     pixels: int
+    planner: PlannerRecord | None = None
+    """What it records of itself as a planner."""
 
 
 def find_checkpoint(name: str) -> Checkpoint:
@@ -65,9 +67,9 @@ def find_checkpoint(name: str) -> Checkpoint:
     source = _source(name, "model")
     settings = _settings(name, source)
     folder = _folder(source)
-    defaults = _defaults(folder)
+    own = read_defaults(folder)
     processor = _processor(name, source)
-    return Checkpoint(name, source, folder, settings, processor, defaults["frames"], defaults["pixels"])
+    return Checkpoint(name, source, folder, settings, processor, own.frames, own.pixels, own.planner)
 
 
 def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
@@ -138,26 +140,51 @@ def load_model(config: BackboneConfig) -> LoadedModel:
         frames=config.frames or found.frames,
         pixels=config.pixels or found.pixels,
         facts=checkpoint_facts(config, found),
+        planner=_planner_record(config, found),
     )
+
+
+def _planner_record(config: BackboneConfig, found: Checkpoint) -> PlannerRecord | None:
+    """What the adapter's folder records, else the checkpoint's; the base is the checkpoint's in any case, as
+    an adapter on a merged planner leaves that planner when it is turned off."""
+    if not config.adapter:
+        return found.planner
+    own = read_defaults(_adapter_folder(config.adapter)).planner
+    if own is None or found.planner is None:
+        return own or found.planner
+    return replace(own, base=found.planner.base, weights=found.planner.weights)
+
+
+def made_from(found: Checkpoint, own: PlannerRecord | None) -> PlannerRecord:
+    """What a planner records that was made from a checkpoint and has no adapter to turn off; `own`: what was
+    recorded of it so far. A planner that was made from another planner has the base of that one."""
+    if own is not None and own.base:
+        return own
+    base = PlannerRecord(lasting_name(found.source), folder_fingerprint(found.folder))
+    return base if own is None else replace(base, prompts=own.prompts)
+
+
+def _adapter_folder(adapter: str) -> Path:
+    return _folder(_source(adapter, "adapter"), "adapter_config.json")
 
 
 def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
     """What `Backbone.identity` returns for a checkpoint with its adapter on; reads files but loads no
     weights. Raises BackboneError."""
     _, device = _device(config)
+    planner = _planner_record(config, found)
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
     return {
         "kind": "qwen",
         "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
         "class": model_class.__name__,
         "weights": folder_fingerprint(found.folder),
-        "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
-        if config.adapter
-        else None,
+        "adapter": folder_fingerprint(_adapter_folder(config.adapter)) if config.adapter else None,
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
         "attention": config.attention,
         "frames": config.frames or found.frames,
         "pixels": config.pixels or found.pixels,
+        **(planner.facts() if planner is not None else {}),
     }
 
 
@@ -247,24 +274,6 @@ def _folder(source: str, file: str = "config.json") -> Path:
         return Path(str(cached_file(source, file))).parent
     except OSError as error:
         raise BackboneError(_unreachable(source, source, error)) from error
-
-
-def _defaults(folder: Path) -> dict[str, int]:
-    """The budgets in the checkpoint's `DEFAULTS_FILE`, else the paper's."""
-    path = folder / DEFAULTS_FILE
-    found: dict[str, int] = {}
-    if path.is_file():
-        try:
-            found = parse_json(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ConfigError(f"{path}: not JSON ({_first_line(error)})") from error
-        if not isinstance(found, dict):
-            raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {found!r}")
-        check_keys(found, ("frames", "pixels"))
-        for key, value in found.items():
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
-    return {"frames": DEFAULT_FRAMES, "pixels": DEFAULT_PIXELS, **found}
 
 
 def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
