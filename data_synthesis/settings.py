@@ -109,6 +109,11 @@ class SynthesisConfig(ModuleSettings):
             raise ConfigError(
                 "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL"
             )
+        if self.teacher.startswith("server:"):
+            raise ConfigError(
+                f"teacher {self.teacher!r}: a teacher is asked without the video; give "
+                f"api:{self.teacher.removeprefix('server:')}"
+            )
         _check_address(self.teacher)
         for name in ("programs", "concurrency", "max_parallel", "max_new_tokens"):
             if getattr(self, name) < 1:

@@ -17,6 +17,8 @@ from videopro.methods.program import (
     ANSWERER_HELP,
     FALLBACK_HELP,
     FINAL_HELP,
+    PLANNER_FRAMES_HELP,
+    PLANNER_HELP,
     AdaptiveMethod,
     ProgramMethod,
     VideoProMethod,
@@ -84,15 +86,10 @@ class MethodFlags:
 
     planner: str | None = field(
         default=None,
-        metadata=setting(
-            "planner that writes programs: self, pocket-teacher, api:MODEL or api:MODEL@URL",
-            group=FLAGS_GROUP,
-        ),
+        metadata=setting(PLANNER_HELP, group=FLAGS_GROUP),
     )
     answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, group=FLAGS_GROUP))
-    planner_frames: int | None = field(
-        default=None, metadata=setting("frames in the planner's prompt; 0: none", group=FLAGS_GROUP)
-    )
+    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, group=FLAGS_GROUP))
     tau: float | None = field(
         default=None, metadata=setting("refine answers with a confidence below this", group=FLAGS_GROUP)
     )

@@ -25,7 +25,8 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     if named is None and (record is None or not record.base):
         return planner
     facts = planner.identity()
-    spec = read_spec(named or record.base, **_shared(facts, "frames", "pixels"))  # type: ignore[union-attr]
+    name = named or record.base  # type: ignore[union-attr]
+    spec = read_spec(name, frames=planner.frames, **_shared(facts, "pixels"))
     if spec.kind == "server":
         spec = spec.but(api_key_env=api_key_env)
     elif facts.get("kind") == "qwen":

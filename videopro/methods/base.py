@@ -45,9 +45,10 @@ class MethodContext:
         self.seed = seed
         """Seed of all random choices of a method."""
 
-    def frames(self, times: Sequence[float]) -> list[Frame]:
-        """The frames on display at `times` (s), at the size that the backbone uses."""
-        size = self.backbone.frame_size(self.video.height, self.video.width, len(times))
+    def frames(self, times: Sequence[float], model: Backbone | None = None) -> list[Frame]:
+        """The frames on display at `times` (s), at the size that `model` uses; None: the backbone."""
+        shown_to = self.backbone if model is None else model
+        size = shown_to.frame_size(self.video.height, self.video.width, len(times))
         with self.meter.stage("decode"):
             frames = self.video.frames(times, size=size)
         self.meter.add(Cost(frames=len(frames)))

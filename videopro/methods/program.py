@@ -33,6 +33,13 @@ FINAL_HELP = (
     "or best (the most confident)"
 )
 FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
+PLANNER_HELP = (
+    "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), api:MODEL or "
+    "api:MODEL@URL (sees the text only), pocket-teacher"
+)
+PLANNER_FRAMES_HELP = (
+    "frames in the planner's prompt, 0 for none; unset: the backbone's budget, or 64 for server:MODEL@URL"
+)
 ANSWERER_HELP = (
     "the model that answers inside programs: a name or server:MODEL@URL; unset: the model with its adapter "
     "off, or the base that a merged planner records"
@@ -46,18 +53,18 @@ class ProgramSettings(ModuleSettings):
 
     planner: str = field(
         default="self",
-        metadata=setting(
-            "planner that writes programs: self (the backbone), pocket-teacher, api:MODEL or api:MODEL@URL"
-        ),
+        metadata=setting(PLANNER_HELP),
     )
-    planner_frames: int | None = field(
+    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP))
+    planner_pixels: int | None = field(
         default=None,
-        metadata=setting("frames in the planner's prompt, 0 for none; unset: the backbone's budget"),
+        metadata=setting("pixels of a frame in the prompt of server:MODEL@URL; unset: 50,176"),
     )
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
         metadata=setting(
-            "full: with the API reference and examples; auto: short if the backbone has an adapter"
+            "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
+            "short if the backbone has an adapter or is a merged planner"
         ),
     )
     temperature: float = field(
@@ -68,7 +75,8 @@ class ProgramSettings(ModuleSettings):
     api_key_env: str | None = field(
         default=None,
         metadata=setting(
-            "variable with the API key of api:MODEL@URL; unset: OPENAI_API_KEY, for OpenAI only"
+            "variable with the key of the planner's or answerer's server; unset: OPENAI_API_KEY, for OpenAI "
+            "only"
         ),
     )
     subtitles: Literal["listed", "none"] = field(
@@ -93,10 +101,21 @@ class ProgramSettings(ModuleSettings):
         check_planner(self.planner)
         if self.planner_frames is not None and self.planner_frames < 0:
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
-        if self.planner_frames and self.planner != "self":
+        is_served = self.planner.startswith("server:")
+        if self.planner_frames and self.planner != "self" and not is_served:
             raise ConfigError(
                 f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
                 "video; leave it out"
+            )
+        if self.planner_pixels is not None and (self.planner_pixels < 1 or not is_served):
+            raise ConfigError(
+                f"planner_pixels is {self.planner_pixels}; it must be at least 1, and is for planner "
+                "server:MODEL@URL only (of the backbone: --backbone pixels=N)"
+            )
+        if is_served and self.planner_prompt == "auto":
+            raise ConfigError(
+                f"planner {self.planner!r}: a server does not tell whether its model was trained on our "
+                "prompts; give --options planner_prompt=short if it was, else planner_prompt=full"
             )
         if self.answerer is not None:
             read_spec(self.answerer)
@@ -191,6 +210,11 @@ class BaseProgramMethod(Method):
         without = facts.pop("without")
         if without:
             facts["without"] = sorted(set(without))
+        if self.settings.planner.startswith("server:"):
+            # A server's address changes no answer.
+            facts["planner"] = answerer_identity(self.settings.planner)["model"]
+        if facts["planner_pixels"] is None:
+            del facts["planner_pixels"]
         answerer = facts.pop("answerer")
         if answerer is not None:
             facts["answerer"] = answerer_identity(answerer)
@@ -277,12 +301,15 @@ class BaseProgramMethod(Method):
 
     def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
         """The video for the planner, encoded once for all questions and refinements; None: text only."""
+        seer = context.backbone
+        if planner.backbone is not None:
+            seer = MeteredBackbone(planner.backbone, context.meter)
         count = self.settings.planner_frames
-        count = context.backbone.frames if count is None else count
+        count = seer.frames if count is None else count
         if not planner.sees_video or count == 0:
             return None
-        frames = context.frames(uniform_times(0.0, context.video.duration, count))
-        return stack.enter_context(context.backbone.prefix(frames))
+        frames = context.frames(uniform_times(0.0, context.video.duration, count), seer)
+        return stack.enter_context(seer.prefix(frames))
 
     def answerer(self, backbone: Backbone) -> Backbone:
         """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
@@ -301,6 +328,9 @@ class BaseProgramMethod(Method):
                 else settings.planner_prompt == "short",
                 sampling=settings.sampling(),
                 api_key_env=settings.api_key_env,
+                # At least one, which a planner that is shown none does not use.
+                frames=settings.planner_frames or None,
+                pixels=settings.planner_pixels,
             )
             answerer = backbone
             if settings.answer_adapter == "off":

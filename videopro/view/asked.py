@@ -129,7 +129,10 @@ class AskedPrompts:
     @property
     def _is_short(self) -> bool:
         """Whether the planner was asked without the API reference and examples, as one trained on that."""
-        if self._method.get("planner") != "self":
+        planner = str(self._method.get("planner"))
+        if planner.startswith("server:"):
+            return bool(self._method["planner_prompt"] == "short")
+        if planner != "self":
             return False
         trained = ("adapter", "adapter_model", "planner_prompt")
         adapted = any(self._model.get(name) for name in trained)
