@@ -114,7 +114,7 @@ def test_one_refused_request_fails_one_question_and_a_dead_server_ends_the_run()
 
 def test_settings_of_a_served_planner() -> None:
     spec = "server:m@http://localhost:8000/v1"
-    with pytest.raises(ConfigError, match=r"planner_prompt=short if it was, else planner_prompt=full"):
+    with pytest.raises(ConfigError, match=r"does not tell what .* planner_prompt=short if on our prompts"):
         create("videopro", {"planner": spec})
     with pytest.raises(ConfigError, match="planner_pixels is 9"):
         create("videopro", {"planner_pixels": 9})

@@ -19,6 +19,7 @@ from videopro.methods.program import (
     FINAL_HELP,
     PLANNER_FRAMES_HELP,
     PLANNER_HELP,
+    PROMPTS_HELP,
     AdaptiveMethod,
     ProgramMethod,
     VideoProMethod,
@@ -89,6 +90,7 @@ class MethodFlags:
         metadata=setting(PLANNER_HELP, group=FLAGS_GROUP),
     )
     answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, group=FLAGS_GROUP))
+    prompts: str | None = field(default=None, metadata=setting(PROMPTS_HELP, group=FLAGS_GROUP))
     planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, group=FLAGS_GROUP))
     tau: float | None = field(
         default=None, metadata=setting("refine answers with a confidence below this", group=FLAGS_GROUP)

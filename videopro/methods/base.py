@@ -73,6 +73,8 @@ class Method(ABC):
     Settings: ClassVar[type]
     flag_without_model: str = OPTIONS_FLAG
     """How the command at hand leaves out a module's model, for messages."""
+    prompt_texts: Mapping[str, str] | None = None
+    """The texts of the user's own prompts, by kind; None without any."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

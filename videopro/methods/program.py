@@ -21,7 +21,16 @@ from videopro.methods.base import Method, MethodContext
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket
 from videopro.modules.calls import REMOVABLE
 from videopro.modules.search import prepare_index
-from videopro.planners import Planner, check_planner, load_planner, teacher_of
+from videopro.planners import (
+    REFINEMENT_KINDS,
+    Planner,
+    PromptFile,
+    PromptKind,
+    check_planner,
+    load_planner,
+    read_prompts,
+    teacher_of,
+)
 from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
 from videopro.settings import did_you_mean, setting
@@ -39,6 +48,10 @@ PLANNER_HELP = (
 )
 PLANNER_FRAMES_HELP = (
     "frames in the planner's prompt, 0 for none; unset: the backbone's budget, or 64 for server:MODEL@URL"
+)
+PROMPTS_HELP = (
+    "the planner's prompts, if it was trained on other ones than ours: a YAML file with plan, plan_program, "
+    "bug_fix, native_refinement, program_refinement and api, or a folder with a .txt file of each"
 )
 ANSWERER_HELP = (
     "the model that answers inside programs: a name or server:MODEL@URL; unset: the model with its adapter "
@@ -67,6 +80,7 @@ class ProgramSettings(ModuleSettings):
             "short if the backbone has an adapter or is a merged planner"
         ),
     )
+    prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
     temperature: float = field(
         default=0.7, metadata=setting("sampling temperature of the planner; 0: greedy")
     )
@@ -112,11 +126,14 @@ class ProgramSettings(ModuleSettings):
                 f"planner_pixels is {self.planner_pixels}; it must be at least 1, and is for planner "
                 "server:MODEL@URL only (of the backbone: --backbone pixels=N)"
             )
-        if is_served and self.planner_prompt == "auto":
+        if is_served and self.planner_prompt == "auto" and self.prompts is None:
             raise ConfigError(
-                f"planner {self.planner!r}: a server does not tell whether its model was trained on our "
-                "prompts; give --options planner_prompt=short if it was, else planner_prompt=full"
+                f"planner {self.planner!r}: a server does not tell what its model was trained on; give "
+                "--options planner_prompt=short if on our prompts, --prompts FILE if on others, else "
+                "planner_prompt=full"
             )
+        if self.prompts is not None:
+            self._check_prompts()
         if self.answerer is not None:
             read_spec(self.answerer)
             if self.answer_adapter == "on":
@@ -131,6 +148,16 @@ class ProgramSettings(ModuleSettings):
                 )
         self.sampling()
         self.reasoning()
+
+    def _check_prompts(self) -> None:
+        """Raise ConfigError if other settings contradict the prompts of a file."""
+        if self.planner.startswith("pocket-teacher"):
+            raise ConfigError(f"planner {self.planner!r} reads our prompts only; leave --prompts out")
+        if self.planner_prompt != "auto":
+            raise ConfigError(
+                f"planner_prompt is {self.planner_prompt!r}, which is a form of our prompts; leave it or "
+                "--prompts out"
+            )
 
     def sampling(self) -> Sampling:
         """How the planner samples. Raises ConfigError."""
@@ -163,6 +190,14 @@ class VideoProSettings(ProgramSettings):
         ),
     )
 
+    def _check_prompts(self) -> None:
+        super()._check_prompts()
+        if self.refinement_shows != "program":
+            raise ConfigError(
+                f"refinement_shows is {self.refinement_shows!r}, but the slots of the --prompts say what a "
+                "refinement shows; leave it out"
+            )
+
     def reasoning(self) -> ReasoningSettings:
         return ReasoningSettings(
             tau=self.tau,
@@ -184,6 +219,8 @@ class _Loaded:
     answerer: Backbone
     """Answers inside programs."""
     models: ModuleModels
+    prompt_file: PromptFile | None
+    """The user's prompts, of the settings or recorded by the planner."""
 
 
 class BaseProgramMethod(Method):
@@ -195,6 +232,18 @@ class BaseProgramMethod(Method):
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
         self._loaded: _Loaded | None = None
+        self._prompt_file: PromptFile | None = None
+        if settings.prompts is not None:
+            self._prompt_file = self._checked(read_prompts(settings.prompts))
+            self.prompt_texts = self._prompt_file.texts
+
+    def _checked(self, file: PromptFile) -> PromptFile:
+        """The file, if it has the prompts that this method asks with. Raises ConfigError."""
+        kinds: tuple[PromptKind, ...] = ("plan" if self.adaptive else "plan_program",)
+        if self.settings.reasoning().max_rounds > 0:
+            kinds += REFINEMENT_KINDS
+        file.require(kinds, f"method {self.name}")
+        return file
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
@@ -213,6 +262,10 @@ class BaseProgramMethod(Method):
         if self.settings.planner.startswith("server:"):
             # A server's address changes no answer.
             facts["planner"] = answerer_identity(self.settings.planner)["model"]
+        # The texts, and not where they were read: a run can be resumed and viewed without the file.
+        del facts["prompts"]
+        if self._prompt_file is not None:
+            facts["prompts"] = dict(self._prompt_file.texts)
         if facts["planner_pixels"] is None:
             del facts["planner_pixels"]
         answerer = facts.pop("answerer")
@@ -294,6 +347,7 @@ class BaseProgramMethod(Method):
             replace(self.settings.reasoning(), adaptive=self.adaptive),
             thread_meter=thread_meter,
             visual=self._visual(loaded.planner, context, stack),
+            prompt_file=loaded.prompt_file,
             seed=context.seed,
             observer=context.observer,
         )
@@ -337,8 +391,17 @@ class BaseProgramMethod(Method):
                 answerer = load_answerer(settings.answerer, backbone, api_key_env=settings.api_key_env)
             # The module models of pocket go with who answers: a merged pocket planner is another folder.
             models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
-            self._loaded = _Loaded(backbone, planner, answerer, models)
+            self._loaded = _Loaded(backbone, planner, answerer, models, self._prompts_for(backbone))
         return self._loaded
+
+    def _prompts_for(self, backbone: Backbone) -> PromptFile | None:
+        """The user's prompts: those of the settings, else those on which the backbone says it was trained."""
+        record, settings = backbone.planner, self.settings
+        if self._prompt_file is not None or record is None or not record.prompts:
+            return self._prompt_file
+        if settings.planner != "self" or settings.planner_prompt != "auto":
+            return None
+        return self._checked(PromptFile(record.prompts, f"recorded by {backbone.name}"))
 
 
 def _is_short(backbone: Backbone) -> bool:

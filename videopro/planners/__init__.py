@@ -12,24 +12,30 @@ from videopro.errors import ConfigError
 from videopro.planners.base import (
     PLAN_KINDS,
     PLAN_SAMPLING,
+    REFINEMENT_KINDS,
     EmptyReply,
     Planner,
     PlannerReply,
     PlanRequest,
     PromptKind,
 )
+from videopro.planners.prompt_file import API, PromptFile, read_prompts
 from videopro.settings import did_you_mean
 
 __all__ = [
+    "API",
     "PLAN_KINDS",
     "PLAN_SAMPLING",
+    "REFINEMENT_KINDS",
     "EmptyReply",
     "PlannerReply",
+    "PromptFile",
     "PromptKind",
     "PlanRequest",
     "Planner",
     "check_planner",
     "load_planner",
+    "read_prompts",
     "teacher_of",
 ]
 

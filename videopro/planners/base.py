@@ -19,6 +19,7 @@ PLAN_SAMPLING = Sampling(max_new_tokens=1024, temperature=0.7)
 """How programs are sampled unless a setting says otherwise (section 4)."""
 
 PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
+REFINEMENT_KINDS: tuple[PromptKind, ...] = ("bug_fix", "native_refinement", "program_refinement")
 
 
 @dataclass(frozen=True)

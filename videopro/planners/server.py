@@ -32,15 +32,16 @@ class ServerPlanner(BackbonePlanner):
         is not used, because each request has its own. `api_key_env`: the variable that holds the server's
         key. Raises ConfigError for a malformed spec."""
         settings: dict[str, Any] = {"api_key_env": api_key_env, "concurrency": concurrency}
-        self.backbone = load_backbone(spec, frames=frames, pixels=pixels, **settings)
-        super().__init__(self.backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
-        self.name = f"server:{self.backbone.name}"
+        served = load_backbone(spec, frames=frames, pixels=pixels, **settings)
+        super().__init__(served, is_fine_tuned=is_fine_tuned, sampling=sampling)
+        self.name = f"server:{served.name}"
+        self.backbone = served
 
     def identity(self) -> dict[str, object]:
         """The server's model, as its backbone describes it; the address is not part of it."""
         return {
             "planner": "server",
-            **self.backbone.identity(),
+            **self._backbone.identity(),
             **sampling_identity(self._sampling),
         }
 
@@ -50,4 +51,4 @@ class ServerPlanner(BackbonePlanner):
             return super().write(requests)
 
     def close(self) -> None:
-        self.backbone.close()
+        self._backbone.close()
