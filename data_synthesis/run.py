@@ -120,9 +120,11 @@ def _explore(
         concurrency=config.concurrency,
     )
     models = ModuleModels(config, pocket=is_pocket(backbone), flag="--{option} none")
+    asked = config.asked_prompts()
     full = {
         **identity,
-        "teacher": planner.identity(),
+        # The prompts only if they are not ours, so that older folders keep their keys.
+        "teacher": planner.identity() | ({} if asked is None else {"prompts": dict(asked.texts)}),
         "modules": models.identity(),
         "model": backbone.identity(),
     }
@@ -167,8 +169,12 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     recorded, given = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
     names = ("teacher", *sorted(sampling), *(option.name for option in fields(ModuleSettings)))
+    asked = config.asked_prompts()
+    texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}
     lines = identity_difference(
-        {name: recorded.get(name) for name in names}, {name: given[name] for name in names}
+        {name: recorded.get(name) for name in names} | texts,
+        {name: given[name] for name in names}
+        | {"teacher_prompts": None if asked is None else dict(asked.texts)},
     )
     if lines:
         raise RunError(
@@ -188,6 +194,7 @@ def _finish(
     traces = folder.read()
     label = f"{selection.benchmark.name}/{selection.benchmark.split}".rstrip("/")
     source = label if config.world_seed is None else f"{label}-{config.world_seed}"
+    shown = config.row_prompts()
     datasets = assemble(
         traces,
         tau=config.tau,
@@ -197,6 +204,7 @@ def _finish(
         seeds=guard.seeds,
         skip=guard.skip,
         always_program=config.always_program,
+        prompt_file=shown,
     )
     recorded = folder.settings()
     card = make_card(
@@ -205,7 +213,11 @@ def _finish(
         tau=config.tau,
         about={
             "source": source,
-            "settings": {**recorded["identity"]["synthesis"], "always_program": config.always_program},
+            "settings": {
+                **recorded["identity"]["synthesis"],
+                "always_program": config.always_program,
+                **({} if shown is None else {"prompts": dict(shown.texts)}),
+            },
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],
             "modules": recorded["identity"]["modules"],

@@ -138,7 +138,9 @@ def train(
                 training, modules=modules, longest=training.longest, seed=training.seed, output=output
             ),
             prefetcher=rewards if training.run_ahead else None,
-            next_turn=RefinementTurns(rewards, training.tau) if training.episodes == TWO_TURN else None,
+            next_turn=RefinementTurns(rewards, training.tau, start.prompts)
+            if training.episodes == TWO_TURN
+            else None,
             logs=[programs],
         )
         if state.is_main_process:

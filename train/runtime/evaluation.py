@@ -53,17 +53,19 @@ class ProgramEvaluation:
         fallback: str,
         max_new_tokens: int,
         log: Path,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """`modules_setting`: the setting that holds `modules`, for messages. `fallback`: what answers when a
-        program did not, as in inference. `log`: folder to which each evaluation writes its results per
-        question, as JSON lines. Raises ConfigError for unknown modules."""
+        """`prompts`: the texts of the user's prompts; None: ours. `modules_setting`: the setting that holds
+        `modules`, for messages. `fallback`: what answers when a program did not, as in inference. `log`:
+        folder to which each evaluation writes its results per question, as JSON lines. Raises ConfigError for
+        unknown modules."""
         self._held_out = held_out
         self._found = found
         self._frames = frames
         self._pixels = pixels
         self._log = log
         options = {
-            "planner_prompt": "short",
+            **({"planner_prompt": "short"} if prompts is None else {"prompts": dict(prompts)}),
             "temperature": 0.0,
             "max_new_tokens": max_new_tokens,
             "fallback": fallback,

@@ -46,6 +46,8 @@ def run_training(
         pixels=start.pixels,
         also=also,
     )
+    if start.prompts is not None:
+        run["prompts"] = dict(start.prompts.texts)
     run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
     if checkpoints(output):
         check_same_run(output, run)
@@ -61,9 +63,11 @@ def run_training(
         if state.is_main_process:
             trainer.state.save_to_json(str(aside / STATE))
             if not (model.use_peft or start.adapter):
-                planner = made_from(start.found, start.found.planner)
+                planner = made_from(start.found, start.planner())
                 write_defaults(aside, Defaults(start.frames, start.pixels, planner))
-            elif training.adapter_dtype == "bfloat16":
+            elif start.prompts is not None:
+                write_defaults(aside, Defaults(start.frames, start.pixels, start.planner()))
+            if (model.use_peft or start.adapter) and training.adapter_dtype == "bfloat16":
                 in_bfloat16(aside / "adapter_model.safetensors")
         state.wait_for_everyone()
         if state.is_main_process:

@@ -62,6 +62,15 @@ class PromptFile:
             if kind not in self.texts:
                 raise ConfigError(f"prompts {self.source}: has no {kind}, with which {who} asks; add it")
 
+    def require_api(self, who: str) -> None:
+        """Raise ConfigError for a slot {api} without a text for it, if `who` knows of no video's modules."""
+        shows = [kind for kind, text in self.texts.items() if kind != API and f"{{{API}}}" in text]
+        if shows and API not in self.texts:
+            raise ConfigError(
+                f"prompts {self.source}: {shows[0]} shows {{{API}}}, and {who} knows no video's modules; add a "
+                f"text {API}"
+            )
+
     def fill(
         self,
         kind: PromptKind,

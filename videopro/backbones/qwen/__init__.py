@@ -13,6 +13,7 @@ from videopro.backbones.qwen.load import (
     load_model,
     load_weights,
     made_from,
+    planner_record,
 )
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 
@@ -35,6 +36,7 @@ __all__ = [
     "load_model",
     "load_weights",
     "made_from",
+    "planner_record",
     "takes_features",
     "visual_inputs",
     "write_defaults",

@@ -140,11 +140,11 @@ def load_model(config: BackboneConfig) -> LoadedModel:
         frames=config.frames or found.frames,
         pixels=config.pixels or found.pixels,
         facts=checkpoint_facts(config, found),
-        planner=_planner_record(config, found),
+        planner=planner_record(config, found),
     )
 
 
-def _planner_record(config: BackboneConfig, found: Checkpoint) -> PlannerRecord | None:
+def planner_record(config: BackboneConfig, found: Checkpoint) -> PlannerRecord | None:
     """What the adapter's folder records, else the checkpoint's; the base is the checkpoint's in any case, as
     an adapter on a merged planner leaves that planner when it is turned off."""
     if not config.adapter:
@@ -156,12 +156,12 @@ def _planner_record(config: BackboneConfig, found: Checkpoint) -> PlannerRecord 
 
 
 def made_from(found: Checkpoint, own: PlannerRecord | None) -> PlannerRecord:
-    """What a planner records that was made from a checkpoint and has no adapter to turn off; `own`: what was
-    recorded of it so far. A planner that was made from another planner has the base of that one."""
-    if own is not None and own.base:
-        return own
-    base = PlannerRecord(lasting_name(found.source), folder_fingerprint(found.folder))
-    return base if own is None else replace(base, prompts=own.prompts)
+    """What a planner records that was made from a checkpoint and has no adapter to turn off. `own`: the
+    record of its prompts. A planner that was made from another planner has the base of that one."""
+    before = found.planner
+    if before is None or not before.base:
+        before = PlannerRecord(lasting_name(found.source), folder_fingerprint(found.folder))
+    return replace(before, prompts={} if own is None else own.prompts)
 
 
 def _adapter_folder(adapter: str) -> Path:
@@ -172,7 +172,7 @@ def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, obj
     """What `Backbone.identity` returns for a checkpoint with its adapter on; reads files but loads no
     weights. Raises BackboneError."""
     _, device = _device(config)
-    planner = _planner_record(config, found)
+    planner = planner_record(config, found)
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
     return {
         "kind": "qwen",
