@@ -142,7 +142,7 @@ class Explorer:
             return self._models.context(video, self._backbone, subtitles)
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
-        known = api_reference(available_modules(context))
+        known = api_reference(available_modules(context), context.clip_times)
         self._answer_natively(states, context)
         self._request_programs(
             (state, self._plan(state.item, number, known), None)

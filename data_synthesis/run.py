@@ -168,11 +168,13 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     loading them. Raises RunError."""
     recorded, given = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
-    names = ("teacher", *sorted(sampling), *(option.name for option in fields(ModuleSettings)))
+    # A folder of an earlier version lacks newer settings.
+    defaults = {option.name: option.default for option in fields(ModuleSettings)}
+    names = ("teacher", *sorted(sampling), *defaults)
     asked = config.asked_prompts()
     texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}
     lines = identity_difference(
-        {name: recorded.get(name) for name in names} | texts,
+        {name: recorded.get(name, defaults.get(name)) for name in names} | texts,
         {name: given[name] for name in names}
         | {"teacher_prompts": None if asked is None else dict(asked.texts)},
     )

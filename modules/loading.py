@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
+from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
 from videopro.settings import setting
@@ -75,6 +76,14 @@ class ModuleSettings:
         metadata=setting("let the backbone summarize long transcripts; unset: yes, except pocket"),
     )
 
+    clip_times: ClipTimes = field(
+        default="video",
+        metadata=setting(
+            "what times in the trims of a clip count from: video, or clip (from its start, for planners "
+            "trained on clips that are files of their own)"
+        ),
+    )
+
     def resolved(self, is_pocket: bool) -> dict[str, str]:
         """Every part with "auto" replaced."""
         defaults = POCKET if is_pocket else REAL
@@ -122,6 +131,7 @@ class ModuleModels:
         self._flag = flag
         self.names = settings.resolved(pocket)
         self._speech_name = settings.speech
+        self._clip_times = settings.clip_times
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
@@ -131,7 +141,9 @@ class ModuleModels:
         names = {**self.names, "speech": self._speech_name}
         folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
         weights = {part: folder_fingerprint(folder) for part, folder in folders.items()}
-        return {**names, "summarize": self._summarize, "weights": weights}
+        facts = {**names, "summarize": self._summarize, "weights": weights}
+        # Only if it is not the default, so that older folders keep their keys.
+        return facts if self._clip_times == "video" else {**facts, "clip_times": self._clip_times}
 
     def context(
         self,
@@ -177,6 +189,7 @@ class ModuleModels:
             tracker=tracker,
             can_summarize=self._summarize,
             without=without,
+            clip_times=self._clip_times,
         )
 
     def _index(self, video: Video) -> ClipIndex | None:

@@ -18,7 +18,7 @@ from videopro.modules.calls.arguments import (
     check_arguments,
 )
 from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.context import CallContext, VideoContext
+from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext
 from videopro.modules.calls.handles import (
     HANDLES,
     AnswerHandle,
@@ -46,6 +46,7 @@ __all__ = [
     "CallContext",
     "Choices",
     "ClipHandle",
+    "ClipTimes",
     "Count",
     "FAMILIES",
     "FrameCount",

@@ -59,6 +59,8 @@ class Module:
     is_cached: bool
     """Whether equal calls may reuse a result."""
     doc: str
+    is_documented: bool = True
+    """Whether planners read of it; False for names that only programs of other releases use."""
 
     @property
     def signature(self) -> str:
@@ -78,11 +80,14 @@ class Module:
 MODULES: dict[str, Module] = {}
 
 
-def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Callable[[F], F]:
+def module(
+    *, family: str, needs: Sequence[str] = (), cache: bool = True, documented: bool = True
+) -> Callable[[F], F]:
     """Register a function as a module and return it unchanged.
 
     `family` is a key of FAMILIES; `needs` are keys of NEEDS. Set `cache` to False for a module that is
-    cheaper to run than to look up, or whose result varies. Raises ValueError for a name that is taken, an
+    cheaper to run than to look up, or whose result varies; `documented` to False for one that planners do not
+    read of. Raises ValueError for a name that is taken, an
     unknown family or need, or a missing docstring; TypeError for a parameter without an argument type.
     """
     if family not in FAMILIES:
@@ -108,6 +113,7 @@ def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Cal
             tuple(needs),
             cache,
             summary.strip(),
+            documented,
         )
         return function
 

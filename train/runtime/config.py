@@ -59,9 +59,9 @@ class TrainingConfig:
     prompts: str | None = field(
         default=None,
         metadata={
-            "help": "the planner's prompts, as --prompts of videopro infer, if the rows have others than ours:"
-            " of eval_questions and of refinements in two-turn episodes; recorded with the planner. Unset:"
-            " those that its start recorded, else ours"
+            "help": "the planner's prompts, as --prompts of videopro infer, if the rows have others than"
+            " ours: of eval_questions and of refinements in two-turn episodes; recorded with the planner."
+            " Unset: those that its start recorded, else ours"
         },
     )
     fallback: str = field(

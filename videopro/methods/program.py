@@ -266,8 +266,9 @@ class BaseProgramMethod(Method):
         del facts["prompts"]
         if self._prompt_file is not None:
             facts["prompts"] = dict(self._prompt_file.texts)
-        if facts["planner_pixels"] is None:
-            del facts["planner_pixels"]
+        for name, default in (("planner_pixels", None), ("clip_times", "video")):
+            if facts[name] == default:
+                del facts[name]
         answerer = facts.pop("answerer")
         if answerer is not None:
             facts["answerer"] = answerer_identity(answerer)

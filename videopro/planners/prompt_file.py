@@ -67,8 +67,8 @@ class PromptFile:
         shows = [kind for kind, text in self.texts.items() if kind != API and f"{{{API}}}" in text]
         if shows and API not in self.texts:
             raise ConfigError(
-                f"prompts {self.source}: {shows[0]} shows {{{API}}}, and {who} knows no video's modules; add a "
-                f"text {API}"
+                f"prompts {self.source}: {shows[0]} shows {{{API}}}, and {who} knows no video's modules; add "
+                f"a text {API}"
             )
 
     def fill(

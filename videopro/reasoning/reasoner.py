@@ -235,7 +235,8 @@ class Reasoner:
     def _reference(self, state: _TaskState) -> str:
         if self._planner.is_fine_tuned and self._prompt_file is None:
             return ""
-        return api_reference(available_modules(state.task.context))
+        context = state.task.context
+        return api_reference(available_modules(context), context.clip_times)
 
     def _plan_prompt(self, state: _TaskState) -> str:
         if self._prompt_file is not None:

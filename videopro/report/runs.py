@@ -34,7 +34,7 @@ METHOD_TITLES: Mapping[str, str] = {
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
     *("answer_adapter", "encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "summarize"),
-    *("answerer", "planner_pixels", "teacher"),
+    *("prompts", "answerer", "planner_pixels", "clip_times", "teacher"),
 )
 
 

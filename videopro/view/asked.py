@@ -13,7 +13,7 @@ from videopro import prompts
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError, QuestionError
 from videopro.modules import ModuleSettings, api_reference
-from videopro.modules.calls import MODULES
+from videopro.modules.calls import MODULES, ClipTimes
 from videopro.planners import API, PromptFile, PromptKind
 from videopro.program import parse_program
 from videopro.question import Question
@@ -189,7 +189,11 @@ class AskedPrompts:
             )
         else:
             subtitles = not _has_no_subtitles(trace)
-        return _api_reference(self._needs(subtitles), frozenset(self._method.get("without", ())))
+        return _api_reference(
+            self._needs(subtitles),
+            frozenset(self._method.get("without", ())),
+            self._method.get("clip_times", "video"),
+        )
 
     def _needs(self, subtitles: bool) -> frozenset[str]:
         """What the modules had: as `ModuleModels.context` provides it."""
@@ -209,10 +213,11 @@ class AskedPrompts:
 
 
 @lru_cache(maxsize=16)
-def _api_reference(needs: frozenset[str], without: frozenset[str]) -> str:
-    return api_reference(
-        [module for module in MODULES.values() if module.family not in without and set(module.needs) <= needs]
-    )
+def _api_reference(needs: frozenset[str], without: frozenset[str], clip_times: ClipTimes) -> str:
+    known = [
+        module for module in MODULES.values() if module.family not in without and set(module.needs) <= needs
+    ]
+    return api_reference(known, clip_times)
 
 
 def _question(trace: Trace) -> Question:
