@@ -154,10 +154,8 @@ def _with_recorded_prompts(options: Mapping[str, Any], folder: RunFolder) -> tup
     if isinstance(given, str) and not Path(given).expanduser().exists():
         recorded = (folder.recorded_identity() or {}).get("method", {}).get("prompts")
         if recorded:
-            return {
-                **options,
-                "prompts": recorded,
-            }, f"prompts {given}: not there; the run goes on with its own"
+            note = f"prompts {given}: not there; the run goes on with those that it recorded"
+            return {**options, "prompts": recorded}, note
     return dict(options), ""
 
 
