@@ -96,6 +96,13 @@ def test_a_setting_that_contradicts_is_refused() -> None:
         create("videopro", {"answerer": "server:m"})
 
 
+def test_on_and_off_are_words_where_yaml_reads_them_as_true_and_false() -> None:
+    for given, word in ((True, "on"), (False, "off"), ("on", "on")):
+        assert create("videopro", {"answer_adapter": given}).settings.answer_adapter == word
+    with pytest.raises(ConfigError, match="planner_prompt is True"):
+        create("videopro", {"planner_prompt": True})
+
+
 def test_only_a_named_answerer_is_in_the_key(tmp_path: Path) -> None:
     before = create("videopro", {}).identity()
     assert "answerer" not in before

@@ -13,16 +13,14 @@ from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
-from videopro.methods.program import (
+from videopro.methods.program import AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.program_settings import (
     ANSWERER_HELP,
     FALLBACK_HELP,
     FINAL_HELP,
     PLANNER_FRAMES_HELP,
     PLANNER_HELP,
     PROMPTS_HELP,
-    AdaptiveMethod,
-    ProgramMethod,
-    VideoProMethod,
 )
 from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.methods.vca import VcaMethod

@@ -3,17 +3,14 @@
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, write_defaults
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
+from videopro.backbones.qwen.find import Checkpoint, find_checkpoint, made_from, planner_record
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
-    Checkpoint,
     LoadedModel,
     attach_adapter,
     checkpoint_facts,
-    find_checkpoint,
     load_model,
     load_weights,
-    made_from,
-    planner_record,
 )
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 
