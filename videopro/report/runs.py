@@ -133,7 +133,11 @@ class ReportRun:
         adapter = (self.settings.get("backbone") or {}).get("adapter")
         if planner != "self":
             return planner
-        return Path(str(adapter)).name if adapter else "not fine-tuned"
+        if adapter:
+            return Path(str(adapter)).name
+        model = self.identity.get("model", {})
+        is_trained = model.get("planner_prompt") or model.get("prompts")
+        return Path(str(self.settings["model"])).name if is_trained else "not fine-tuned"
 
     @property
     def planning(self) -> str:
