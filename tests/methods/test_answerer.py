@@ -13,7 +13,7 @@ from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import NATIVE, SceneBackbone
 from videopro import infer
 from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import answerer as answerer_module
 from videopro.methods import create, load_answerer
 from videopro.modules import library as module_library
@@ -124,6 +124,12 @@ def test_a_run_stops_if_its_answerer_is_gone(monkeypatch: pytest.MonkeyPatch) ->
     method = create("adaptive", {**OPTIONS, "answerer": "pocket"})
     with pytest.raises(BackboneError, match="serves no other request either"):
         method.run(item(), context(SceneBackbone(lambda request: NATIVE)))
+
+
+def test_a_base_that_is_gone_stops_the_run(tmp_path: Path) -> None:
+    planner = merged(str(tmp_path / "gone" / "base"), "0" * 16)
+    with pytest.raises(RunError, match=r"what answers inside programs cannot be loaded: .* no such folder"):
+        create("adaptive", OPTIONS).run(item(), context(planner))
 
 
 def test_the_flag_of_infer(tmp_path: Path) -> None:

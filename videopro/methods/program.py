@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from videopro.backbones import Backbone, Visual, check_alive
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item
-from videopro.errors import QUESTION_ERRORS, BackboneError
+from videopro.errors import QUESTION_ERRORS, BackboneError, RunError
 from videopro.methods.answerer import answerer_identity, load_answerer
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
@@ -133,6 +133,7 @@ class BaseProgramMethod(Method):
             try:
                 reasoner, modules, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
+                self._check_answerer([failed_result(error)])
                 cost = context.meter.take().share(len(items))
                 yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
                 return
@@ -149,7 +150,8 @@ class BaseProgramMethod(Method):
     def _check_answerer(self, results: Sequence[Result]) -> None:
         """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
         checks its backbone itself."""
-        assert self._loaded is not None
+        if self._loaded is None:
+            return
         failed = [result.error for result in results if result.error is not None]
         broken = next((error for error in failed if error.type == BackboneError.__name__), None)
         if broken is not None and self._loaded.answerer is not self._loaded.backbone:
@@ -216,7 +218,11 @@ class BaseProgramMethod(Method):
             )
             answerer = backbone
             if settings.answer_adapter == "off":
-                answerer = load_answerer(settings.answerer, backbone, api_key_env=settings.api_key_env)
+                try:
+                    answerer = load_answerer(settings.answerer, backbone, api_key_env=settings.api_key_env)
+                except BackboneError as error:
+                    # It concerns every question.
+                    raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
             # The module models of pocket go with who answers: a merged pocket planner is another folder.
             models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
             self._loaded = _Loaded(backbone, planner, answerer, models, self._prompts_for(backbone))
