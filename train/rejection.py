@@ -243,7 +243,7 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
     policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
     answerer = load_answerer(config.answerer, policy)
-    if answerer is policy and config.adapter is None:
+    if answerer is policy and config.adapter is None and config.answerer is None:
         raise ConfigError(
             "adapter is not set, but the model without its adapter answers inside programs; set adapter or "
             "answerer"

@@ -77,6 +77,13 @@ def test_a_named_model_answers(loaded: list[BackboneConfig]) -> None:
     assert load_answerer(None, planner) is planner
 
 
+def test_the_planners_own_base_is_not_loaded_twice(loaded: list[BackboneConfig]) -> None:
+    planner = SceneBackbone(lambda request: NATIVE)
+    planner.name = str(model_dir())
+    create("adaptive", {**OPTIONS, "answerer": "pocket"}).run(item(), context(planner))
+    assert ([adapted for _, adapted in planner.asked], loaded) == ([False], [])
+
+
 def test_a_base_with_other_weights_is_refused(tmp_path: Path, loaded: list[BackboneConfig]) -> None:
     base = tmp_path / "base"
     shutil.copytree(model_dir(), base)

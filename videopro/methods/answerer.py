@@ -27,6 +27,9 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     facts = planner.identity()
     name = named or record.base  # type: ignore[union-attr]
     spec = read_spec(name, frames=planner.frames, **_shared(facts, "pixels"))
+    if spec.kind == "qwen" and spec.model == planner.name:
+        # The planner with its adapter off: not loaded a second time.
+        return planner
     if spec.kind == "server":
         spec = spec.but(api_key_env=api_key_env)
     elif facts.get("kind") == "qwen":
@@ -57,9 +60,9 @@ def _check_base(folder: str, base: str, weights: str, planner: str) -> None:
         )
 
 
-def answerer_identity(named: str) -> dict[str, str]:
-    """What a run's key hashes of a model that is named: its name without a server's address, which changes no
-    answer, and the fingerprint of a folder. Raises ConfigError for a malformed name."""
+def spec_identity(named: str) -> dict[str, str]:
+    """What a run's key hashes of another model than its own: the name without a server's address, which
+    changes no answer, and the fingerprint of a folder. Raises ConfigError for a malformed name."""
     spec = read_spec(named)
     if spec.kind == "server":
         return {"model": f"server:{spec.model}"}

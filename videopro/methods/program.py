@@ -16,7 +16,7 @@ from videopro.backbones import Backbone, Visual, check_alive
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item
 from videopro.errors import QUESTION_ERRORS, BackboneError, RunError
-from videopro.methods.answerer import answerer_identity, load_answerer
+from videopro.methods.answerer import load_answerer, spec_identity
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
 from videopro.modules import ModuleModels, VideoContext, is_pocket
@@ -88,7 +88,7 @@ class BaseProgramMethod(Method):
             facts["without"] = sorted(set(without))
         if self.settings.planner.startswith("server:"):
             # A server's address changes no answer.
-            facts["planner"] = answerer_identity(self.settings.planner)["model"]
+            facts["planner"] = spec_identity(self.settings.planner)["model"]
         # The texts, and not where they were read: a run can be resumed and viewed without the file.
         del facts["prompts"]
         if self._prompt_file is not None:
@@ -98,7 +98,7 @@ class BaseProgramMethod(Method):
                 del facts[name]
         answerer = facts.pop("answerer")
         if answerer is not None:
-            facts["answerer"] = answerer_identity(answerer)
+            facts["answerer"] = spec_identity(answerer)
         if self.settings.planner.startswith("pocket-teacher"):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
@@ -197,7 +197,7 @@ class BaseProgramMethod(Method):
 
     def answerer(self, backbone: Backbone) -> Backbone:
         """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
-        BackboneError."""
+        RunError."""
         return self._load(backbone).answerer
 
     def _load(self, backbone: Backbone) -> _Loaded:
