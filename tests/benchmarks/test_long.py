@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.benchmark_world import LVB, MME, lvb, metrics, score, touch, write_json, write_parquet
+from tests.support.benchmark_world import LVB, MME, cg, lvb, metrics, score, touch, write_json, write_parquet
 from videopro.benchmarks import load
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import interval_iou
@@ -28,7 +28,7 @@ def test_longvideobench_scores(tmp_path: Path) -> None:
     touch(tmp_path, "videos/vid1.mp4", "videos/vid2.mp4", "videos/vid3.mp4")  # the fourth is missing
     touch(tmp_path, "subtitles/vid1_en.json")
     benchmark = load("longvideobench", root=tmp_path)
-    assert (benchmark.split, benchmark.protocol.subtitles) == ("val", "frames_widened")
+    assert (benchmark.split, benchmark.protocol.subtitles) == ("val", "interleaved")
     first = benchmark.items[0]
     assert first.subtitles == tmp_path / "subtitles/vid1_en.json"
     assert first.subtitle_offset == 12.5
@@ -77,7 +77,7 @@ def test_longvideobench_test_has_no_answers_and_the_hub_pads_options(tmp_path: P
 
 MME_REPLIES = {
     "001-1": "A",
-    "002-1": "Answer: D",  # officially the A of "Answer"
+    "002-1": "Based on the video, the answer is D.",  # officially the B of "Based"
     "003-1": "no idea",  # nothing to read: officially it leaves the denominator
     "004-1": "(C)",
 }
@@ -278,29 +278,15 @@ def test_mlvu_test_has_six_options(tmp_path: Path) -> None:
     touch(tmp_path, "MLVU_Test/video/test_count.mp4", "MLVU_Test/video/test_ego.mp4")
     benchmark = load("mlvu", split="test", root=tmp_path)
     assert [item.answer for item in benchmark.items] == ["E", "F", "B", "F"]
-    summary = score(benchmark, {"count_0": "E", "count_1": "(F)", "count_2": "A", "ego_0": "F"})
-    # "(F)" begins with a bracket: officially wrong. Tasks: 2 of 3 and 1 of 1; officially 1 of 3 and 1 of 1.
-    assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(2 / 3))
+    summary = score(benchmark, {"count_0": "E", "count_1": "(F)", "count_2": "A", "ego_0": "F."})
+    # "F." has no bracket and is not the letter alone: officially wrong. Tasks: 2 of 3 and 1 of 1; officially
+    # 2 of 3 and 0 of 1.
+    assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(1 / 3))
     (tmp_path / "test-ground-truth/test_mcq_gt.json").unlink()
     assert {item.answer for item in load("mlvu", split="test", root=tmp_path).items} == {None}
 
 
 # ---- CG-Bench ---------------------------------------------------------------------------------------------
-
-
-def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
-    return {
-        "qid": qid,
-        "video_uid": f"uid{qid}",
-        "question": "What does he lift?",
-        "answer": "a box",
-        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
-        "right_answer": gold,
-        "clue_intervals": clues,
-        "domain": "Life Record",
-        "sub_category": "Entity Perception",
-        "duration": 900,
-    }
 
 
 def test_cg_bench_scores(tmp_path: Path) -> None:
@@ -311,15 +297,39 @@ def test_cg_bench_scores(tmp_path: Path) -> None:
     replies = {"1": '```json\n{"result": "D"}\n```', "2": "A", "3": "A or B"}
     found = {"1": [(5.0, 12.0), (10.0, 15.0)], "2": [(0.0, 10.0)]}
     summary = score(benchmark, replies, found)
-    # IoU: 5 of 15 s, 10 of 20 s, none. Above .1 to .5: 3, 4 (0.5 is not above 0.5) and 0 of 5.
+    # IoU: 5 of 15 s, 10 of 20 s, none. At least .1 to .5: 3, 5 (0.5 counts) and 0 of 5. Officially "A or B"
+    # is right, as A is among its letters.
     numbers = metrics(summary)
-    assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert numbers["mIoU"][0] == pytest.approx((1 / 3 + 1 / 2) / 3)
-    assert numbers["rec@IoU"][0] == pytest.approx(7 / 15)
+    assert numbers["rec@IoU"][0] == pytest.approx(8 / 15)
     assert numbers["acc@IoU"][0] == pytest.approx(3 / 15)
+    assert {item.groups["duration"] for item in benchmark.items} == {"10 ~ 20"}
+    # A reply without a letter leaves the official denominator.
+    unread = score(benchmark, {**replies, "3": "no idea"})
+    assert (unread["official_n"], unread["official_accuracy"]) == (2, 0.5)
     clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue")
     assert clue.items[1].shown == ((0.0, 10.0), (20.0, 30.0))
     assert [metric.name for metric in clue.protocol.metrics] == ["clue accuracy"]
+
+
+def test_cg_bench_scores_of_intervals_that_the_model_names(tmp_path: Path) -> None:
+    records = [cg(1, [[0, 10]], "D"), cg(2, [[0, 10], [20, 30]], "D"), cg(3, [[0, 10]], "A")]
+    write_json(tmp_path / "cgbench_mini.json", [*records, cg(4, [[0, 10]], "A")])
+    touch(tmp_path, *(f"cg_videos_720p/uid{i}.mp4" for i in (1, 2, 3, 4)))
+    benchmark = load("cg_bench", split="mini", root=tmp_path, protocol="miou")
+    assert {item.answer for item in benchmark.items} == {None}
+    replies = {
+        "1": '```json\n{"result": [[5, 12], [10, 15]]}\n```',  # 5 of 15 s
+        "2": "from 0.0 to 10.0 s",  # 10 of 20 s
+        "3": '```json\n{"result": []}\n```',  # none
+        "4": "the first 10 s",  # an odd number of numbers: officially not counted
+    }
+    summary = score(benchmark, replies)
+    assert summary["n"] == 0
+    numbers = metrics(summary)
+    assert numbers["mIoU"] == (pytest.approx((1 / 3 + 1 / 2) / 4), pytest.approx((1 / 3 + 1 / 2) / 3))
+    assert numbers["rec@IoU"] == (pytest.approx(8 / 20), pytest.approx(8 / 15))
 
 
 def test_interval_iou() -> None:

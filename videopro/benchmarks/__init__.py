@@ -20,9 +20,9 @@ from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
 from videopro.benchmarks.fields import check_is_file
 from videopro.benchmarks.jsonl import load_folder
-from videopro.benchmarks.metrics import JudgeGrade, compute_metrics
+from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
 from videopro.benchmarks.pocket import load_pocket
-from videopro.benchmarks.protocol import ROBUST, JudgePrompt, Protocol
+from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec, by_name
 from videopro.benchmarks.sources import VideoFiles
 from videopro.errors import BenchmarkError
@@ -34,6 +34,7 @@ __all__ = [
     "PRESETS",
     "ROBUST",
     "SPECS",
+    "AnswerPrompt",
     "Benchmark",
     "Item",
     "JudgeGrade",
@@ -44,6 +45,8 @@ __all__ = [
     "default_split",
     "load",
     "read_cg_bench",
+    "share_at_iou",
+    "written_iou",
 ]
 
 SPECS: Mapping[str, BenchmarkSpec] = by_name(

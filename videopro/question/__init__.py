@@ -2,7 +2,9 @@
 
 from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
-from videopro.question.official_extractors import OFFICIAL_EXTRACTORS
+from videopro.question.letter_token import letter_confidence
+from videopro.question.official_cg_bench import written_intervals, written_result
+from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
 
 __all__ = [
@@ -10,7 +12,11 @@ __all__ = [
     "LETTERS",
     "NO_OPTION",
     "OFFICIAL_EXTRACTORS",
+    "OR",
     "Question",
     "extract_letter",
+    "letter_confidence",
     "right_letters",
+    "written_intervals",
+    "written_result",
 ]
