@@ -19,17 +19,25 @@ Record = Any
 
 
 def lines_of(file: str, title: str) -> list[str]:
-    """The lines of a table, head first. `file`: a file of results in JSON, relative to the repository, or a
+    """The lines of a table, head first.
+
+    `file`: a file of results, or the script that computes the table of such, relative to the repository; or a
     Markdown file of tables with bold titles, relative to docs/results. Raises KeyError for an unknown table.
     """
-    if file.endswith(".md"):
+    if file == "perf/official_scores.py":
+        # Computed from its recorded files.
+        from perf.official_scores import table
+
+        return table().splitlines()
+    if file.endswith(".md") and (file, title) not in TABLES:
         return _recorded((ROOT / "docs" / "results" / file).read_text(encoding="utf-8"), title)
     if file == "perf/shapes_2b.json":
         # Imported here, because it loads torch.
         from perf.battery.results import tables
 
         return _recorded(tables(ROOT / file), title)
-    heads, rows = TABLES[file, title](json.loads((ROOT / file).read_text(encoding="utf-8")))
+    text = (ROOT / file).read_text(encoding="utf-8")
+    heads, rows = TABLES[file, title](json.loads(text) if file.endswith(".json") else text)
     return [_line(heads), "|" + "---|" * len(heads), *map(_line, rows)]
 
 
@@ -199,20 +207,46 @@ def _asp(record: Record) -> Table:
     return [*heads, "asp - mean", "asp - temporal"], rows
 
 
-def _fresh_world(record: Record) -> Table:
-    """The rows of the test split beside those of a world drawn once, from a seed never used before."""
-    fresh = json.loads((ROOT / "docs/results/pocket-test/fresh.json").read_text(encoding="utf-8"))
-    others = {row["name"]: row for row in fresh}
+_READERS = {
+    "robust": "**`robust`**", "videomme": "official: Video-MME", "longvideobench": "official: LongVideoBench",
+    "lvbench": "official: LVBench", "mlvu": "official: MLVU", "cgbench": "official: CG-Bench",
+    "egoschema": "official: EgoSchema", "nextqa": "official: NExT-QA", "videopro": "VideoPro's release",
+}  # fmt: skip
 
-    def right(row: Record) -> str:
-        low, high = row["accuracy_ci95"]
-        return f"{100 * row['accuracy']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
-    def head(title: str, row: Record) -> str:
-        return f"{title}: {row['questions']} questions, {row['videos']} videos"
+def _readers(record: Record) -> Table:
+    """Our readers, and those that were run in a scratch folder."""
+    halves = ("development", "record")
+    elsewhere = json.loads((ROOT / "perf/replies_elsewhere.json").read_text(encoding="utf-8"))
+    found = {
+        shown: {half: record[half]["readers"][name] for half in halves} for name, shown in _READERS.items()
+    }
+    rows = [
+        [name, *(str(halved[half][error]) for half in halves for error in ("missed", "wrong"))]
+        for name, halved in {**found, **elsewhere}.items()
+    ]
+    counts = [f"{half} ({record[half]['replies']})" for half in halves]
+    return ["reader", *(text for count in counts for text in (f"{count}: missed", "wrong"))], rows
 
-    rows = [[row["name"], right(row), right(others[row["name"]])] for row in record]
-    return ["right, %", head("test", record[0]), head("fresh world", fresh[0])], rows
+
+def _equal_budgets(report: str) -> Table:
+    """Accuracy at each budget, and the tokens at the larger one, of the report's table of costs."""
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in _recorded(report, "Accuracy against cost, pocket test")
+    ]
+    heads, runs = lines[0], lines[2:]
+    of = {name: heads.index(name) for name in ("run", "frames a call", "accuracy, %", "tokens, amortised")}
+    found: dict[str, dict[str, list[str]]] = {}
+    for run in runs:
+        found.setdefault(run[of["run"]].split(",")[0], {})[run[of["frames a call"]]] = run
+    rows = []
+    for name, budgets in found.items():
+        cells = [
+            budgets[budget][of["accuracy, %"]] if budget in budgets else "not run" for budget in ("8", "16")
+        ]
+        rows.append([name, *cells, budgets["16"][of["tokens, amortised"]]])
+    return ["", "8 frames a call", "16 frames a call", "tokens a question, amortised (16)"], rows
 
 
 TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
@@ -223,8 +257,9 @@ TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("perf/grpo.json", "a step of GRPO"): _grpo_step,
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,
+    ("perf/replies.json", "errors of readers"): _readers,
+    ("docs/results/pocket-compare/report.md", "equal budgets"): _equal_budgets,
     ("docs/results/pocket-asp/record.json", "test"): _asp,
-    ("docs/results/pocket-test/last.json", "test and a fresh world"): _fresh_world,
 }
 """By file and title."""
 
