@@ -24,7 +24,7 @@ from videopro.benchmarks.metrics import JudgeGrade, compute_metrics
 from videopro.benchmarks.pocket import load_pocket
 from videopro.benchmarks.protocol import ROBUST, JudgePrompt, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec, by_name
-from videopro.benchmarks.sources import VideoFiles
+from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError
 from videopro.settings import did_you_mean
 

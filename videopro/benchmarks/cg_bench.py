@@ -28,6 +28,8 @@ from videopro.question import Question
 from videopro.storage import parse_json
 
 FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
+# Configuration and split of CG-Bench/CG-Bench on the hub.
+HUB = {"full": ("cg-bench", "train"), "mini": ("cg-bench-mini", "train")}
 
 PROMPT = AnswerPrompt(
     source="CG-Bench/CG-Bench, run/utils.py (SYS['long_acc'], get_prompt), commit 440b30c",
@@ -69,11 +71,16 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     found = BenchmarkRecords()
-    rows = source.rows(FILES[split], hub=("", "test"))
-    # An annotation file given by path lies next to its videos.
-    folder = Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
-    found.read(rows, partial(_item, folder=folder))
+    rows = source.rows(FILES[split], hub=HUB[split])
+    found.read(rows, partial(_item, folder=_folder(source, split)))
     return found
+
+
+def _folder(source: Source, split: str) -> Path:
+    """The folder with the videos: an annotation file given by path lies next to them."""
+    if source.on_hub:
+        return source.root
+    return Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
 
 
 def read_records(path: Path) -> list[Mapping[str, Any]]:

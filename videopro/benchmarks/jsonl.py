@@ -20,7 +20,7 @@ from typing import Any
 from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.question import Question
+from videopro.question import LETTERS, Question
 from videopro.settings import did_you_mean
 from videopro.storage import read_object
 from videopro.video import has_embedded_subtitles
@@ -115,7 +115,7 @@ def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
     choices = record.get("choices")
     if not isinstance(choices, list):
         raise BenchmarkError(
-            f"{where}: field 'choices' must be a list of 2 to 10 texts, not {quoted(choices)}"
+            f"{where}: field 'choices' must be a list of 2 to {len(LETTERS)} texts, not {quoted(choices)}"
         )
     try:
         question = Question(_text(record, "question", where), tuple(choices))
