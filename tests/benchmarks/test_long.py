@@ -13,7 +13,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.benchmark_world import LVB, MME, lvb, metrics, score, touch, write_json, write_parquet
+from tests.support.benchmark_world import (
+    LVB,
+    MME,
+    cg,
+    lvb,
+    metrics,
+    mlvu,
+    score,
+    touch,
+    write_json,
+    write_parquet,
+)
 from videopro.benchmarks import load
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import interval_iou
@@ -197,18 +208,6 @@ def test_lvbench_scores(tmp_path: Path) -> None:
 # ---- MLVU -------------------------------------------------------------------------------------------------
 
 
-def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any) -> dict[str, Any]:
-    return {
-        "video": video,
-        "duration": 300,
-        "question": "What is it?",
-        "candidates": candidates,
-        "answer": answer,
-        "question_type": kind,
-        **more,
-    }
-
-
 def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
     plot = [
         mlvu("a.mp4", ["Blue", "Red", "White", "Grey"], "Red", "plotQA"),
@@ -286,21 +285,6 @@ def test_mlvu_test_has_six_options(tmp_path: Path) -> None:
 
 
 # ---- CG-Bench ---------------------------------------------------------------------------------------------
-
-
-def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
-    return {
-        "qid": qid,
-        "video_uid": f"uid{qid}",
-        "question": "What does he lift?",
-        "answer": "a box",
-        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
-        "right_answer": gold,
-        "clue_intervals": clues,
-        "domain": "Life Record",
-        "sub_category": "Entity Perception",
-        "duration": 900,
-    }
 
 
 def test_cg_bench_scores(tmp_path: Path) -> None:

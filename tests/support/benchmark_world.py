@@ -85,6 +85,33 @@ def mme(number: int, length: str, gold: str, **changes: Any) -> dict[str, Any]:
 MME = [mme(1, "short", "A"), mme(2, "long", "D"), mme(3, "long", "B"), mme(4, "long", "C")]
 
 
+def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any) -> dict[str, Any]:
+    return {
+        "video": video,
+        "duration": 300,
+        "question": "What is it?",
+        "candidates": candidates,
+        "answer": answer,
+        "question_type": kind,
+        **more,
+    }
+
+
+def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
+    return {
+        "qid": qid,
+        "video_uid": f"uid{qid}",
+        "question": "What does he lift?",
+        "answer": "a box",
+        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
+        "right_answer": gold,
+        "clue_intervals": clues,
+        "domain": "Life Record",
+        "sub_category": "Entity Perception",
+        "duration": 900,
+    }
+
+
 def ego(tmp_path: Path) -> None:
     questions = [
         {

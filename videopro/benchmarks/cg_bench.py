@@ -23,6 +23,7 @@ from videopro.benchmarks.fields import file_name, interval, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
+from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.storage import parse_json
@@ -72,7 +73,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     found = BenchmarkRecords()
     rows = source.rows(FILES[split], hub=HUB[split])
-    found.read(rows, partial(_item, folder=_folder(source, split)))
+    found.read(rows, partial(_item, files=VideoFiles(_folder(source, split))))
     return found
 
 
@@ -99,7 +100,7 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
     return content
 
 
-def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
+def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
     for name in ("qid", "video_uid", "question", "choices", "right_answer"):
         if name not in record:
             raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
@@ -108,16 +109,15 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
         raise BenchmarkError(f"field 'video_uid' is {uid!r}; it must be a video's name")
     question = Question(text(record, "question"), tuple(texts(record, "choices")))
     question.choice(record["right_answer"])
-    subtitles = folder / "cg_subtitles" / f"{uid}.srt"
     groups = {"family": record.get("sub_category"), "domain": record.get("domain")}
     return Item(
         id=text(record, "qid"),
-        video=folder / "cg_videos_720p" / f"{uid}.mp4",
+        video=files.video(f"{uid}.mp4", "cg_videos_720p"),
         video_key=uid,
         question=question,
         answer=record["right_answer"],
         # The annotations do not say which videos have subtitles; the folder does.
-        subtitles=subtitles if subtitles.exists() else None,
+        subtitles=files.optional_file(f"{uid}.srt", "cg_subtitles"),
         groups={name: value for name, value in groups.items() if isinstance(value, str)},
         evidence=_clues(record.get("clue_intervals", [])),
     )

@@ -172,7 +172,7 @@ def _item(
 
 def _asked(record: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The question, which may be empty, and its options; in the hub's rows they are one text."""
-    if "candidates" not in record:
+    if "candidates" not in record and "(A)" in str(record.get("question")):
         asked, choices = split_options(record, "question")
         return asked.removesuffix("Options:").strip(), choices
     is_empty = isinstance(record.get("question"), str) and not record["question"].strip()
