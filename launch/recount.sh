@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Rebuilds the tables of docs/results/pocket-test, pocket-grpo and pocket-grpo-240 from the traces stored there, for every
-# rule of the final answer. No model runs. About five minutes on one core.
+# Rebuilds the tables of docs/results/pocket-test, pocket-sft, pocket-tables, pocket-grpo and pocket-grpo-240 from the traces
+# stored there, for every rule of the final answer. No model runs. About eight minutes on one core.
 #   bash launch/recount.sh [FOLDER]      (default: docs/results, overwritten; another folder leaves it untouched)
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
@@ -33,7 +33,7 @@ every_rule() { # RESULTS NAME...: first and refined answers, each with and witho
     count "$1" last-answered-fallback "${@:2}" -- --final last-answered --fallback native
 }
 
-for results in pocket-test pocket-grpo pocket-grpo-240; do
+for results in pocket-test pocket-sft pocket-grpo pocket-grpo-240; do
     mkdir -p "$work/$results" "$output/$results"
     tar xf "docs/results/$results/traces.tar.xz" -C "$work/$results"
 done
@@ -42,6 +42,22 @@ done
     "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" "videopro, reader off=videopro-unread" \
     --oracle native --output "$output/pocket-test/last.json" "$output/pocket-test/last.md" > /dev/null)
 echo "$output/pocket-test/last.md"
+
+# The shipped planner's three seeds, on test, in other words, and on a family that one seed was trained without.
+seeds_of() { echo "$1-0,$1-1,$1-2"; }
+steps=$(for seed in 0 1 2; do echo -n "steps:videopro-$seed+program-$seed,"; done)
+first() { echo "first:$1-0,first:$1-1,first:$1-2"; }
+of_planner() { # FILE ORACLE NAME=RUNS... [settings]
+    (cd "$work/pocket-sft" && videopro seeds "${@:3}" --oracle "$2" \
+        --output "$output/pocket-sft/$1.json" "$output/pocket-sft/$1.md" > /dev/null)
+    echo "$output/pocket-sft/$1.md"
+}
+of_planner test native "native=native" "asked for programs=$(seeds_of program)" "always several steps=$steps" \
+    "adaptive=$(first videopro)" "videopro=$(seeds_of videopro)"
+of_planner heldout heldout-native "native=heldout-native" "adaptive=$(first heldout-videopro)" \
+    "videopro=$(seeds_of heldout-videopro)"
+of_planner unseen native "native=native" "without: adaptive=first:unseen-videopro" "without: videopro=unseen-videopro" \
+    "with: adaptive=$(first videopro)" "with: videopro=$(seeds_of videopro)" --family order
 
 said=([few]="SFT on 60 questions"
     [more-round-1]="+ more SFT, one round" [more]="+ more SFT, two rounds"

@@ -1,13 +1,15 @@
 """Compares a GRPO step of train/grpo.py with the same step in plain TRL (frames as images, no reward
 caching), and measures each of our optimizations alone.
 
-    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 2] [--only NAME ...] \\
+    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 3] [--only NAME ...] \\
         [--output FILE]
 
 The policy is the pocket model with an adapter from train/sft.py, so that it writes programs that run. The
 rows are prompts of kind "plan", two per video. Every variant gets the same rows, frames and pixels, G
-rollouts per prompt, and a process of its own; its first step is a warm-up and is not counted.
-`rollouts_per_s` is measured over TRL's training steps, without start-up and loading. Frames are decoded
+rollouts per prompt, and a process of its own; its first step is a warm-up and is not counted. All variants
+run twice, in order and then in reverse, so that none is always first; the figures are means over both, and
+`passes` has each with the load average before it. `rollouts_per_s` is measured over TRL's training steps,
+without start-up and loading. Frames are decoded
 before the first step in all variants (JPEG files for plain TRL, a frame cache for ours).
 
 Times are taken around TRL's own methods (perf/grpo_timed.py). The ceiling is the speed-up if everything that
@@ -30,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -73,7 +75,7 @@ class GrpoSettings:
     rows: int = field(default=32, metadata=setting("plans, two per video"))
     group: int = field(default=8, metadata=setting("rollouts per plan"))
     groups: int = field(default=16, metadata=setting("groups per step, as in configs/grpo/pocket.yaml"))
-    steps: int = field(default=2, metadata=setting("including the first, which is not counted"))
+    steps: int = field(default=3, metadata=setting("including the first, which is not counted"))
     longest: int = field(default=256, metadata=setting("maximum tokens of a reply"))
     only: tuple[str, ...] = field(
         default=(), metadata=setting(f"variants to run; unset: all of {', '.join(WAYS)}")
@@ -158,6 +160,23 @@ def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict
     }
 
 
+def measure_in_turn(ways: Sequence[str], one: Callable[[str], dict[str, float]]) -> dict[str, dict[str, Any]]:
+    """Measure each variant twice, in order and then in reverse. Returns the means by variant, and under
+    `passes` each pass with the load average before it."""
+    passes: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    for way in [*ways, *reversed(ways)]:
+        load = round(os.getloadavg()[0], 2)
+        passes[way].append({"load": load, **one(way)})
+        print(f"{way}: {passes[way][-1]['step_s']:.3f} s a rollout, load {load}", file=sys.stderr, flush=True)
+    return {way: {**_mean(found), "passes": found} for way, found in passes.items()}
+
+
+def _mean(passes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    means = {name: sum(each[name] for each in passes) / len(passes) for name in passes[0] if name != "load"}
+    # Of the time, not of the rates.
+    return {**means, "rollouts_per_s": 1 / means["step_s"]}
+
+
 def ceiling(plain: dict[str, float], group: int) -> dict[str, float]:
     """How many times faster a step can become if all removable time is gone, from the plain variant's seconds
     per rollout."""
@@ -175,7 +194,7 @@ def ceiling(plain: dict[str, float], group: int) -> dict[str, float]:
     }
 
 
-def table(found: dict[str, dict[str, float]]) -> str:
+def table(found: Mapping[str, Mapping[str, Any]]) -> str:
     """One line per variant, in seconds per rollout."""
     parts = ("step", "sampling", "prefill", "rewards", "update")
     first = next(iter(found.values()))["rollouts_per_s"]
@@ -238,7 +257,9 @@ def compare(given: GrpoSettings) -> None:
             "disable_tqdm": "true",
             "seed": "0",
         }
-        measured = {way: measure(way, common, folder, given.groups) for way in given.only or WAYS}
+        measured = measure_in_turn(
+            list(given.only or WAYS), lambda way: measure(way, common, folder, given.groups)
+        )
     found = {way: {**known, **measured}[way] for way in WAYS if way in known or way in measured}
     result = {
         **conditions,

@@ -1,6 +1,6 @@
-"""Tables of README and docs that say which recorded file they are from: every line is in that file.
+"""Tables of README and docs that say which recorded file they are from: every cell is that file's.
 
-`<!-- from FILE: TITLE -->` stands above such a table; FILE is relative to docs/results.
+`<!-- from FILE: TITLE -->` stands above such a table (perf/page_tables.py).
 """
 
 from __future__ import annotations
@@ -11,40 +11,48 @@ from pathlib import Path
 
 import pytest
 
+from perf.page_tables import MARK, lines_of, pages
 from tests.support import ROOT
 from tests.support.old_folders import extract
 from tests.support.rounding import rounded
 from videopro import seeds
 
 RESULTS = ROOT / "docs" / "results"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_MARK = re.compile(r"<!-- from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<table>(?:\|.*\n)+)")
 
 
 def marked() -> list[tuple[Path, str, str, str]]:
     found = []
-    for page in PAGES:
+    for page in pages():
         text = page.read_text(encoding="utf-8")
-        marks = list(_MARK.finditer(text))
+        marks = list(MARK.finditer(text))
         assert len(marks) == text.count("<!-- from "), f"{page}: a mark without its table"
         found += [(page, mark["file"], mark["title"], mark["table"]) for mark in marks]
     return found
 
 
-def tables_in(path: Path) -> dict[str, str]:
-    parts = re.split(r"^\*\*(.+)\*\*\n\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    return {
-        title: re.match(r"(?:\|.*\n)+", body)[0]  # type: ignore[index]
-        for title, body in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
 @pytest.mark.parametrize(("page", "file", "title", "table"), marked(), ids=lambda value: str(value)[-60:])
 def test_a_table_is_the_recorded_one(page: Path, file: str, title: str, table: str) -> None:
-    recorded = tables_in(RESULTS / file)[title].splitlines()
+    recorded = lines_of(file, title)
     lines = table.splitlines()
     assert lines[:2] == recorded[:2]
-    assert [line for line in lines[2:] if line not in recorded] == []
+    assert [line for line in lines[2:] if line not in recorded[2:]] == []
+    assert len(set(lines[2:])) == len(lines[2:]) > 0
+
+
+def test_every_table_of_figures_names_its_source() -> None:
+    """On the pages of results, and in README."""
+    bare = []
+    for page in [ROOT / "README.md", *sorted(RESULTS.glob("*.md"))]:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            if not line.startswith("|") or lines[number - 1].startswith("|"):
+                continue
+            body = "\n".join(lines[number:]).split("\n\n")[0]
+            figures = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\w)", body)
+            above = lines[number - 1]
+            if len(figures) > 3 and not above.startswith("<!-- from "):
+                bare.append(f"{page.relative_to(ROOT)}:{number + 1}")
+    assert bare == []
 
 
 def test_recorded_tables_are_what_the_stored_traces_give(tmp_path: Path) -> None:

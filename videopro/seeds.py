@@ -209,7 +209,7 @@ _LEFTS = frozenset((_QUESTIONS, _SEEDS, "by seed"))
 
 
 def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
-    """The numbers as tables: answers, gaps, the same runs under other rules, plans, and costs."""
+    """The numbers as tables: answers, gaps, the same runs under other rules, plans, families, and costs."""
     tables = [_answers(found)]
     if any("difference" in row for row in found):
         tables.append(_gaps(found))
@@ -217,6 +217,8 @@ def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
         tables.append(_rules(found))
     if any("well_formed" in row for row in found):
         tables.append(_plans(found))
+    if any(len(row["families"]) > 1 for row in found):
+        tables.append(_families(found))
     return [*tables, _costs(found)]
 
 
@@ -267,7 +269,7 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
     about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
     few = any(row["difference_videos"] < MIN_VIDEOS for row in found[1:])
     noun = "video" if videos == [1] else "videos"
-    caption = (f"over the questions of both, about {about} {noun}", *([FEW_VIDEOS_NOTE] if few else []))
+    caption = (f"Over the questions of both, about {about} {noun}.", *([FEW_VIDEOS_NOTE] if few else []))
     return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 
@@ -290,6 +292,15 @@ _PLANS = (
     "form: replies that are well-formed; ran: programs that ran to their end; native: native plans; mode, "
     "balanced: the oracle's mode chosen, of all questions and as the mean over both modes."
 )
+
+
+def _families(found: Sequence[Mapping[str, Any]]) -> TextTable:
+    names = sorted({name for row in found for name in row["families"]})
+    rows = [
+        (row["name"], *_counts(row), *(percent(row["families"].get(name)) for name in names)) for row in found
+    ]
+    note = "n and videos are those of all families together."
+    return TextTable("right % by family", ("", "n", "videos", *names), tuple(rows), (note,))
 
 
 def _costs(found: Sequence[Mapping[str, Any]]) -> TextTable:

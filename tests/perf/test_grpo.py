@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perf.grpo import ceiling, make_rows, table
+from perf.grpo import ceiling, make_rows, measure_in_turn, table
 from perf.grpo_timed import Clock
 
 # A rollout of 10 s: 4 sampling (1 of them the prompt's pass), 1 waiting for rewards, 5 the update.
@@ -38,6 +38,21 @@ def test_table_has_one_line_per_variant() -> None:
     assert [line.split()[0] for line in lines] == ["rollouts/s", "plain", "ours"]
     assert lines[2].split()[1:3] == ["0.250", "2.50"]
     assert lines[1].endswith("300 + 100")
+
+
+def test_variants_are_measured_in_order_and_in_reverse() -> None:
+    asked = []
+
+    def one(way: str) -> dict[str, float]:
+        asked.append(way)
+        return {"step_s": float(len(asked)), "rollouts_per_s": 1 / len(asked)}
+
+    found = measure_in_turn(["a", "b"], one)
+    assert asked == ["a", "b", "b", "a"]
+    # Of 1 and 4 s, and of 2 and 3 s.
+    assert [found[way]["step_s"] for way in ("a", "b")] == [2.5, 2.5]
+    assert found["a"]["rollouts_per_s"] == 1 / 2.5
+    assert [each["step_s"] for each in found["a"]["passes"]] == [1.0, 4.0]
 
 
 def test_rows_are_two_plans_per_video(tmp_path: Path) -> None:

@@ -1,0 +1,219 @@
+"""The tables of README and docs that are made of a file of results in JSON: one function a table.
+
+A page names its table by `<!-- from FILE: TITLE -->`; `launch/recorded_tables.py` writes the table below it,
+and a test compares each cell. FILE is relative to the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perf import ROOT
+
+Record = Mapping[str, Any]
+
+
+def lines_of(file: str, title: str) -> list[str]:
+    """The lines of a table, head first. `file`: a file of results in JSON, relative to the repository, or a
+    Markdown file of tables with bold titles, relative to docs/results. Raises KeyError for an unknown table.
+    """
+    if file.endswith(".md"):
+        return _recorded((ROOT / "docs" / "results" / file).read_text(encoding="utf-8"), title)
+    if file == "perf/shapes_2b.json":
+        # Imported here, because it loads torch.
+        from perf.battery.results import tables
+
+        return _recorded(tables(ROOT / file), title)
+    heads, rows = TABLES[file, title](json.loads((ROOT / file).read_text(encoding="utf-8")))
+    return [_line(heads), "|" + "---|" * len(heads), *map(_line, rows)]
+
+
+def _recorded(text: str, title: str) -> list[str]:
+    parts = text.split(f"**{title}**\n\n")
+    if len(parts) != 2:
+        raise KeyError(f"{title!r} is the title of {len(parts) - 1} tables")
+    found = re.match(r"(?:\|.*(?:\n|$))+", parts[1])
+    if found is None:
+        raise KeyError(f"{title!r}: no table stands below this title")
+    return found[0].splitlines()
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Heads and rows."""
+
+
+def _share(figures: Record, digits: int = 0) -> str:
+    """An accuracy in per cent with its interval."""
+    low, high = figures["ci95"]
+    return " ".join(
+        (
+            f"{100 * figures['accuracy']:.{digits}f}",
+            f"({100 * low:.{digits}f} to {100 * high:.{digits}f})",
+        )
+    )
+
+
+def _decoding(record: Record) -> Table:
+    files = record["results"]
+    names = {
+        "videopro": "videopro", "decord": "decord", "opencv": "OpenCV, seeking",
+        "pyav": "PyAV, seek per frame", "torchcodec": "TorchCodec", "floor": "floor",
+    }  # fmt: skip
+    rows = [
+        [shown, *(f"{found[name]['best_s']:.2f}" for found in files.values())]
+        for name, shown in names.items()
+    ]
+    ratios = (f"{found['videopro']['of_fastest_rival']:.2f}" for found in files.values())
+    rows.append(["videopro / fastest of decord, OpenCV, PyAV", *ratios])
+    return ["seconds", *(f"{length.replace(' min', '-minute')} file" for length in files)], rows
+
+
+def _indexing(record: Record) -> Table:
+    names = {
+        "videopro": "videopro",
+        "cut by copying (the release)": "cutting by copying, then decoding each",
+        "cut exactly, encoding anew": "cutting exactly (re-encoding), then decoding each",
+    }
+    rows = [
+        [shown, f"{found['best_s']:.1f}", f"{found['times_faster_than_release']:.2f}"]
+        for name, shown in names.items()
+        for found in [record["results"][name]]
+    ]
+    return [
+        "",
+        f"seconds (best of {record['rounds']})",
+        "times as fast as the release's way",
+    ], rows
+
+
+def _sandbox(record: Record) -> Table:
+    names = {
+        "videopro": "videopro",
+        "smolagents": "smolagents' interpreter, in the host process",
+        "python -c": "a `python -c` child for each program, unconfined",
+        "fork and pipe": "floor: fork and a pipe",
+        "two processes": "floor: two bare processes that send 64 bytes to and fro",
+    }
+    columns = {"program_ms": 1, "program_cpu_ms": 1, "call_us": 0, "call_cpu_us": 0, "programs_per_s": 0}
+    programs = record["ordinary_programs"]
+    rows = [
+        [
+            shown,
+            *(f"{found[key]:.{digits}f}" if key in found else "" for key, digits in columns.items()),
+            f"{found['equal']} of {programs}" if "equal" in found else "",
+        ]
+        for name, shown in names.items()
+        for found in [record["results"][name]]
+    ]
+    heads = ["", "ms a program", "CPU ms", "µs a module call", "CPU µs", "programs a second"]
+    return [*heads, "CPython's result"], rows
+
+
+def _memory(record: Record) -> Table:
+    rows = [
+        [
+            name,
+            f"{found['questions']:,}",
+            *(f"{found[key]:,.0f}" for key in ("start_mib", "peak_mib", "end_mib")),
+            ", ".join(f"{value:,.0f}" for value in found["rss_mib_by_tenth"][-3:]),
+        ]
+        for name, found in record["results"].items()
+    ]
+    heads = ["cache", "questions", "MiB at the start", "at most", "at the end", "after the last three tenths"]
+    return heads, rows
+
+
+def _grpo_step(record: Record) -> Table:
+    ways = record["ways"]
+    first = ways["plain"]["rollouts_per_s"]
+    rows = []
+    for name, found in ways.items():
+        cells = [
+            name.replace("plain", "plain TRL", 1),
+            f"{found['rollouts_per_s']:.2f}",
+            f"{found['rollouts_per_s'] / first:.1f}",
+            f"{found['rollouts_per_s'] / ways['plain + remembered rewards']['rollouts_per_s']:.1f}",
+            *(f"{found[f'{key}_s']:.2f}" for key in ("step", "cpu", "sampling", "rewards", "update")),
+            f"{found['prompt_tokens']:.0f} + {found['reply_tokens']:.0f}",
+        ]
+        rows.append(cells)
+    heads = [
+        "", "rollouts a second", "times plain TRL", "times plain TRL + remembered rewards", "step", "CPU",
+        "of it sampling", "rewards waited for", "update", "tokens, prompt + reply",
+    ]  # fmt: skip
+    return heads, rows
+
+
+def _kinds(record: Record) -> Table:
+    ways = {name: record["test"]["ways"][name] for name in ("whole", "evidence", "found", "text")}
+    kinds = sorted(ways["whole"]["kind"])
+    rows = [
+        [kind, *(_share(way["kind"][kind]) if kind in way["kind"] else "" for way in ways.values())]
+        for kind in kinds
+    ]
+    rows.append(["all", *(_share(way["all"]) for way in ways.values())])
+    heads = ["kind", "whole video, 16 frames", "evidence interval, 16 frames"]
+    return [*heads, "found lines or cut-out sign", "question alone"], rows
+
+
+def _calibration(record: Record) -> Table:
+    rows = [
+        [f"{bin['low']:.1f} to {bin['high']:.1f}", str(bin["accuracy"]["n"]), _share(bin["accuracy"])]
+        for bin in record["test"]["confidence"]
+        if bin["accuracy"]["n"]
+    ]
+    return ["confidence", "answers", "right, %"], rows
+
+
+def _asp(record: Record) -> Table:
+    names = {
+        "1 of six": "best of the video's six chunks", "1 of all": "recall@1 of all chunks",
+        "5 of all": "recall@5", "10 of all": "recall@10",
+    }  # fmt: skip
+
+    def gap(figures: Record) -> str:
+        low, high = (100 * end for end in figures["ci95"])
+        return f"{100 * figures['mean']:.1f} [{low:.1f}, {high:.1f}]"
+
+    rows = [
+        [
+            shown,
+            *(f"{100 * record['untrained'][way]['test'][name]:.1f}" for way in ("mean", "frame")),
+            *(f"{100 * found[way]['mean']:.1f}" for way in ("mean", "temporal", "asp")),
+            gap(found["asp - mean"]),
+            gap(found["asp - temporal"]),
+        ]
+        for name, shown in names.items()
+        for found in [record["recall"]["test"][name]]
+    ]
+    heads = ["test", "untrained: mean", "untrained: best frame", "mean", "temporal", "asp"]
+    return [*heads, "asp - mean", "asp - temporal"], rows
+
+
+TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
+    ("perf/decode.json", "decoding"): _decoding,
+    ("perf/index.json", "indexing"): _indexing,
+    ("perf/executor.json", "sandbox"): _sandbox,
+    ("perf/memory.json", "memory of a worker"): _memory,
+    ("perf/grpo.json", "a step of GRPO"): _grpo_step,
+    ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
+    ("videopro/pocket/model/figures.json", "calibration"): _calibration,
+    ("docs/results/pocket-asp/record.json", "test"): _asp,
+}
+"""By file and title."""
+
+MARK = re.compile(r"<!-- from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<table>(?:\|.*\n)+)")
+"""A table of a page, below the comment that names what it is made of."""
+
+
+def pages() -> list[Path]:
+    """README and every page of docs."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
