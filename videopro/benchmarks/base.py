@@ -10,7 +10,7 @@ from pathlib import Path
 
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import BenchmarkError, ConfigError
-from videopro.question import NO_OPTION, Question
+from videopro.question import NO_OPTION, Parser, Question
 from videopro.settings import did_you_mean
 
 __all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Issue", "Item", "Protocol"]
@@ -83,6 +83,8 @@ class Benchmark:
     """Invalid records, left out because the user asked for it."""
     defects: tuple[Issue, ...] = ()
     """Annotation errors in records that are asked nevertheless, and how they were read."""
+    parser: Parser | None = None
+    """The official answer parser, if it is the benchmark's own; None: the one that the protocol names."""
 
     def __post_init__(self) -> None:
         if not self.items:

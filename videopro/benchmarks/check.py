@@ -29,7 +29,11 @@ _TIMEOUT = 60.0
 class CheckConfig:
     """The settings of `videopro benchmarks check`."""
 
-    name: str = field(metadata=setting("one of " + ", ".join(benchmarks.NAMES), positional=True))
+    name: str = field(
+        metadata=setting(
+            "one of " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)", positional=True
+        )
+    )
     root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
     split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
     protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's default"))
@@ -161,7 +165,7 @@ def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]
     root = config.root if config.root.is_dir() else config.root.parent
     lost = set(missing)
     video = next((item.video for item in items if item.video_key in lost), items[0].video)
-    spec = benchmarks.SPECS.get(config.name)
+    spec = benchmarks.find(config.name)
     folders = spec.subtitle_folders if spec is not None else ()
     for archive in packed(root, video.parent, root / folders[0] if folders else None):
         if missing or archive.has_subtitles:

@@ -39,6 +39,9 @@ class BenchmarkRecords:
             except (BenchmarkError, QuestionError) as error:
                 self.broken.append(Issue.of(where, error))
                 continue
+            except Exception as error:
+                error.add_note(f"at {where}")
+                raise
             if item is None:
                 continue
             if item.id in places:

@@ -2,6 +2,7 @@
 
 from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
+from videopro.question.intervals import Parser, Reading, extract_intervals
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
 
@@ -10,7 +11,10 @@ __all__ = [
     "LETTERS",
     "NO_OPTION",
     "OFFICIAL_EXTRACTORS",
+    "Parser",
     "Question",
+    "Reading",
+    "extract_intervals",
     "extract_letter",
     "right_letters",
 ]
