@@ -39,7 +39,7 @@ def test_longvideobench_scores(tmp_path: Path) -> None:
     touch(tmp_path, "videos/vid1.mp4", "videos/vid2.mp4", "videos/vid3.mp4")  # the fourth is missing
     touch(tmp_path, "subtitles/vid1_en.json")
     benchmark = load("longvideobench", root=tmp_path)
-    assert (benchmark.split, benchmark.protocol.subtitles) == ("val", "frames_widened")
+    assert (benchmark.split, benchmark.protocol.subtitles) == ("val", "interleaved")
     first = benchmark.items[0]
     assert first.subtitles == tmp_path / "subtitles/vid1_en.json"
     assert first.subtitle_offset == 12.5
@@ -88,7 +88,7 @@ def test_longvideobench_test_has_no_answers_and_the_hub_pads_options(tmp_path: P
 
 MME_REPLIES = {
     "001-1": "A",
-    "002-1": "Answer: D",  # officially the A of "Answer"
+    "002-1": "Based on the video, the answer is D.",  # officially the B of "Based"
     "003-1": "no idea",  # nothing to read: officially it leaves the denominator
     "004-1": "(C)",
 }
@@ -277,9 +277,10 @@ def test_mlvu_test_has_six_options(tmp_path: Path) -> None:
     touch(tmp_path, "MLVU_Test/video/test_count.mp4", "MLVU_Test/video/test_ego.mp4")
     benchmark = load("mlvu", split="test", root=tmp_path)
     assert [item.answer for item in benchmark.items] == ["E", "F", "B", "F"]
-    summary = score(benchmark, {"count_0": "E", "count_1": "(F)", "count_2": "A", "ego_0": "F"})
-    # "(F)" begins with a bracket: officially wrong. Tasks: 2 of 3 and 1 of 1; officially 1 of 3 and 1 of 1.
-    assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(2 / 3))
+    summary = score(benchmark, {"count_0": "E", "count_1": "(F)", "count_2": "A", "ego_0": "F."})
+    # "F." has no bracket and is not the letter alone: officially wrong. Tasks: 2 of 3 and 1 of 1; officially
+    # 2 of 3 and 0 of 1.
+    assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(1 / 3))
     (tmp_path / "test-ground-truth/test_mcq_gt.json").unlink()
     assert {item.answer for item in load("mlvu", split="test", root=tmp_path).items} == {None}
 

@@ -20,7 +20,7 @@ from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import ConfigError
 from videopro.infer import main
 from videopro.methods import METHODS
-from videopro.methods.native import NativeMethod, _clue_times
+from videopro.methods.native import NativeMethod
 from videopro.report.__main__ import main as report_main
 
 
@@ -31,20 +31,22 @@ def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest
     assert infer(root, tmp_path / "run", *flags) == 0
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert (summary["split"], summary["protocol"]) == ("val", "subtitles")
-    assert summary["subtitles"] == "frames_widened"
+    assert summary["subtitles"] == "interleaved"
     assert (summary["n"], summary["accuracy"], summary["official_accuracy"]) == (2, 1.0, 1.0)
     assert summary["coverage"] == pytest.approx(2 / 3)
     assert summary["errors"] == {"VideoError": 1}
-    # Frames of 2 s at 0.25, 0.75, 1.25 and 1.75 s: the line from 0.1 to 0.2 s is widened to -0.35 to 0.65 s.
+    # Frames of 2 s at 0 and 1 s, one a second: the line from 0.1 to 0.2 s is widened to -0.35 to 0.65 s and
+    # stands before the second frame, not in the prompt. The last line begins with that frame, so it is not
+    # spoken at it.
     asked = log.read_text()
     assert '"hello\\nQuestion: What happens then (1)?\\nA. red' in asked
-    assert '"widened\\nto the end\\nQuestion: What happens then (2)?' in asked
-    assert "before the video" not in asked
+    assert '"Question: What happens then (2)?' in asked
+    assert not any(words in asked for words in ("widened", "to the end", "before the video"))
     assert "66.7 % of the videos" in capsys.readouterr().out
     # Another protocol is another run.
     assert infer(root, tmp_path / "run", *flags, "--protocol", "no_subtitles") == 2
     error = capsys.readouterr().err
-    assert "protocol.subtitles: the run has 'frames_widened', this command 'none'" in error
+    assert "protocol.subtitles: the run has 'interleaved', this command 'none'" in error
 
 
 def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,23 +80,6 @@ def test_only_native_follows_a_protocol_that_shows_the_clue_alone() -> None:
     for name in sorted(METHODS.keys() - {"native"}):
         with pytest.raises(ConfigError, match=f"method '{name}' looks anywhere .* 'clue' .*--method native"):
             METHODS[name].follow(clue, {})
-
-
-def test_clue_frames_lie_in_the_clues() -> None:
-    # 8 frames over 10 and 30 s: 2 and 6, at the middles of equal parts.
-    assert _clue_times([(100, 130), (10, 20)], 200.0, 8) == [
-        12.5,
-        17.5,
-        102.5,
-        107.5,
-        112.5,
-        117.5,
-        122.5,
-        127.5,
-    ]
-    assert len(_clue_times([(0, 100)], 200.0, 64)) == 32
-    # An interval beyond the end of the video gives its last moment.
-    assert _clue_times([(300, 310)], 200.0, 4) == [200.0]
 
 
 def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,8 +97,8 @@ def test_egoschema_subset_scores_and_full_has_no_gold(tmp_path: Path) -> None:
     ego(tmp_path)
     subset = load("egoschema", root=tmp_path)
     assert [(item.id, item.answer) for item in subset.items] == [("uid-0", "E"), ("uid-2", "B")]
-    # Officially the reply must be the letter, the option, or both exactly.
-    summary = score(subset, {"uid-0": "E. reason 4.", "uid-2": "It is (B)"})
+    # Officially the first of the letters in brackets, before a space or before a full stop: the A of "A man".
+    summary = score(subset, {"uid-0": "E. reason 4.", "uid-2": "A man sits, so it is (B)"})
     assert (summary["accuracy"], summary["official_accuracy"]) == (1.0, 0.5)
     full = load("egoschema", split="full", root=tmp_path)
     assert [item.answer for item in full.items] == [None] * 3

@@ -7,6 +7,7 @@ what is recorded of each call, is the same for all.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -34,8 +35,9 @@ from videopro.video import Frame
 class FakePrefix(Prefix):
     """Holds frames."""
 
-    def __init__(self, frames: Sequence[Frame]) -> None:
+    def __init__(self, frames: Sequence[Frame], system: str = "") -> None:
         self.frames = tuple(frames)
+        self.system = system
         self.tokens = len(frames)
         self._closed = False
 
@@ -165,6 +167,7 @@ class FakeBackbone(Backbone):
                 (self.logprob,) * count,
                 "length" if count > sampling.max_new_tokens else "stop",
                 self.prompt_tokens,
+                tokens=tuple(re.findall(r"\s*\S+", text)),
             )
 
         with self._serving(len(requests)):
@@ -173,9 +176,9 @@ class FakeBackbone(Backbone):
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         raise BackboneError("no chat here")
 
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         self.prefixes += 1
-        return FakePrefix(frames)
+        return FakePrefix(frames, system)
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:

@@ -8,6 +8,7 @@ went missing or came from another video changes its answers. `python -m tests.su
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,8 +83,8 @@ def make_benchmark(
 class ColourBackbone(FakeBackbone):
     """Answers with the option that names the frames' colour, with confidence 0.9.
 
-    `log` names a file that gets the prompt of each answer that was computed, as one line; `salt` is a part of
-    its identity. There is no model "missing".
+    `log` names a file that gets the prompt of each answer that was computed or written, as one line; `salt`
+    is a part of its identity. There is no model "missing".
     """
 
     logprob = -0.6
@@ -101,17 +102,27 @@ class ColourBackbone(FakeBackbone):
         return height // 2, width // 2
 
     def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-        if self._log:
-            with open(self._log, "a") as file:
-                file.write(f"{request.prompt!r}\n")
+        self._note(request.prompt)
         question = request.question
-        mean = np.mean([frame.image.mean(axis=(0, 1)) for frame in frames], axis=0)
-        seen = min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
-        letter = question.letters[question.choices.index(seen)]
+        letter = question.letters[question.choices.index(_colour(frames))]
         return confident_answer(letter, 0.9, question.letters, other=0.02, tokens_in=100 + len(frames))
 
     def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
-        return f"I read: {request.text}"
+        """ "(B) green", if an option of the prompt says so."""
+        self._note(request.text)
+        seen = _colour(frames)
+        option = re.search(rf"^\(?([A-J])[.:)] ?{seen}$", request.text, re.MULTILINE)
+        return f"({option[1]}) {seen}" if option else f"I read: {request.text}"
+
+    def _note(self, prompt: str | None) -> None:
+        if self._log:
+            with open(self._log, "a") as file:
+                file.write(f"{prompt!r}\n")
+
+
+def _colour(frames: Sequence[Frame]) -> str:
+    mean = np.mean([frame.image.mean(axis=(0, 1)) for frame in frames], axis=0)
+    return min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
 
 
 def load_fake(model: str, **settings: Any) -> Backbone:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,7 +46,7 @@ from videopro.program import parse_program
 from videopro.question import Answer, Question
 from videopro.reasoning import build_refinement, execute
 from videopro.traces import Execution, Failure
-from videopro.video import Video
+from videopro.video import SubtitleLine, Video
 
 Texts = dict[str, str]
 
@@ -635,14 +635,21 @@ def synthesis_texts() -> Texts:
 def benchmark_texts() -> Texts:
     """The official prompts of every benchmark's protocols, and what a judge is asked."""
     made = {}
-    lines: Sequence[str] = ("The storm is near.", "It rains.")
+    spoken = (SubtitleLine(0.5, 2.0, "The storm is near."), SubtitleLine(2.0, 3.25, "It rains."))
+    times = [0.25 * i for i in range(8)]
     for name, spec in SPECS.items():
         for protocol in spec.protocols:
             official, judge = protocol.answer_prompt, protocol.judge
             key = f"{name}-{protocol.name}"
             if official is not None:
-                parts = [f"=== {what}\n{official.fill(question, said, 8)}\n" for what, question, said in (
-                    ("four", FOUR, ()), ("two, with subtitles", TWO, lines))]  # fmt: skip
+                lines = [official.said(line) for line in spoken]
+                asked = (("four", FOUR, []), ("two, with subtitles", TWO, lines))
+                parts = [
+                    f"=== {what}\n{official.fill(question, said, 8, times)}\n"
+                    for what, question, said in asked
+                ]
+                for what, turn in (("system", official.system), ("begun reply", official.prefill)):
+                    parts += [f"=== {what}\n{turn}\n"] if turn else []
                 made[key] = "".join(parts)
             if judge is not None:
                 words = judge.fill("What is {on} it?", "a box", "Perhaps a {reference}.")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Generation:
     tokens_in: int
     is_constrained: bool = False
     """Whether decoding was constrained to the request's schema."""
+    tokens: tuple[str, ...] = ()
+    """The text of each token of `logprobs`; a token of part of a character has replacement characters."""
 
     @property
     def confidence(self) -> float:
@@ -58,6 +60,8 @@ class Prefix(ABC):
     """
 
     frames: tuple[Frame, ...]
+    system: str = ""
+    """The system turn before the frames; empty: none of ours."""
     tokens: int
     """Prompt tokens that a request on this prefix does not process again."""
 
@@ -87,6 +91,24 @@ class Stills(tuple["Frame", ...]):
     """
 
 
+class Interleaved(Stills):
+    """Frames with texts between them, such as the subtitles spoken there.
+
+    `texts` has one entry for each frame: what stands before it, or an empty text. Raises ValueError for
+    another number of texts.
+    """
+
+    texts: tuple[str, ...]
+
+    def __new__(cls, frames: Sequence[Frame], texts: Sequence[str]) -> Self:
+        """Frames in order, and what stands before each."""
+        if len(frames) != len(texts):
+            raise ValueError(f"{len(frames)} frames need as many texts, not {len(texts)}")
+        self = super().__new__(cls, frames)
+        self.texts = tuple(texts)
+        return self
+
+
 # What a model is shown: frames in order (a video, or `Stills`; one frame is an image), a shared prefix, or
 # None (text only).
 Visual: TypeAlias = "Sequence[Frame] | Prefix | None"
@@ -100,6 +122,10 @@ class ChoiceRequest:
     visual: Visual
     question: Question
     prompt: str | None = None
+    system: str = ""
+    """The system turn; that of a `Prefix` must be the same. Empty: the chat template's own, if it has one."""
+    prefill: str = ""
+    """The beginning of the reply, which the model continues."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +134,15 @@ class YesNoRequest:
 
     visual: Visual
     text: str
+
+
+def check_system(prefix: Prefix, system: str) -> None:
+    """Raise `BackboneError` for a request on a prefix with another system turn."""
+    if prefix.system != system:
+        raise BackboneError(
+            f"the request's system turn is {system!r}, but the prefix begins with {prefix.system!r}; make "
+            "the prefix with the request's"
+        )
 
 
 def _check_seed(seed: int | None) -> None:
@@ -127,6 +162,10 @@ class GenerateRequest:
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
     """JSON schema of the reply. A server that offers it constrains decoding to the schema; other backbones
     generate freely, and `Generation.is_constrained` tells which it was."""
+    system: str = ""
+    """The system turn; that of a `Prefix` must be the same. Empty: the chat template's own, if it has one."""
+    prefill: str = ""
+    """The beginning of the reply, which the model continues; not part of the generated text."""
 
     def __post_init__(self) -> None:
         _check_seed(self.seed)
@@ -315,8 +354,9 @@ class Backbone(ABC):
         """Generate a reply to ordinary Qwen chat messages with text, image and video parts."""
 
     @abstractmethod
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
-        """Encode frames once, for use as `visual` in any number of calls."""
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        """Encode frames once, after a system turn if there is one, for use as `visual` in any number of
+        calls."""
 
     @abstractmethod
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:

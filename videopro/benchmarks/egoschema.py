@@ -34,7 +34,12 @@ PROMPT = AnswerPrompt(
     "147ad5c (egoschema/EgoSchema publishes none)",
     text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
 )
-PROTOCOLS = (Protocol("egoschema", name="official", answer_prompt=PROMPT, subtitles="none", groups=()),)
+PROTOCOLS = (
+    Protocol(
+        "egoschema_77a7d8e3", name="official", answer_prompt=PROMPT, reply="text", reply_tokens=16,
+        subtitles="none", groups=(),
+    ),
+)  # fmt: skip
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:

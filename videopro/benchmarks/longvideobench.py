@@ -3,14 +3,15 @@
     lvb_val.json, lvb_test_wo_gt.json     questions, test without answers (or the hub's parquet files)
     videos/ID.mp4, subtitles/ID_en.json
 
-Format and prompt: longvideobench/longvideobench_dataset.py of github.com/longvideobench/LongVideoBench. That
-loader interleaves subtitle lines with the frames; here the same lines form one block before the question, so
-that questions about a video share its encoding.
+Format, frames and prompt: longvideobench/longvideobench_dataset.py of
+github.com/longvideobench/LongVideoBench. It shows min(256, whole seconds) frames, at i * duration / n, with
+the subtitle lines between them. A model with a lower budget of frames is shown fewer; --backbone frames=256.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,17 +44,16 @@ PROMPT = AnswerPrompt(
 _GROUPS = ("duration", "category", "level")
 _METRICS = tuple(Metric(name, over="duration", of=(name,)) for name in DURATIONS.values())
 
-PROTOCOLS = (
-    Protocol(
-        "longvideobench", name="subtitles", answer_prompt=PROMPT, subtitles="frames_widened",
-        groups=_GROUPS, metrics=_METRICS,
-    ),
-    Protocol(
-        "longvideobench", name="no_subtitles", answer_prompt=PROMPT, subtitles="none",
-        groups=_GROUPS, metrics=_METRICS,
-    ),
-    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=_METRICS),
+_OFFICIAL = Protocol(
+    "longvideobench", name="subtitles", answer_prompt=PROMPT, reply="text", reply_tokens=32,
+    subtitles="interleaved", sampling="starts", fps=1.0, max_frames=256, groups=_GROUPS, metrics=_METRICS,
 )  # fmt: skip
+
+PROTOCOLS = (
+    _OFFICIAL,
+    replace(_OFFICIAL, name="no_subtitles", subtitles="none"),
+    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=_METRICS),
+)
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:

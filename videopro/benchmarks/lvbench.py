@@ -51,8 +51,8 @@ _METRICS = tuple(Metric(name, over="ability", of=(name,)) for name in ABILITIES.
 
 PROTOCOLS = (
     Protocol(
-        "lvbench", name="official", answer_prompt=PROMPT, groups=("ability", "type"), metrics=_METRICS,
-        subtitles="none",
+        "lvbench", name="official", answer_prompt=PROMPT, reply="text", reply_tokens=16, subtitles="none",
+        groups=("ability", "type"), metrics=_METRICS,
     ),
     Protocol("videopro", name="videopro", groups=("ability", "type"), metrics=_METRICS),
 )  # fmt: skip

@@ -15,6 +15,7 @@ sy1998/MLVU_Test hold the questions as rows, for --annotations hf:NAME (lmms_eva
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,23 +41,36 @@ NAMES = {"findNeedle": "needle"}
 EMPTY = "(empty)"
 
 PROMPT = AnswerPrompt(
-    source=(
-        "JUNJIE99/MLVU, Evaluation_Test/test_bench.py, commit 2d80156; the beginning of the answer stands at "
-        "the end of the user's turn, as in lmms_eval/tasks/mlvu/utils.py of EvolvingLMMs-Lab/lmms-eval"
-    ),
-    text=(
-        "Carefully watch this video and pay attention to every detail. Based on your observations, select "
-        "the best option that accurately addresses the question.\n"
-        "Question: {question}\nOptions:\n{options}\nOnly give the best option.\nBest Option: ("
-    ),
+    source="JUNJIE99/MLVU, evaluation_test/test_bench.py, commit 228aa77",
+    text="Question: {question}\nOptions:\n{options}\nOnly give the best option.",
     option="({letter}) {text}",
+    system=(
+        "Carefully watch this video and pay attention to every detail. Based on your observations, select "
+        "the best option that accurately addresses the question."
+    ),
+    prefill="Best Option: (",
+)
+# For servers that do not continue a reply.
+ONE_TURN = replace(
+    PROMPT,
+    source=(
+        f"{PROMPT.source}; the beginning of the reply stands at the end of the user's turn, as in "
+        "lmms_eval/tasks/mlvu/mlvu_dev.yaml of EvolvingLMMs-Lab/lmms-eval, commit 9ca4445"
+    ),
+    text=f"{PROMPT.system}\n{PROMPT.text}\n{PROMPT.prefill}",
+    system="",
+    prefill="",
 )
 _METRICS = (Metric("M-Avg", kind="macro", over="task"),)
 
+_OFFICIAL = Protocol(
+    "mlvu_4bcc3c0", name="official", answer_prompt=PROMPT, reply="text", reply_tokens=1024, subtitles="none",
+    groups=("task",), metrics=_METRICS,
+)  # fmt: skip
+
 PROTOCOLS = (
-    Protocol(
-        "mlvu", name="official", answer_prompt=PROMPT, subtitles="none", groups=("task",), metrics=_METRICS
-    ),
+    _OFFICIAL,
+    replace(_OFFICIAL, name="one_turn", answer_prompt=ONE_TURN),
     Protocol("videopro", name="videopro", groups=("task",), metrics=_METRICS),
 )
 

@@ -43,7 +43,8 @@ PROMPT = AnswerPrompt(
 )
 PROTOCOLS = (
     Protocol(
-        "nextqa", name="official", answer_prompt=PROMPT, subtitles="none", groups=("type",),
+        "nextqa", name="official", answer_prompt=PROMPT, reply="text", reply_tokens=128,
+        subtitles="none", groups=("type",),
         metrics=(
             Metric("Acc@C", over="type", of=("CW", "CH")),
             Metric("Acc@T", over="type", of=("TN", "TC")),

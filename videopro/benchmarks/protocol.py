@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from videopro.errors import BenchmarkError
 from videopro.question import Question
+from videopro.video import SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
 ROBUST = "robust"
@@ -20,8 +21,8 @@ ROBUST = "robust"
 
 @dataclass(frozen=True)
 class AnswerPrompt:
-    """The prompt with which a benchmark asks. `text` has the slots {question}, {options}, {subtitles} and
-    {frames} (their number).
+    """The prompt with which a benchmark asks. `text` has the slots {question}, {options}, {subtitles},
+    {frames} (their number) and {times} (of the frames, in seconds).
 
     >>> AnswerPrompt("x", "{question}\\n{options}", option="({letter}) {text}").fill(
     ...     Question("Which?", ("a", "b")))
@@ -35,9 +36,22 @@ class AnswerPrompt:
     """The line of one option."""
     subtitles: str = ""
     """What replaces {subtitles} if there are subtitle lines, with the slot {lines}; otherwise it is empty."""
+    line: str = "{text}"
+    """One subtitle line, with the slots {text}, {start} and {end} (seconds)."""
+    system: str = ""
+    """The system turn; empty: the chat template's own, if it has one."""
+    prefill: str = ""
+    """The beginning of the reply, which the model continues. Official readers do not see it."""
 
-    def fill(self, question: Question, lines: Sequence[str] = (), frames: int = 0) -> str:
-        """The prompt for a question, with its subtitle lines."""
+    def fill(
+        self,
+        question: Question,
+        lines: Sequence[str] = (),
+        frames: int = 0,
+        times: Sequence[float] = (),
+    ) -> str:
+        """The user's turn for a question, with its subtitle lines (made by `said`) and the times (s) of the
+        frames, which are rounded to four digits as CG-Bench does."""
         options = "\n".join(
             _filled(self.option, {"letter": letter, "text": choice})
             for letter, choice in zip(question.letters, question.choices, strict=True)
@@ -45,8 +59,26 @@ class AnswerPrompt:
         said = _filled(self.subtitles, {"lines": "\n".join(lines)}) if lines else ""
         return _filled(
             self.text,
-            {"question": question.text, "options": options, "subtitles": said, "frames": str(frames)},
+            {
+                "question": question.text,
+                "options": options,
+                "subtitles": said,
+                "frames": str(frames),
+                "times": ", ".join(str(round(time, 4)) for time in times),
+            },
         )
+
+    def said(self, line: SubtitleLine) -> str:
+        """A subtitle line as the prompt shows it; times in whole milliseconds, as subtitle files have."""
+        start, end = (str(round(time, 3)) for time in (line.start, line.end))
+        return _filled(self.line, {"text": line.text, "start": start, "end": end})
+
+    def identity(self) -> dict[str, Any]:
+        """What a run's key hashes; fields that older runs did not have only if they are used."""
+        own = asdict(self)
+        newer = ("line", "system", "prefill")
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in own.items() if name not in newer or value != defaults[name]}
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
@@ -96,14 +128,24 @@ class Protocol:
     """Name for `--protocol`."""
     answer_prompt: AnswerPrompt | None = None
     """The benchmark's own prompt for the direct question; None: ours. Program modules use our prompts."""
-    reply: Literal["letter", "text"] = "letter"
-    """How the direct answer is read: from the distribution over its first token, or from a written reply."""
+    reply: Literal["letter", "text", "intervals"] = "letter"
+    """How the direct answer is read. letter: from the distribution over its first token. text: from a written
+    reply, which the official parser reads too. intervals: from a written reply that names parts of the video
+    (CG-Bench)."""
     reply_tokens: int = 256
     """Maximum length of a written reply, in tokens."""
-    subtitles: Literal["none", "offered", "frames", "frames_widened", "all"] = "offered"
+    subtitles: Literal[
+        "none", "offered", "frames", "frames_until", "frames_inside", "frames_widened", "interleaved", "all"
+    ] = "offered"
     """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
-    frames: the direct prompt shows the lines spoken at its frames. frames_widened: the same, with windows
-    under 1 s widened to 1 s (LongVideoBench). all: it shows all lines."""
+    The others are what the direct prompt shows: see `videopro.methods.native.NativeSettings`."""
+    sampling: Literal["midpoints", "ends", "starts"] = "midpoints"
+    """Which frames the direct question shows: those in the middles of n equal parts of the video, those from
+    the first to the last frame at equal distances (qwen-vl-utils), or those at the starts of the parts."""
+    fps: float | None = None
+    """At most so many frames per second of video; None: as many as the model takes."""
+    max_frames: int | None = None
+    """At most so many frames; None: as many as the model takes."""
     shown: Literal["video", "clues"] = "video"
     """Which part of the video is shown: all of it, or only the intervals with the clue (CG-Bench)."""
     groups: tuple[str, ...] = ("family", "duration")
@@ -117,6 +159,8 @@ class Protocol:
         """What a run's key hashes: only what differs from the defaults, so that a new field does not change
         the keys of older runs."""
         own = asdict(self)
+        if self.answer_prompt is not None:
+            own["answer_prompt"] = self.answer_prompt.identity()
         always = ("parser", "prompt", "official_unparsed")
         return {
             field.name: own[field.name]

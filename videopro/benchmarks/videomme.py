@@ -10,6 +10,7 @@ redistributing any part of it, so none of its data is included here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -42,17 +43,16 @@ _GROUPS = ("duration", "task", "domain")
 _METRICS = tuple(Metric(name.capitalize(), over="duration", of=(name,)) for name in LENGTHS)
 
 # The authors' scorer leaves out replies that it cannot parse.
-PROTOCOLS = (
-    Protocol(
-        "videomme", official_unparsed="left out", name="no_subtitles", answer_prompt=PROMPT, subtitles="none",
-        groups=_GROUPS, metrics=_METRICS,
-    ),
-    Protocol(
-        "videomme", official_unparsed="left out", name="subtitles", answer_prompt=PROMPT, subtitles="frames",
-        groups=_GROUPS, metrics=_METRICS,
-    ),
-    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=_METRICS),
+_OFFICIAL = Protocol(
+    "videomme_afd52cf", official_unparsed="left out", name="no_subtitles", answer_prompt=PROMPT, reply="text",
+    reply_tokens=16, subtitles="none", groups=_GROUPS, metrics=_METRICS,
 )  # fmt: skip
+
+PROTOCOLS = (
+    _OFFICIAL,
+    replace(_OFFICIAL, name="subtitles", subtitles="frames_until"),
+    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=_METRICS),
+)
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:

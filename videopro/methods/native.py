@@ -10,18 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from videopro import prompts
-from videopro.backbones import ChoiceRequest, GenerateRequest, Sampling, Visual
-from videopro.benchmarks import Item, Protocol
+from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual
+from videopro.benchmarks import AnswerPrompt, Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.frames import frame_refs
-from videopro.question import Answer, extract_letter
+from videopro.methods.sampling import SampleRule, clue_times, frame_times
+from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
+from videopro.question import Answer, extract_letter, letter_confidence
 from videopro.settings import setting
 from videopro.traces import Call, Execution, Result, Round, failed_result
-from videopro.video import Frame, SubtitleLine, fps_times, uniform_times
-
-# CG-Bench's limit of frames for a clue.
-_CLUE_FRAMES = 32
+from videopro.video import Frame, SubtitleLine
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,30 @@ class NativeSettings:
     fps: float | None = field(
         default=None, metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced")
     )
-    subtitles: Literal["none", "frames", "frames_widened", "all"] = field(
+    subtitles: LineRule = field(
         default="none",
         metadata=setting(
-            "subtitle lines in the prompt: none, those at the sampled frames (frames_widened: by "
-            "LongVideoBench's rule), or all; unset: as in the benchmark's protocol"
+            "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
+            "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
+            "same between the frames), or all; unset: as in the benchmark's protocol"
         ),
+    )
+    reply: Literal["letter", "text"] | None = field(
+        default=None,
+        metadata=setting(
+            "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
+            "protocol"
+        ),
+    )
+    sampling: SampleRule | None = field(
+        default=None,
+        metadata=setting(
+            "which frames: in the middles of equal parts, from the first to the last frame (ends), or at the "
+            "starts of the parts; unset: as in the benchmark's protocol"
+        ),
+    )
+    system: str | None = field(
+        default=None, metadata=setting("the system turn; unset: as in the benchmark's protocol")
     )
 
     def __post_init__(self) -> None:
@@ -49,12 +66,28 @@ class NativeSettings:
             raise ConfigError(f"native: fps is {self.fps}; it must be above 0")
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """How one question is asked: its frames with what stands between them, and its prompt."""
+
+    visual: Sequence[Frame]
+    prompt: str
+    notes: tuple[str, ...]
+    """What is missing from the prompt."""
+
+
 class NativeMethod(Method):
     """Sample frames uniformly and ask once. Questions about a video share its frames and their encoding."""
 
     name = "native"
     Settings = NativeSettings
     settings: NativeSettings
+
+    def identity(self) -> dict[str, Any]:
+        """Settings that older runs did not have only if they are given."""
+        newer = ("reply", "sampling", "system")
+        own = super().identity()
+        return {name: value for name, value in own.items() if name not in newer or value is not None}
 
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,15 +106,6 @@ class NativeMethod(Method):
     def check_open_questions(cls, open_questions: int) -> None:
         """Open questions are fine: they are answered in words."""
 
-    def _alone(self, item: Item, context: MethodContext) -> Result:
-        """Answer one question from frames over its parts of the video. Raises one of QUESTION_ERRORS."""
-        frames = self._frames(context, item.shown)
-        prompt, notes = self._prompt(item, frames, context)
-        if _is_generated(item, context):
-            return self._generate([item], frames, frames, [prompt], [notes], context)[0]
-        answer = context.backbone.answer(frames, item.question, prompt=prompt)
-        return _result(answer, frames, notes)
-
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix, and divide the cost equally."""
         # Questions that are shown different parts of the video share no prefix.
@@ -91,7 +115,8 @@ class NativeMethod(Method):
             # One bad request fails the whole batch; sent alone, only that one fails.
             for item in items:
                 try:
-                    result = self._alone(item, context)
+                    shown = self._shown(item, self._frames(context, item.shown), context)
+                    (result,) = self._answer([item], [shown], shown.visual, context)
                 except QUESTION_ERRORS as error:
                     result = failed_result(error)
                 yield item, replace(result, cost=context.meter.take())
@@ -101,121 +126,120 @@ class NativeMethod(Method):
             yield item, replace(result, cost=cost)
 
     def _batch(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
+        """All results; None if the questions cannot share a prefix."""
         try:
             frames = self._frames(context, items[0].shown)
         except VideoError as error:
             return [failed_result(error) for _ in items]
-        prompts_and_notes: dict[int, tuple[str, tuple[str, ...]]] = {}
+        asked: dict[int, _Shown] = {}
         results: dict[int, Result] = {}
         for i, item in enumerate(items):
             try:
-                prompts_and_notes[i] = self._prompt(item, frames, context)
+                asked[i] = self._shown(item, frames, context)
             except SubtitleError as error:
                 results[i] = failed_result(error)
-        if prompts_and_notes:
-            numbers = list(prompts_and_notes)
-            texts = [prompts_and_notes[i][0] for i in numbers]
-            notes = [prompts_and_notes[i][1] for i in numbers]
+        if asked:
+            if len({_between(shown) for shown in asked.values()}) > 1:
+                return None
+            visual = next(iter(asked.values())).visual
             try:
-                with context.backbone.prefix(frames) as prefix:
-                    batch = [items[i] for i in numbers]
-                    answer = self._generate if _is_generated(batch[0], context) else self._choose
-                    answered = answer(batch, prefix, frames, texts, notes, context)
+                with context.backbone.prefix(visual, system=self._system(context)) as prefix:
+                    batch = [items[i] for i in asked]
+                    answered = self._answer(batch, list(asked.values()), prefix, context)
             except BackboneError:
                 return None
-            results.update(zip(numbers, answered, strict=True))
+            results.update(zip(asked, answered, strict=True))
         return [results[i] for i in range(len(items))]
 
-    def _choose(
-        self,
-        items: Sequence[Item],
-        visual: Visual,
-        frames: Sequence[Frame],
-        texts: Sequence[str],
-        notes: Sequence[tuple[str, ...]],
-        context: MethodContext,
+    def _answer(
+        self, items: Sequence[Item], asked: Sequence[_Shown], visual: Visual, context: MethodContext
     ) -> list[Result]:
-        """Choose each letter by the distribution over the next token."""
-        answers = context.backbone.answer_batch(
-            [ChoiceRequest(visual, item.question, text) for item, text in zip(items, texts, strict=True)]
-        )
-        return [_result(answer, frames, own) for answer, own in zip(answers, notes, strict=True)]
+        """Ask questions about one visual, each in its own way. Raises BackboneError."""
+        system, prefill = self._system(context), _prefill(context)
+        written = [i for i, item in enumerate(items) if self._is_written(item, context)]
+        chosen = [i for i in range(len(items)) if i not in set(written)]
+        answers: dict[int, Answer] = {}
+        if written:
+            replies = context.backbone.generate_batch(
+                [GenerateRequest(visual, asked[i].prompt, system=system, prefill=prefill) for i in written],
+                Sampling(context.protocol.reply_tokens),
+            )
+            for i, reply in zip(written, replies, strict=True):
+                question = items[i].question
+                letter = None if question.is_open else extract_letter(reply.text, question)
+                confidence = (
+                    letter_confidence(reply.tokens, reply.logprobs, letter, question) if letter else 0.0
+                )
+                answers[i] = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
+        if chosen:
+            requests = [
+                ChoiceRequest(visual, items[i].question, asked[i].prompt, system, prefill) for i in chosen
+            ]
+            answers.update(zip(chosen, context.backbone.answer_batch(requests), strict=True))
+        return [_result(answers[i], shown.visual, shown.notes) for i, shown in enumerate(asked)]
 
-    def _generate(
-        self,
-        items: Sequence[Item],
-        visual: Visual,
-        frames: Sequence[Frame],
-        texts: Sequence[str],
-        notes: Sequence[tuple[str, ...]],
-        context: MethodContext,
-    ) -> list[Result]:
-        """Generate replies in words, and read a letter in each."""
-        replies = context.backbone.generate_batch(
-            [GenerateRequest(visual, text) for text in texts], Sampling(context.protocol.reply_tokens)
-        )
-        results = []
-        for item, reply, own in zip(items, replies, notes, strict=True):
-            letter = None if item.question.is_open else extract_letter(reply.text, item.question)
-            confidence = reply.confidence if letter is not None else 0.0
-            answer = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
-            results.append(_result(answer, frames, own))
-        return results
+    def _is_written(self, item: Item, context: MethodContext) -> bool:
+        return item.question.is_open or (self.settings.reply or context.protocol.reply) != "letter"
+
+    def _system(self, context: MethodContext) -> str:
+        if self.settings.system is not None:
+            return self.settings.system
+        official = context.protocol.answer_prompt
+        return official.system if official is not None else ""
 
     def _frames(self, context: MethodContext, shown: Sequence[tuple[float, float]] = ()) -> list[Frame]:
+        protocol, video = context.protocol, context.video
         budget = self.settings.frames or context.backbone.frames
-        duration = context.video.duration
+        if protocol.max_frames is not None:
+            budget = min(budget, protocol.max_frames)
         if shown:
-            return context.frames(_clue_times(shown, duration, budget))
-        if self.settings.fps is None:
-            return context.frames(uniform_times(0.0, duration, budget))
-        return context.frames(fps_times(0.0, duration, self.settings.fps, budget))
+            return context.frames(clue_times(shown, video.duration, video.fps, budget))
+        rule = self.settings.sampling or protocol.sampling
+        return context.frames(frame_times(video, rule, budget, self.settings.fps or protocol.fps))
 
-    def _prompt(
-        self, item: Item, frames: Sequence[Frame], context: MethodContext
-    ) -> tuple[str, tuple[str, ...]]:
-        """The prompt, and notes on what is missing from it."""
-        lines, notes = self._lines(item, frames, context)
+    def _shown(self, item: Item, frames: Sequence[Frame], context: MethodContext) -> _Shown:
+        """What the model is shown. Raises SubtitleError."""
+        times = [frame.time for frame in frames]
+        lines, notes = self._lines(item, times, context)
         official = context.protocol.answer_prompt
+        visual = frames
+        if self.settings.subtitles == "interleaved":
+            *before, lines = lines_before(lines, times)
+            texts = ["".join(f"{_said(line, official)}\n" for line in own) for own in before]
+            visual = Interleaved(frames, texts)
+        said = [_said(line, official) for line in lines]
+        if self.settings.subtitles == "frames_inside":
+            said = list(dict.fromkeys(said))
         if official is not None:
-            return official.fill(item.question, [line.text for line in lines], len(frames)), notes
+            return _Shown(visual, official.fill(item.question, said, len(frames), times), notes)
         if item.question.is_open:
             prompt = prompts.open_ended(item.question.text)
         else:
             prompt = prompts.multiple_choice(item.question)
-        return prompts.with_context("\n".join(line.text for line in lines), prompt), notes
+        return _Shown(visual, prompts.with_context("\n".join(said), prompt), notes)
 
     def _lines(
-        self, item: Item, frames: Sequence[Frame], context: MethodContext
+        self, item: Item, times: Sequence[float], context: MethodContext
     ) -> tuple[Sequence[SubtitleLine], tuple[str, ...]]:
         if self.settings.subtitles == "none":
             return (), ()
         subtitles = context.subtitles(item)
         if subtitles is None:
             return (), ("no subtitles listed",)
-        if self.settings.subtitles == "all":
-            return subtitles.lines, ()
-        times = [frame.time for frame in frames]
-        if self.settings.subtitles == "frames_widened":
-            return subtitles.visible_at(times), ()
-        return [line for line in subtitles.lines if any(line.start <= t <= line.end for t in times)], ()
+        return shown_lines(subtitles, self.settings.subtitles, times), ()
 
 
-def _is_generated(item: Item, context: MethodContext) -> bool:
-    return item.question.is_open or context.protocol.reply == "text"
+def _said(line: SubtitleLine, official: AnswerPrompt | None) -> str:
+    return line.text if official is None else official.said(line)
 
 
-def _clue_times(shown: Sequence[tuple[float, float]], duration: float, budget: int) -> list[float]:
-    """Times (s) spread over intervals in proportion to their lengths, at least one in each (CG-Bench's clue
-    accuracy, run/utils.py, which shows at most 32 frames)."""
-    inside = [(min(start, duration), min(end, duration)) for start, end in sorted(shown)]
-    total = sum(end - start for start, end in inside)
-    count = min(budget, _CLUE_FRAMES)
-    times: list[float] = []
-    for start, end in inside[:count]:
-        own = max(1, int(count * (end - start) / total)) if total > 0 else 1
-        times += uniform_times(start, end, own) if end > start else [start]
-    return sorted(times)[:budget]
+def _between(shown: _Shown) -> tuple[str, ...]:
+    return shown.visual.texts if isinstance(shown.visual, Interleaved) else ()
+
+
+def _prefill(context: MethodContext) -> str:
+    official = context.protocol.answer_prompt
+    return official.prefill if official is not None else ""
 
 
 def _result(answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...]) -> Result:

@@ -3,7 +3,8 @@
 from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
 from videopro.question.intervals import Parser, Reading, extract_intervals
-from videopro.question.official_extractors import OFFICIAL_EXTRACTORS
+from videopro.question.letter_token import letter_confidence
+from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
 
 __all__ = [
@@ -11,10 +12,12 @@ __all__ = [
     "LETTERS",
     "NO_OPTION",
     "OFFICIAL_EXTRACTORS",
+    "OR",
     "Parser",
     "Question",
     "Reading",
     "extract_intervals",
     "extract_letter",
+    "letter_confidence",
     "right_letters",
 ]

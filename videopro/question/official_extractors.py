@@ -1,9 +1,12 @@
 """The answer extraction of published scorers, faults included, so that official numbers can be reproduced.
 
 Our own code, written after the released scorers. An extractor returns what its scorer compares with the gold
-letter, which may not be an option of the question at all ("T"), or None if its scorer finds nothing. The
-benchmark decides whether such questions leave the denominator. To read replies robustly, use
-`videopro.question.answer_extraction`.
+letter, which may not be an option of the question at all ("T"), or None if its scorer finds nothing. If a
+scorer accepts any of several letters, they are joined by OR. The benchmark decides whether questions without
+a letter leave the denominator. To read replies robustly, use `videopro.question.answer_extraction`.
+
+A name with a commit is the reader of that commit. The names without one are readers of earlier releases,
+kept for the runs that were recorded with them.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from videopro.question.question import Question
 
 
+OR = " | "
+
+
 def _first_capital(reply: str, phrases: tuple[str, ...], letters: str) -> str | None:
     for phrase in phrases:
         reply = reply.replace(phrase, "")
@@ -25,7 +31,8 @@ def _first_capital(reply: str, phrases: tuple[str, ...], letters: str) -> str | 
 
 
 def _videomme(reply: str, question: Question) -> str | None:
-    """Video-MME, evaluation/eval_your_results.py of BradyFU/Video-MME (also lmms-eval's task `videomme`).
+    """Video-MME, evaluation/eval_your_results.py of BradyFU/Video-MME until commit 49a2e67 (also lmms-eval's
+    task `videomme` before commit 9ca4445d).
 
     Removes four phrases from the reply and takes the first capital A to D of the rest, inside words too:
     "Answer: D" is A, "Based on ..." is B. Missing commas in its list join the last four phrases into two that
@@ -35,6 +42,21 @@ def _videomme(reply: str, question: Question) -> str | None:
     return _first_capital(
         reply, ("The best answer is", "The correct answer is", "The answer is", "The answer"), "ABCD"
     )
+
+
+def _videomme_afd52cf(reply: str, question: Question) -> str | None:
+    """Video-MME, eval_your_results.py of thanku-all/parse_answer, to which the authors' README links.
+
+    As `videomme`, and removes "Answer:", "Option:", "The correct answer" and "The correct option" too. The
+    commas that its list lacks still join four phrases into two that hardly occur. Replies without a capital
+    leave the denominator.
+    """
+    phrases = (
+        *("The best answer is", "The correct answer is", "The answer is", "The answer"),
+        *("The best option isThe correct option is", "Best answer:Best option:"),
+        *("Answer:", "Option:", "The correct answer", "The correct option"),
+    )
+    return _first_capital(reply, phrases, "ABCD")
 
 
 def _longvideobench(reply: str, question: Question) -> str | None:
@@ -63,7 +85,8 @@ def _lvbench(reply: str, question: Question) -> str | None:
 
 
 def _mlvu(reply: str, question: Question) -> str | None:
-    """MLVU, videochat2/choice_bench.py and Evaluation_Test/test_bench.py of JUNJIE99/MLVU.
+    """MLVU, evaluation/models/videochat2/choice_bench.py (before commit 4bcc3c0) and
+    evaluation_test/test_bench.py of JUNJIE99/MLVU.
 
     The prompt ends with "Best Option: (", so the reply should continue with "B) ...": the text before the
     first ")" must be exactly the gold letter. A model that writes its own bracket, "(B)", is always wrong.
@@ -73,14 +96,21 @@ def _mlvu(reply: str, question: Question) -> str | None:
     return head if head in question.letters else None
 
 
-def _cgbench(reply: str, question: Question) -> str | None:
-    """CG-Bench, run/utils.py of CG-Bench/CG-Bench (VLMEvalKit copies it).
+def _mlvu_4bcc3c0(reply: str, question: Question) -> str | None:
+    """MLVU, evaluation/multiple_choice_evaluation/choice_bench.py of JUNJIE99/MLVU.
 
-    Field "result" of a ```json block; without one, all standalone capitals A to H, and the reply counts as
-    right if the gold letter is *among* them. An extractor does not know the gold letter: with several
-    different capitals this returns None, so that the official score is a little higher than the one computed
-    here.
+    The character before the first ")" must be the gold letter, so "B) ..." and "(B)" are right; without a
+    bracket, the whole reply must be, and "B." or " B" is wrong.
     """
+    end = reply.find(")")
+    # A bracket at the very start leaves nothing, as the slice [-1:0] does there.
+    head = reply if end < 0 else reply[end - 1 : end] if end else ""
+    return head if head in question.letters else None
+
+
+def _cgbench(reply: str, question: Question) -> str | None:
+    """CG-Bench, as runs until now were scored: `cgbench_6677fe3`, but without several letters and without a
+    result that is not a text."""
     block = re.search(r"```json(.*?)```", reply, re.DOTALL)
     if block:
         # Their scorer puts quotes around a bare word after a colon before parsing.
@@ -95,6 +125,26 @@ def _cgbench(reply: str, question: Question) -> str | None:
     return capitals.pop() if len(capitals) == 1 else None
 
 
+def _cgbench_6677fe3(reply: str, question: Question) -> str | None:
+    """CG-Bench, run/utils.py (post_process) of CG-Bench/CG-Bench; VLMEvalKit copies it.
+
+    Field "result" of the first ```json block; without a valid one, all standalone capitals A to H, and the
+    reply is right if the gold letter is among them. Replies without any leave the denominator.
+    """
+    block = re.search(r"```json(.*?)```", reply, re.DOTALL)
+    if block and block[1].strip():
+        # Their scorer puts quotes around a bare word after a colon before parsing.
+        quoted = re.sub(r"(?<=:\s)([A-Za-z_]\w*)", r'"\1"', block[1].strip())
+        try:
+            result = json.loads(quoted)["result"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+        else:
+            # Anything but a letter is compared too, and is wrong.
+            return result if result in question.letters else ""
+    return OR.join(sorted(set(re.findall(r"\b[A-H]\b", reply)))) or None
+
+
 def _videopro(reply: str, question: Question) -> str | None:
     """The public VideoPro release: a capital A to J, "Yes" or "No" as the first word of the reply.
 
@@ -105,7 +155,7 @@ def _videopro(reply: str, question: Question) -> str | None:
 
 
 def _egoschema(reply: str, question: Question) -> str | None:
-    """EgoSchema, lmms-eval's task `egoschema` (egoschema_process_results_generation).
+    """EgoSchema, lmms-eval's task `egoschema` before commit 77a7d8e3.
 
     The reply must be "B. text.", "text." or "B" exactly; a missing full stop at the end of the option is
     added to the option, not to the reply. The authors publish no scorer for replies.
@@ -117,6 +167,31 @@ def _egoschema(reply: str, question: Question) -> str | None:
             if reply == (wanted if wanted.endswith(".") else f"{wanted}."):
                 return letter
     return next((letter for letter in question.letters if reply in (letter, f"{letter}.")), None)
+
+
+def _egoschema_77a7d8e3(reply: str, question: Question) -> str | None:
+    """EgoSchema, lmms-eval's task `egoschema` since that commit (parse_multi_choice_response in utils.py).
+
+    Of the letters in brackets, before a space and before a full stop, each taken at its last place, the first
+    in the reply: "The cat is (B)" is B, "A man, so B." is A. In a reply of more than five words without any,
+    the option whose text, with its letter, occurs. If nothing is found it draws a random option; here the
+    result is None. The authors publish no scorer for replies.
+    """
+    for sign in ",.!?;:'":
+        reply = reply.strip(sign)
+    reply = f" {reply} "
+    forms = [
+        (reply.rfind(form.format(letter)), letter)
+        for form in ("({})", "{} ", "{}.")
+        for letter in question.letters
+        if form.format(letter) in reply
+    ]
+    if not forms and len(reply.split()) > 5:
+        # The options of its data begin with their letters.
+        whole = {letter: f"{letter}. {question.choice(letter)}".lower() for letter in question.letters}
+        low = reply.lower()
+        forms = [(low.rfind(text), letter) for letter, text in whole.items() if text in low]
+    return min(forms, key=lambda form: form[0])[1] if forms else None
 
 
 def _nextqa(reply: str, question: Question) -> str | None:
@@ -151,6 +226,10 @@ OFFICIAL_EXTRACTORS: Mapping[str, Callable[[str, Question], str | None]] = {
     "lvbench": _lvbench,
     "mlvu": _mlvu,
     "cgbench": _cgbench,
+    "videomme_afd52cf": _videomme_afd52cf,
+    "mlvu_4bcc3c0": _mlvu_4bcc3c0,
+    "cgbench_6677fe3": _cgbench_6677fe3,
+    "egoschema_77a7d8e3": _egoschema_77a7d8e3,
     "egoschema": _egoschema,
     "nextqa": _nextqa,
     "videopro": _videopro,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro.question import NO_OPTION
+from videopro.question import NO_OPTION, OR
 from videopro.scoring.metrics import QuestionScore
 from videopro.traces import Trace
 
@@ -20,7 +20,7 @@ def score_trace(trace: Trace) -> QuestionScore:
         question_id=trace.question_id,
         video=trace.video.key,
         correct=final is not None and trace.is_right(final.letter),
-        official_correct=None if trace.official is None else trace.official == trace.gold,
+        official_correct=None if trace.official is None else trace.gold in trace.official.split(OR),
         unparsed=final is not None and final.letter is None,
         confidence=final.confidence if final is not None else 0.0,
         groups=trace.groups,

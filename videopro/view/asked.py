@@ -121,7 +121,8 @@ class AskedPrompts:
         calls = attempt.execution.calls if attempt.execution is not None else ()
         question = _question(trace)
         if self._protocol.answer_prompt is not None:
-            return self._protocol.answer_prompt.fill(question, (), sum(len(call.frames) for call in calls))
+            times = [frame[0] for call in calls for frame in call.frames]
+            return self._protocol.answer_prompt.fill(question, (), len(times), times)
         if question.is_open:
             return prompts.open_ended(question.text)
         return prompts.multiple_choice(question)

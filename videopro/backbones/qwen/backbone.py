@@ -10,6 +10,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -27,6 +28,7 @@ from videopro.backbones.base import (
     Sampling,
     Visual,
     YesNoRequest,
+    check_system,
 )
 from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
@@ -40,6 +42,16 @@ if TYPE_CHECKING:
     from videopro.video import Frame
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a request shows the model, and how its prompt ends."""
+
+    visual: Visual
+    text: str
+    system: str = ""
+    prefill: str = ""
 
 
 class QwenBackbone(Backbone):
@@ -124,21 +136,23 @@ class QwenBackbone(Backbone):
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         """Answer several multiple-choice questions, each in one forward pass."""
-        questions = [
-            (
+        asked = [
+            _Asked(
                 request.visual,
                 request.prompt if request.prompt is not None else prompts.multiple_choice(request.question),
-                request.question.letters,
+                request.system,
+                request.prefill,
             )
             for request in requests
         ]
-        return self._choose(questions)
+        return self._choose(asked, [request.question.letters for request in requests])
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         """Answer several yes-or-no questions, each in one forward pass."""
-        return self._choose([(request.visual, request.text, YES_NO) for request in requests])
+        asked = [_Asked(request.visual, request.text) for request in requests]
+        return self._choose(asked, [YES_NO] * len(asked))
 
-    def _choose(self, questions: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
+    def _choose(self, asked: Sequence[_Asked], replies: Sequence[Sequence[str]]) -> list[Answer]:
         def rows(
             numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
@@ -146,13 +160,11 @@ class QwenBackbone(Backbone):
             logits = run.last_logits(parts) if shared is None else run.last_logits_after(shared, parts)
             before = 0 if shared is None else shared.length
             return [
-                self._read(row, questions[number][2], before + len(part.ids))
+                self._read(row, replies[number], before + len(part.ids))
                 for number, row, part in zip(numbers, logits, parts, strict=True)
             ]
 
-        return self._serve(
-            [(visual, text) for visual, text, _ in questions], rows, one_token=True, even=False
-        )
+        return self._serve(asked, rows, one_token=True, even=False)
 
     def _read(self, logits: torch.Tensor, replies: Sequence[str], tokens_in: int) -> Answer:
         unseen = [reply for reply in replies if reply not in self._replies]
@@ -197,7 +209,7 @@ class QwenBackbone(Backbone):
             ]
 
         return self._serve(
-            [(request.visual, request.text) for request in requests],
+            [_Asked(request.visual, request.text, request.system, request.prefill) for request in requests],
             rows,
             one_token=False,
             even=self._runner.is_recurrent,
@@ -221,13 +233,20 @@ class QwenBackbone(Backbone):
             logprobs=tuple(written.logprobs),
             finish="stop" if written.ended else "length",
             tokens_in=tokens_in,
+            tokens=tuple(
+                self._tokenizer.batch_decode(
+                    [[token] for token in written.ids],
+                    skip_special_tokens=True,
+                    clean_up_tokenization_spaces=False,
+                )
+            ),
         )
 
     # Batching
 
     def _serve(
         self,
-        requests: Sequence[tuple[Visual, str]],
+        requests: Sequence[_Asked],
         rows: Callable[[Sequence[int], PromptHead | None, Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
@@ -239,16 +258,17 @@ class QwenBackbone(Backbone):
         prompts. `even`: the tails in a batch must have the same length.
         """
         results: dict[int, T] = {}
-        by_visual: dict[int, list[int]] = {}
-        for number, (visual, _) in enumerate(requests):
-            by_visual.setdefault(id(visual), []).append(number)
+        by_visual: dict[tuple[int, str], list[int]] = {}
+        for number, asked in enumerate(requests):
+            by_visual.setdefault((id(asked.visual), asked.system), []).append(number)
         alone: list[int] = []
         with self._guard():
             for numbers in by_visual.values():
-                visual = requests[numbers[0]][0]
+                first = requests[numbers[0]]
+                visual = first.visual
                 if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
-                    shared = self._shared(visual)
-                    tails = {n: self._inputs.tail(requests[n][1], one_token=one_token) for n in numbers}
+                    shared = self._shared(visual, first.system)
+                    tails = {n: self._tail(requests[n], one_token=one_token) for n in numbers}
                     lengths = {n: len(tails[n].ids) for n in numbers}
                     for batch in self._batches(numbers, lengths, even=even):
                         done = rows(batch, shared, [tails[n] for n in batch])
@@ -258,7 +278,7 @@ class QwenBackbone(Backbone):
             # Encoded batch by batch, so that only one batch's pixels are in memory.
             for start in range(0, len(alone), self._batch):
                 batch = alone[start : start + self._batch]
-                whole = [self._whole(*requests[n], one_token=one_token) for n in batch]
+                whole = [self._whole(requests[n], one_token=one_token) for n in batch]
                 results.update(zip(batch, rows(batch, None, whole), strict=True))
         return [results[number] for number in range(len(requests))]
 
@@ -275,27 +295,34 @@ class QwenBackbone(Backbone):
         if batch:
             yield batch
 
-    def _whole(self, visual: Visual, text: str, *, one_token: bool) -> EncodedPrompt:
-        if visual is None:
-            return self._inputs.text(text, one_token=one_token)
-        assert not isinstance(visual, Prefix)
-        return self._inputs.head(visual).append_text(self._inputs.tail(text, one_token=one_token))
+    def _tail(self, asked: _Asked, *, one_token: bool) -> EncodedPrompt:
+        return self._inputs.tail(asked.text, one_token=one_token, reply=asked.prefill)
 
-    def _shared(self, visual: Sequence[Frame] | Prefix) -> PromptHead:
+    def _whole(self, asked: _Asked, *, one_token: bool) -> EncodedPrompt:
+        if asked.visual is None:
+            return self._inputs.text(
+                asked.text, one_token=one_token, system=asked.system, reply=asked.prefill
+            )
+        assert not isinstance(asked.visual, Prefix)
+        head = self._inputs.head(asked.visual, system=asked.system)
+        return head.append_text(self._tail(asked, one_token=one_token))
+
+    def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
         if isinstance(visual, QwenPrefix):
+            check_system(visual, system)
             return visual.use(self, adapted=self._adapter_on)
         if isinstance(visual, Prefix):
             raise BackboneError(
                 "this prefix was made by another kind of backbone; make one with prefix(frames)"
             )
-        return self._runner.share(self._inputs.head(visual))
+        return self._runner.share(self._inputs.head(visual, system=system))
 
-    def prefix(self, frames: Sequence[Frame]) -> QwenPrefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> QwenPrefix:
         """Encode frames once. Later calls run only their own tokens and attend to the prefix's keys and
         values, or to a copy of them if the model has layers that cannot share them."""
         with self._guard():
-            shared = self._runner.share(self._inputs.head(frames))
-            return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on)
+            shared = self._runner.share(self._inputs.head(frames, system=system))
+            return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on, system=system)
 
     # Adapter, errors, closing
 

@@ -21,7 +21,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 from transformers.processing_utils import ProcessorMixin
 from transformers.video_utils import VideoMetadata
 
-from videopro.backbones.base import Stills
+from videopro.backbones.base import Interleaved, Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError
 
@@ -148,17 +148,19 @@ class QwenInputs:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def text(self, text: str, *, one_token: bool = False) -> EncodedPrompt:
-        """A text-only prompt."""
-        ids = self._tokens(self.render(_user([], text), one_token=one_token))
+    def text(self, text: str, *, one_token: bool = False, system: str = "", reply: str = "") -> EncodedPrompt:
+        """A text-only prompt, with a system turn and the beginning of the reply if they are given."""
+        rendered = self.render(_user([], text, system), one_token=one_token or bool(reply))
+        ids = self._tokens(rendered + escape_control_tokens(reply))
         return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
     def tail(self, text: str, *, one_token: bool = False, reply: str = "") -> EncodedPrompt:
-        """The part after the visual part: the text, the end of the user's turn and the assistant's header."""
-        rendered = self.render(_user([{"type": "video"}], text), one_token=one_token)
+        """The part after the visual part: the text, the end of the user's turn, the assistant's header and
+        the beginning of the reply."""
+        rendered = self.render(_user([{"type": "video"}], text), one_token=one_token or bool(reply))
         # Tokenised with the head's last token in front, since a tokenizer may treat the start of a text
         # differently.
-        after = rendered[rendered.rindex(self._last_mark(rendered)) :] + reply
+        after = rendered[rendered.rindex(self._last_mark(rendered)) :] + escape_control_tokens(reply)
         ids = self._tokens(after)[1:]
         return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
@@ -190,27 +192,32 @@ class QwenInputs:
 
     # Frames
 
-    def head(self, frames: Sequence[Frame]) -> EncodedPrompt:
-        """The shared start of every prompt about these frames.
+    def head(self, frames: Sequence[Frame], *, system: str = "") -> EncodedPrompt:
+        """The shared start of every prompt about these frames, with a system turn if one is given.
 
         Several frames of one size are sent as a video: with their true times for Qwen3-VL and newer; with the
         mean spacing for Qwen2.5-VL, which takes one interval per video, so uneven times are lost there. An
         odd number is padded by repeating the last frame, as the processor does. A single frame is an image.
-        `Stills` and frames of several sizes (crops) are images, each after its time. Frames are never
-        enlarged, unless there are crops among them: then to at least nine tenths of the pixel budget, since a
-        crop is meant to show more detail. Raises `BackboneError` for no frames or more than the budget.
+        `Stills` and frames of several sizes (crops) are images, each after its time, and after the text that
+        stands before it if they are `Interleaved`. Frames are never enlarged, unless there are crops among
+        them: then to at least nine tenths of the pixel budget, since a crop is meant to show more detail.
+        Raises `BackboneError` for no frames or more than the budget.
         """
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
         floor = self.pixels * 9 // 10 if any(frame.box is not None for frame in frames) else 0
         if len(frames) > 1 and len(shapes) == 1 and not isinstance(frames, Stills):
-            return self._encode(_user([{"type": "video"}], ""), video=self.as_video(frames), floor=floor)
+            messages = _user([{"type": "video"}], "", system)
+            return self._encode(messages, video=self.as_video(frames), floor=floor)
+        texts = frames.texts if isinstance(frames, Interleaved) else ("",) * len(frames)
         parts: list[dict[str, Any]] = []
-        for frame in frames:
-            if len(frames) > 1:
-                parts.append({"type": "text", "text": f"<{frame.time:.1f} seconds>"})
+        for frame, text in zip(frames, texts, strict=True):
+            time = f"<{frame.time:.1f} seconds>" if len(frames) > 1 else ""
+            if text or time:
+                parts.append({"type": "text", "text": escape_control_tokens(text) + time})
             parts.append({"type": "image"})
-        return self._encode(_user(parts, ""), images=[frame.image for frame in frames], floor=floor)
+        images = [frame.image for frame in frames]
+        return self._encode(_user(parts, "", system), images=images, floor=floor)
 
     def _check(self, frames: Sequence[Frame]) -> None:
         if not frames:
@@ -336,5 +343,7 @@ class SizedVideo:
     metadata: VideoMetadata
 
 
-def _user(parts: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}]
+def _user(parts: Sequence[Mapping[str, Any]], text: str, system: str = "") -> list[dict[str, Any]]:
+    content = [*parts, {"type": "text", "text": escape_control_tokens(text)}]
+    turns = [{"role": "system", "content": escape_control_tokens(system)}] if system else []
+    return [*turns, {"role": "user", "content": content}]

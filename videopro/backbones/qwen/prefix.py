@@ -19,8 +19,17 @@ class QwenPrefix(Prefix):
     """See `Prefix`. `owner` is the backbone that made it, and `adapted` is whether its adapter was on: keys
     and values computed in one adapter state are wrong in the other."""
 
-    def __init__(self, frames: Sequence[Frame], shared: PromptHead, *, owner: object, adapted: bool) -> None:
+    def __init__(
+        self,
+        frames: Sequence[Frame],
+        shared: PromptHead,
+        *,
+        owner: object,
+        adapted: bool,
+        system: str = "",
+    ) -> None:
         self.frames = tuple(frames)
+        self.system = system
         self.tokens = shared.length
         self._shared: PromptHead | None = shared
         self._owner = owner

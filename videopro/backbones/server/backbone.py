@@ -33,9 +33,11 @@ from videopro.backbones.base import (
     Sampling,
     Visual,
     YesNoRequest,
+    check_system,
 )
 from videopro.backbones.server.http import Endpoint, RequestRefused, unknown_model
 from videopro.backbones.server.messages import (
+    CONTINUES,
     JPEG_QUALITY,
     EncodedFrames,
     Messages,
@@ -69,7 +71,10 @@ _OWN_FIELDS = {
     "seed",
     "stream",
     "response_format",
+    *CONTINUES,
 }
+# Servers that know more than OpenAI's fields, as /models names them.
+ENGINES = ("vllm", "sglang")
 
 
 class ServerPrefix(Prefix):
@@ -82,8 +87,11 @@ class ServerPrefix(Prefix):
 
     tokens = 0
 
-    def __init__(self, owner: ServerBackbone, frames: Sequence[Frame], encoded: EncodedFrames) -> None:
+    def __init__(
+        self, owner: ServerBackbone, frames: Sequence[Frame], encoded: EncodedFrames, *, system: str = ""
+    ) -> None:
         self.frames = tuple(frames)
+        self.system = system
         self.owner = owner
         self._encoded: EncodedFrames | None = encoded
 
@@ -180,11 +188,16 @@ class ServerBackbone(Backbone):
 
         See `replies` for which token counts, and for letters outside the 20 that a server lists.
         """
-        texts = [
-            prompts.multiple_choice(request.question) if request.prompt is None else request.prompt
+        asked = [
+            GenerateRequest(
+                request.visual,
+                prompts.multiple_choice(request.question) if request.prompt is None else request.prompt,
+                system=request.system,
+                prefill=request.prefill,
+            )
             for request in requests
         ]
-        replies = self._choose([request.visual for request in requests], texts)
+        replies = self._choose(asked)
         return [
             read_choice(reply, request.question.letters, self._server)
             for reply, request in zip(replies, requests, strict=True)
@@ -192,19 +205,14 @@ class ServerBackbone(Backbone):
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         """Answer yes-or-no questions, in the same way as letters."""
-        replies = self._choose(
-            [request.visual for request in requests], [request.text for request in requests]
-        )
+        replies = self._choose([GenerateRequest(request.visual, request.text) for request in requests])
         return [read_choice(reply, YES_NO, self._server) for reply in replies]
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
         """Generate replies. Row 0 uses `sampling.seed` itself, row i a seed derived from it and i."""
-        as_video = self._as_video([request.visual for request in requests])
-        rows = [
-            functools.partial(self._message, request.visual, request.text, as_video) for request in requests
-        ]
+        rows = self._rows(requests)
         seed = sampling.seed
         seeds = [
             row_seed(seed, place) if request.seed is None and seed is not None else request.seed
@@ -235,10 +243,10 @@ class ServerBackbone(Backbone):
         )
         return self._write([row], sampling, [sampling.seed])[0]
 
-    def prefix(self, frames: Sequence[Frame]) -> ServerPrefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> ServerPrefix:
         """Encode frames as JPEGs once."""
         check_budget(len(frames), self.frames)
-        return ServerPrefix(self, frames, encode_frames(frames, self.pixels))
+        return ServerPrefix(self, frames, encode_frames(frames, self.pixels), system=system)
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:
@@ -263,15 +271,19 @@ class ServerBackbone(Backbone):
 
     # -- requests
 
-    def _choose(self, visuals: Sequence[Visual], texts: Sequence[str]) -> list[Completion]:
-        as_video = self._as_video(visuals)
+    def _choose(self, requests: Sequence[GenerateRequest]) -> list[Completion]:
         fields = {"max_tokens": 1, "temperature": 0.0, "top_logprobs": TOP_LOGPROBS}
-        return self._send(
-            [
-                (functools.partial(self._message, visual, text, as_video), fields)
-                for visual, text in zip(visuals, texts, strict=True)
-            ]
-        )
+        return self._send([(row, fields) for row in self._rows(requests)])
+
+    def _rows(self, requests: Sequence[GenerateRequest]) -> list[Callable[[], Messages]]:
+        """What makes the messages of each request, when it is sent."""
+        if any(request.prefill for request in requests) and self._engine() not in ENGINES:
+            raise BackboneError(
+                f"{self._server} does not say that it is {' or '.join(ENGINES)}, which continue a reply that "
+                "is begun for them; use such a server, a local model, or a --protocol without a begun reply"
+            )
+        as_video = self._as_video([request.visual for request in requests])
+        return [functools.partial(self._message, request, as_video) for request in requests]
 
     def _write(
         self,
@@ -327,8 +339,11 @@ class ServerBackbone(Backbone):
                 raise BackboneError(f"{self._server} {NO_LOGPROBS}. It says: {refused}") from None
             raise
 
-    def _message(self, visual: Visual, text: str, as_video: bool) -> Messages:
-        return user_message(self._encoded(visual), text, as_video)
+    def _message(self, request: GenerateRequest, as_video: bool) -> Messages:
+        if isinstance(request.visual, Prefix):
+            check_system(request.visual, request.system)
+        encoded = self._encoded(request.visual)
+        return user_message(encoded, request.text, as_video, system=request.system, prefill=request.prefill)
 
     def _encoded(self, visual: Visual) -> EncodedFrames | None:
         if visual is None:
@@ -359,9 +374,13 @@ class ServerBackbone(Backbone):
                 self._card = cards.get(self.config.model, {})
             return self._card
 
+    def _engine(self) -> object:
+        """What the server says that it is; None if it does not."""
+        return self._model_card().get("owned_by")
+
     def _extra_body(self) -> dict[str, Any]:
         extra = dict(self.config.extra_body)
-        if self._model_card().get("owned_by") in ("vllm", "sglang"):
+        if self._engine() in ENGINES:
             extra["chat_template_kwargs"] = {
                 "enable_thinking": False,
                 **extra.get("chat_template_kwargs", {}),

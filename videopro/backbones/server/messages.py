@@ -30,7 +30,7 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from videopro.backbones.base import Stills
+from videopro.backbones.base import Interleaved, Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError, VideoError
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 # Qwen3-VL (16-pixel patches merged 2 x 2) and newer resize to multiples of this; sending such sizes avoids a
 # second resampling at the server.
 SIZE_STEP = 32
+# With which vLLM and SGLang continue the assistant's last turn instead of beginning another.
+CONTINUES: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 # Time steps of `frames_indices` in a second.
 TICKS = 1000
 # qwen-vl-utils' default for frame lists and videos without a rate.
@@ -56,6 +58,8 @@ class EncodedFrames:
     times: tuple[float, ...]
     fits_video: bool = True
     """Whether they can be a video: all have one size, and belong together (no `Stills`)."""
+    texts: tuple[str, ...] = ()
+    """What stands before each frame; empty if nothing does (see `Interleaved`)."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
         jpegs=tuple(jpeg(frame.image, pixels) for frame in frames),
         times=tuple(float(frame.time) for frame in frames),
         fits_video=not isinstance(frames, Stills) and len({frame.image.shape for frame in frames}) <= 1,
+        texts=frames.texts if isinstance(frames, Interleaved) else (),
     )
 
 
@@ -106,26 +111,35 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
 
     A single frame is an image without a time, as in every backbone.
     """
-    if len(encoded.jpegs) == 1:
-        return [_image_part(encoded.jpegs[0])], {}
-    if as_video and encoded.fits_video:
+    alone = len(encoded.jpegs) == 1
+    if as_video and encoded.fits_video and not alone:
         url = "data:video/jpeg;base64," + ",".join(encoded.jpegs)
         return [{"type": "video_url", "video_url": {"url": url}}], _video_times(encoded.times)
     parts: list[dict[str, Any]] = []
-    for picture, time in zip(encoded.jpegs, encoded.times, strict=True):
-        parts += [{"type": "text", "text": f"<{time:.1f} seconds>"}, _image_part(picture)]
+    texts = encoded.texts or ("",) * len(encoded.jpegs)
+    for picture, time, before in zip(encoded.jpegs, encoded.times, texts, strict=True):
+        text = escape_control_tokens(before) + ("" if alone else f"<{time:.1f} seconds>")
+        parts += [*([{"type": "text", "text": text}] if text else []), _image_part(picture)]
     return parts, {}
 
 
-def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Messages:
-    """One user turn: first the frames, so that requests about them share a prefix, then the text."""
-    if encoded is None or not encoded.jpegs:
-        return Messages([{"role": "user", "content": escape_control_tokens(text)}], {})
-    parts, extra_body = visual_parts(encoded, as_video)
-    return Messages(
-        [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}],
-        extra_body,
-    )
+def user_message(
+    encoded: EncodedFrames | None, text: str, as_video: bool, *, system: str = "", prefill: str = ""
+) -> Messages:
+    """One user turn: first the frames, so that requests about them share a prefix, then the text. Before it
+    the system turn and after it the beginning of the reply, if they are given."""
+    content: str | list[dict[str, Any]] = escape_control_tokens(text)
+    extra_body: dict[str, Any] = {}
+    if encoded is not None and encoded.jpegs:
+        parts, extra_body = visual_parts(encoded, as_video)
+        content = [*parts, {"type": "text", "text": content}]
+    turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    if system:
+        turns.insert(0, {"role": "system", "content": escape_control_tokens(system)})
+    if prefill:
+        turns.append({"role": "assistant", "content": escape_control_tokens(prefill)})
+        extra_body = {**extra_body, **CONTINUES}
+    return Messages(turns, extra_body)
 
 
 def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: int, pixels: int) -> Messages:

@@ -102,6 +102,7 @@ def read_generation(reply: Completion, server: str) -> Generation:
         logprobs=tuple(min(0.0, float(entry.logprob)) for entry in entries),
         finish=finish,
         tokens_in=tokens_in,
+        tokens=tuple(encodable(entry.token) for entry in entries),
     )
 
 

@@ -49,8 +49,8 @@ class BackboneWrapper(Backbone):
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         return self.inner.chat(messages, sampling)
 
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
-        return self.inner.prefix(frames)
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        return self.inner.prefix(frames, system=system)
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         return self.inner.adapter(enabled)

@@ -98,11 +98,11 @@ class BatchingBackbone(BackboneWrapper):
 
         return self._submit(("chat", object()), [messages], serve)[0]
 
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         def serve(videos: Sequence[Sequence[Frame]]) -> list[Prefix]:
-            return [self.inner.prefix(video) for video in videos]
+            return [self.inner.prefix(video, system=system) for video in videos]
 
-        return self._submit(("prefix",), [frames], serve)[0]
+        return self._submit(("prefix", system), [frames], serve)[0]
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError(

@@ -117,9 +117,9 @@ class MeteredBackbone(BackboneWrapper):
         self._count([reply])
         return reply
 
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         with self._meter.stage("encode"):
-            return super().prefix(frames)
+            return super().prefix(frames, system=system)
 
     def _count(self, replies: Sequence[Answer | Generation]) -> None:
         out = 0

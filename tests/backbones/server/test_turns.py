@@ -1,0 +1,78 @@
+"""System turns, replies begun for the model, texts between frames, and the confidence of a written letter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.server_cases import COLOURS, LN_01, LN_05, LN_08, Make, frames
+from tests.support.stub_server import StubServer, completion, entry
+from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved
+from videopro.errors import BackboneError
+from videopro.question import extract_letter, letter_confidence
+
+VLLM = [{"id": "served", "owned_by": "vllm"}]
+TURNS: dict[str, str] = {"system": "Watch it.", "prefill": "Best Option: ("}
+
+
+def roles(body: dict[str, Any]) -> list[str]:
+    return [message["role"] for message in body["messages"]]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_turns_and_a_begun_reply_are_sent(make: Make, shared: bool) -> None:
+    with StubServer(models=VLLM) as stub:
+        backbone = make(stub, video="frames")
+        shown = frames([0.0, 1.0])
+        visual: Any = backbone.prefix(shown, system="Watch it.") if shared else shown
+        backbone.generate_batch([GenerateRequest(visual, "Which?", **TURNS)])
+        backbone.answer_batch([ChoiceRequest(visual, COLOURS, "Which?", **TURNS)])
+        for body in stub.chats:
+            assert roles(body) == ["system", "user", "assistant"]
+            assert body["messages"][0]["content"] == "Watch it."
+            assert body["messages"][2]["content"] == "Best Option: ("
+            # As vLLM and SGLang want it; the reply holds only what they add.
+            assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+        backbone.generate(shown, "Which?")
+        assert roles(stub.chats[-1]) == ["user"]
+        assert "continue_final_message" not in stub.chats[-1]
+        if shared:
+            with pytest.raises(BackboneError, match="make the prefix with the request's"):
+                backbone.generate(visual, "Which?")
+
+
+def test_a_server_that_would_begin_another_reply_is_refused(stub: StubServer, make: Make) -> None:
+    with pytest.raises(BackboneError, match="does not say that it is vllm or sglang"):
+        make(stub).generate_batch([GenerateRequest(None, "Which?", **TURNS)])
+    assert not stub.chats
+
+
+def test_texts_stand_before_their_frames(stub: StubServer, make: Make) -> None:
+    shown = Interleaved(frames([0.0, 1.0]), ["", "He waves.\n"])
+    make(stub, video="frames").answer(shown, COLOURS, prompt="Which?")
+    make(stub, video="video").answer(shown, COLOURS, prompt="Which?")
+    make(stub).answer(Interleaved(frames([0.0]), ["He waves.\n"]), COLOURS, prompt="Which?")
+    *several, one = [body["messages"][0]["content"] for body in stub.chats]
+    for parts in several:
+        assert [part.get("text", part["type"]) for part in parts] == [
+            "<0.0 seconds>",
+            "image_url",
+            "He waves.\n<1.0 seconds>",
+            "image_url",
+            "Which?",
+        ]
+    assert [part.get("text", part["type"]) for part in one] == ["He waves.\n", "image_url", "Which?"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_confidence_of_a_written_letter_is_its_own_tokens(make: Make, count: int) -> None:
+    written = [("The", LN_01), (" car", LN_01), (":", LN_05), (" (", LN_05), ("B", LN_08), (")", LN_01)]
+    entries = [entry(token, logprob) for token, logprob in written]
+    with StubServer(lambda body: completion("The car: (B)", entries)) as stub:
+        replies = make(stub).generate_batch([GenerateRequest(None, "Which?")] * count)
+    for reply in replies:
+        assert reply.tokens == tuple(token for token, _ in written)
+        assert extract_letter(reply.text, COLOURS) == "B"
+        confidence = letter_confidence(reply.tokens, reply.logprobs, "B", COLOURS)
+        assert confidence == pytest.approx(0.8, abs=1e-6)

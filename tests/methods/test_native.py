@@ -1,0 +1,131 @@
+"""The native method: how it asks by a protocol, and how it reads a written reply. The backbone says what it
+was sent; expected values are worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import reason_world as world
+from tests.support.method_world import item
+from tests.support.reason_world import QUESTION, SceneBackbone
+from videopro.backbones import GenerateRequest, Interleaved
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks.base import ROBUST
+from videopro.benchmarks.protocol import AnswerPrompt, Protocol
+from videopro.methods import Method, MethodContext, create
+from videopro.methods.native import NativeMethod, NativeSettings
+from videopro.methods.tracing import official_letter
+from videopro.traces import Result
+
+ASKS = AnswerPrompt("x", "{subtitles}{question}\n{options}", system="Watch.", prefill="Best: (")
+WRITES = Protocol("mlvu_4bcc3c0", name="writes", answer_prompt=ASKS, reply="text", reply_tokens=50)
+
+
+def ask(
+    protocol: Protocol,
+    writes: Callable[[GenerateRequest], str] = lambda request: "I see it: (B).",
+    count: int = 1,
+    subtitles: Path | None = None,
+    **options: Any,
+) -> tuple[list[Result], SceneBackbone]:
+    backbone = SceneBackbone(writes)
+    context = MethodContext(world.video(), backbone, protocol, meter=Meter())
+    method: Method = create("native", NativeMethod.follow(protocol, options))
+    items = [item(id=f"q{i}", subtitles=subtitles) for i in range(count)]
+    return [result for _, result in method.run_video(items, context)], backbone
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_written_reply_has_the_confidence_of_its_letter(count: int) -> None:
+    results, backbone = ask(WRITES, count=count)
+    # A word is a token of the fake model, of log-probability -0.1; the letter is one word of four.
+    for result in results:
+        assert result.final is not None
+        assert (result.final.letter, result.final.raw) == ("B", "I see it: (B).")
+        assert result.final.confidence == pytest.approx(math.exp(-0.1))
+        assert official_letter(result, item(), WRITES) == "B"
+    assert len(backbone.written) == count
+    assert backbone.prefixes == (count > 1)
+    for request, frames, _ in backbone.written:
+        assert (request.system, request.prefill) == ("Watch.", "Best: (")
+        assert request.text.startswith(QUESTION.text)
+        assert frames == 12
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_token_answers_are_a_setting(count: int) -> None:
+    results, backbone = ask(WRITES, count=count, reply="letter")
+    assert not backbone.written
+    assert [len(result.final.letters) for result in results if result.final] == [4] * count
+    # And written replies are one for a protocol of one-token answers.
+    results, backbone = ask(Protocol(ROBUST), count=count, reply="text")
+    assert len(backbone.written) == count
+
+
+def test_an_unreadable_reply_has_no_confidence() -> None:
+    (result,), _ = ask(WRITES, lambda request: "I cannot say.")
+    assert result.final is not None
+    assert (result.final.letter, result.final.confidence) == (None, 0.0)
+
+
+def test_new_settings_change_no_key_of_older_runs() -> None:
+    older = {"name": "native", "frames": None, "fps": None, "subtitles": "none"}
+    assert NativeMethod(NativeSettings()).identity() == older
+    assert NativeMethod(NativeSettings(sampling="ends", system="")).identity() == {
+        **older,
+        "sampling": "ends",
+        "system": "",
+    }
+
+
+def test_frames_follow_the_protocol_and_the_options() -> None:
+    # A minute at two frames a second.
+    protocol = replace(WRITES, sampling="starts", fps=1.0, max_frames=6)
+    _, backbone = ask(protocol)
+    assert [frame.time for frame in backbone.shown[0]] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+    _, backbone = ask(protocol, frames=3, sampling="ends", system="Look.")
+    # 120 frames: 0, 59.5 rounded to even, 119.
+    assert [frame.time for frame in backbone.shown[0]] == [0.0, 30.0, 59.5]
+    assert backbone.written[0][0].system == "Look."
+
+
+def test_subtitles_stand_between_the_frames(tmp_path: Path) -> None:
+    path = tmp_path / "said.srt"
+    path.write_text(
+        "1\n00:00:01,000 --> 00:00:11,000\nfirst\n\n2\n00:00:49,000 --> 00:00:59,000\nlast\n\n"
+        "3\n00:00:12,000 --> 00:00:14,000\nunseen\n"
+    )
+    protocol = replace(WRITES, sampling="starts", max_frames=6, subtitles="interleaved")
+    for count in (1, 2):
+        _, backbone = ask(protocol, count=count, subtitles=path)
+        (request, *_), *_ = backbone.written
+        # Middles: 6 s, after the first frame (0 s), and 54 s, after the last one (50 s).
+        visual: Any = request.visual
+        if count == 1:
+            assert isinstance(visual, Interleaved)
+            assert visual.texts == ("", "first\n", "", "", "", "")
+        assert len(backbone.shown[0]) == 6
+        assert request.text.startswith(QUESTION.text)
+    subtitled = replace(ASKS, text="{subtitles}{question}", subtitles="{lines}\n", line="[{start}] {text}")
+    _, backbone = ask(replace(protocol, answer_prompt=subtitled), subtitles=path)
+    assert backbone.written[0][0].text == f"[49.0] last\n{QUESTION.text}"
+
+
+def test_questions_with_other_subtitles_share_no_prefix(tmp_path: Path) -> None:
+    paths = [tmp_path / "one.srt", tmp_path / "two.srt"]
+    for path in paths:
+        path.write_text(f"1\n00:00:01,000 --> 00:00:11,000\n{path.stem}\n")
+    backbone = SceneBackbone(lambda request: "(B)")
+    protocol = replace(WRITES, sampling="starts", max_frames=6, subtitles="interleaved")
+    context = MethodContext(world.video(), backbone, protocol, meter=Meter())
+    method: Method = create("native", NativeMethod.follow(protocol, {}))
+    items = [item(id=path.stem, subtitles=path) for path in paths]
+    assert [own.final.letter for _, own in method.run_video(items, context) if own.final] == ["B", "B"]
+    said = [request.visual.texts[1] for request, *_ in backbone.written]  # type: ignore[union-attr]
+    assert (said, backbone.prefixes) == (["one\n", "two\n"], 0)

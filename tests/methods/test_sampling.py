@@ -1,0 +1,87 @@
+"""Which frames and subtitle lines a direct question shows. Expected values: worked out by hand from the
+official scripts that are named."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from videopro.methods.sampling import clue_times, frame_times
+from videopro.methods.shown_lines import lines_before, shown_lines
+from videopro.video import SubtitleLine, Subtitles, Video
+
+
+def video(duration: float, fps: float) -> Video:
+    facts: Any = SimpleNamespace(duration=duration, fps=fps)
+    return cast(Video, facts)
+
+
+def test_starts_are_longvideobenchs_frames() -> None:
+    # n = min(256, int(duration)) frames at i * duration / n.
+    assert frame_times(video(8.5, 30.0), "starts", 256, 1.0) == [i * 8.5 / 8 for i in range(8)]
+    assert len(frame_times(video(3000.0, 30.0), "starts", 256, 1.0)) == 256
+    assert frame_times(video(0.4, 30.0), "starts", 256, 1.0) == [0.0]
+
+
+def test_ends_are_the_frames_of_qwen_vl_utils() -> None:
+    # torch.linspace(0, 99, 4).round(): 0, 33, 66, 99 of 100 frames at 10 a second, each in its middle.
+    assert frame_times(video(10.0, 10.0), "ends", 4, None) == pytest.approx([0.05, 3.35, 6.65, 9.95])
+    # Never a frame twice.
+    assert frame_times(video(0.3, 10.0), "ends", 8, None) == pytest.approx([0.05, 0.15, 0.25])
+    assert frame_times(video(10.0, 10.0), "ends", 1, None) == pytest.approx([0.05])
+
+
+def test_midpoints() -> None:
+    assert frame_times(video(10.0, 10.0), "midpoints", 2, None) == [2.5, 7.5]
+    assert frame_times(video(10.0, 10.0), "midpoints", 64, 0.2) == [2.5, 7.5]
+
+
+def test_clue_frames_lie_in_the_clues() -> None:
+    # 8 frames over 10 and 30 s at 10 frames a second: 2 and 6, at the middles of equal parts.
+    times = clue_times([(100, 130), (10, 20)], 200.0, 10.0, 8)
+    assert times == pytest.approx([12.55, 17.55, 102.55, 107.55, 112.55, 117.55, 122.55, 127.55])
+    # All frames of a clue that has no more than the budget.
+    assert clue_times([(1.0, 1.3)], 200.0, 10.0, 8) == pytest.approx([1.05, 1.15, 1.25])
+    assert len(clue_times([(0, 100)], 200.0, 25.0, 32)) == 32
+    # An interval beyond the end of the video gives its last moment, and one without length its frame.
+    assert clue_times([(300, 310)], 200.0, 10.0, 4) == [200.0]
+    assert clue_times([(5, 5)], 200.0, 10.0, 4) == pytest.approx([5.05])
+
+
+LINES = (
+    SubtitleLine(0.0, 1.0, "one"),
+    SubtitleLine(1.0, 3.0, "two\nrows"),
+    SubtitleLine(2.9, 3.1, "short"),
+    SubtitleLine(9.0, 10.0, "last"),
+)
+
+
+def said(rule: Any, *times: float) -> list[str]:
+    return [line.text for line in shown_lines(Subtitles(LINES, "x"), rule, times)]
+
+
+def test_lines_by_rule() -> None:
+    assert said("none", 1.0) == []
+    assert said("all") == ["one", "two\nrows", "short", "last"]
+    assert said("frames", 1.0) == ["one", "two\nrows"]
+    # The end is not part of a line (Video-MME, lmms-eval).
+    assert said("frames_until", 1.0) == ["two rows"]
+    assert said("frames_until", 3.0, 0.0) == ["one", "short"]
+    # Nor is the start, and the order is that of the frames (CG-Bench).
+    assert said("frames_inside", 1.0) == []
+    assert said("frames_inside", 9.5, 2.95, 2.0) == ["last", "two rows", "short"]
+    # The third line is widened to 2.5 to 3.5 s (LongVideoBench).
+    assert said("interleaved", 2.6) == said("frames_widened", 2.6) == ["two\nrows", "short"]
+
+
+def test_lines_stand_after_the_frames_up_to_their_middle() -> None:
+    # Middles: 0.5, 2, 3, 9.5 s.
+    placed = lines_before(LINES, [0.0, 2.0, 4.0])
+    assert [[line.text for line in own] for own in placed] == [
+        [],
+        ["one"],
+        ["two\nrows", "short"],
+        ["last"],
+    ]

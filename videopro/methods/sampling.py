@@ -1,0 +1,63 @@
+"""Which frames a direct question shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from videopro.video import Video, fps_times, uniform_times
+
+SampleRule = Literal["midpoints", "ends", "starts"]
+
+
+def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) -> list[float]:
+    """Times (s) of at most `budget` frames over a video, at most `fps` per second, at least one.
+
+    midpoints: the middles of n equal parts. starts: the starts of the parts, from 0 (LongVideoBench). ends:
+    the frames numbered linspace(0, N - 1, n) of N, rounded, so the first and the last frame are among them
+    (qwen-vl-utils; lmms-eval rounds down).
+    """
+    duration = video.duration
+    if rule == "midpoints":
+        if fps is None:
+            return uniform_times(0.0, duration, budget)
+        return fps_times(0.0, duration, fps, budget)
+    # A thousandth of a frame counts as rounding: 10 s at 0.1 frames per second is one frame, not none.
+    n = budget if fps is None else min(budget, max(1, math.floor(duration * fps + 1e-3)))
+    if rule == "starts":
+        return [i * duration / n for i in range(n)]
+    total = max(1, round(duration * video.fps))
+    numbers = np.linspace(0, total - 1, min(n, total)).round()
+    return [_on_display(int(number), video.fps) for number in numbers]
+
+
+def clue_times(
+    intervals: Sequence[tuple[float, float]], duration: float, fps: float, budget: int
+) -> list[float]:
+    """Times (s) of the frames with which CG-Bench shows a clue, in order.
+
+    Frames are shared out in proportion to the intervals' lengths, at least one for each, at the middles of
+    equal parts; if the intervals have no more than `budget` frames, all are shown (run/utils.py,
+    sample_frames_clue_average, of CG-Bench/CG-Bench). Intervals are cut to the video, and there are never
+    more than `budget` times.
+    """
+    ends = [(min(start, duration), min(end, duration)) for start, end in sorted(intervals)]
+    numbered = [(round(start * fps), round(end * fps)) for start, end in ends]
+    total = sum(last - first for first, last in numbered)
+    if 0 < total <= budget:
+        numbers = [number for first, last in numbered for number in range(first, last)]
+    else:
+        numbers = []
+        for first, last in numbered:
+            own = max(1, int(budget * ((last - first) / total)) if total else 1)
+            size = (last - first) / own
+            numbers += [int(first + size / 2 + size * i) for i in range(own)]
+    return [min(_on_display(number, fps), duration) for number in sorted(numbers)[:budget]]
+
+
+def _on_display(number: int, fps: float) -> float:
+    """A time at which the frame `number` is shown, safe from rounding."""
+    return (number + 0.5) / fps
