@@ -156,7 +156,9 @@ def traces_of(
             execution = Execution("ok" if letter else "empty", Answer(letter, raw=raw), calls=calls)
             only = Round("native", raw, execution=execution, mode="native")
             result = Result((only,), reply, reply, selected=0)
-        trace = make_trace(item, result, video, run_key="key", protocol=benchmark.protocol)
+        trace = make_trace(
+            item, result, video, run_key="key", protocol=benchmark.protocol, parser=benchmark.parser
+        )
         # Through the file and back.
         traces.append(Trace.from_line(trace.to_line()))
     assert set(replies) <= {item.id for item in benchmark.items}

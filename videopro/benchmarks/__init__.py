@@ -43,6 +43,7 @@ from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, NO_OPTION, Question
 from videopro.scoring import GROUP_SEPARATOR
 from videopro.settings import did_you_mean
+from videopro.traces import SetMember
 
 __all__ = [
     "CG_BENCH_FILES",
@@ -63,6 +64,7 @@ __all__ = [
     "Metric",
     "Protocol",
     "Question",
+    "SetMember",
     "Source",
     "VideoFiles",
     "compute_metrics",

@@ -12,6 +12,7 @@ from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import NO_OPTION, Parser, Question
 from videopro.settings import did_you_mean
+from videopro.traces import SetMember
 
 __all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Issue", "Item", "Protocol"]
 
@@ -46,6 +47,8 @@ class Item:
     """The only intervals (s) of the video that may be shown; empty: all of it."""
     reference: str | None = None
     """The reference answer that a judge compares an open answer with."""
+    member: SetMember | None = None
+    """Its place in a set of questions that are scored together (metrics of kind "set")."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from videopro import scoring
-from videopro.benchmarks.protocol import Metric, Protocol
-from videopro.scoring import GROUP_SEPARATOR, QuestionScore
+from videopro.benchmarks.grounding import grounding
+from videopro.benchmarks.intervals import interval_iou
+from videopro.benchmarks.protocol import Metric, Protocol, counts
+from videopro.benchmarks.question_sets import mean_set_score
+from videopro.scoring import QuestionScore
 from videopro.traces import Trace
 
 # CG-Bench counts an IoU above each of these, and takes the mean over them.
@@ -63,8 +66,16 @@ def _value(
 ) -> MetricValue:
     if metric.kind == "grade":
         return _grade(metric, list(traces.values()), grades)
-    robust_scores = [score for score in robust if _counts(metric, score.groups)]
-    official_scores = [score for score in official if _counts(metric, score.groups)]
+    if metric.kind == "grounding":
+        return MetricValue(*grounding(metric, protocol, list(traces.values())))
+    if metric.kind == "set":
+        value, questions = mean_set_score(metric, robust, traces, lambda score: score.correct)
+        official_value, _ = mean_set_score(
+            metric, official, traces, lambda score: bool(score.official_correct)
+        )
+        return MetricValue(value, official_value, questions)
+    robust_scores = [score for score in robust if counts(metric, score.groups)]
+    official_scores = [score for score in official if counts(metric, score.groups)]
     if metric.kind == "accuracy":
         official_accuracy = scoring.official_accuracy(official_scores, unparsed=protocol.official_unparsed)
         return MetricValue(
@@ -83,12 +94,6 @@ def _value(
         metric, official_marked, traces, lambda score: bool(score.official_correct)
     )
     return MetricValue(value, official_value, len(marked))
-
-
-def _counts(metric: Metric, groups: Mapping[str, str]) -> bool:
-    return not metric.of or any(
-        name in metric.of for name in groups.get(metric.over, "").split(GROUP_SEPARATOR)
-    )
 
 
 def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> float | None:
@@ -111,24 +116,6 @@ def retrieved(trace: Trace) -> list[tuple[float, float]]:
     execution = trace.rounds[trace.selected].execution
     calls = execution.calls if execution is not None else ()
     return [(start, end) for call in calls for start, end in call.intervals]
-
-
-def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
-    """Intersection over union of two sets of intervals, in time; 0 if the union is empty."""
-    own, other = _merged(first), _merged(second)
-    both = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in own for b in other)
-    total = sum(end - start for start, end in (*own, *other)) - both
-    return both / total if total > 0 else 0.0
-
-
-def _merged(intervals: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted((interval[0], interval[1]) for interval in intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def _over_intervals(
@@ -158,7 +145,7 @@ def _over_intervals(
 def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
     """Mean grades over open questions. A question without an answer or a parsed grade counts 0, and is left
     out of `valid`. None as long as nothing is graded."""
-    open_traces = [trace for trace in traces if trace.reference is not None and _counts(metric, trace.groups)]
+    open_traces = [trace for trace in traces if trace.reference is not None and counts(metric, trace.groups)]
     given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
     if not open_traces or not given:
         return MetricValue(None, None, len(open_traces))

@@ -89,6 +89,16 @@ class Source:
             return list(read_records(Path(self.annotations), self.name))
         return list(read_records(self.file(*official), self.name))
 
+    def optional_file(self, *official: str) -> Path | None:
+        """The first of these files that exists in the folder, or one folder below it."""
+        for name in official:
+            # The file, or its folder, may be one folder deeper, as in a snapshot of the hub.
+            deeper = (*self.root.glob(f"*/{name}"), *self.root.glob(f"*/{Path(name).name}"))
+            for path in (self.root / name, *sorted(deeper)):
+                if path.is_file():
+                    return path
+        return None
+
     def file(self, *official: str) -> Path:
         """The first of these files that exists in the folder. Raises BenchmarkError if none does."""
         if not self.root.is_dir():
@@ -96,12 +106,8 @@ class Source:
                 f"{self.name}: folder {self.root} does not exist; give the folder that contains "
                 f"{official[0]} with --root"
             )
-        for name in official:
-            # The file, or its folder, may be one folder deeper, as in a snapshot of the hub.
-            deeper = (*self.root.glob(f"*/{name}"), *self.root.glob(f"*/{Path(name).name}"))
-            for path in (self.root / name, *sorted(deeper)):
-                if path.is_file():
-                    return path
+        if found := self.optional_file(*official):
+            return found
         others = f" (nor {', '.join(official[1:])})" if official[1:] else ""
         raise BenchmarkError(
             f"{self.name}: {self.root / official[0]}{others} does not exist; give the folder with the "

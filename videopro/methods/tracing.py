@@ -9,7 +9,7 @@ from importlib import metadata
 
 from videopro import __version__
 from videopro.benchmarks import ROBUST, Item, Protocol
-from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_letter
+from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_intervals, extract_letter
 from videopro.traces import SCHEMA, Result, Trace, VideoRef
 from videopro.video import Video
 
@@ -43,6 +43,8 @@ def make_trace(
         evidence=item.evidence,
         groups=dict(item.groups),
         official=official_letter(result, item, protocol, parser),
+        official_intervals=_official_intervals(result, item, protocol, parser),
+        member=item.member,
         versions=versions(),
     )
 
@@ -57,6 +59,21 @@ def official_letter(
         parser = extract_letter if protocol.parser == ROBUST else OFFICIAL_EXTRACTORS[protocol.parser]
     found = parser(result.final.raw, item.question)
     return found if isinstance(found, str) else None
+
+
+def _official_intervals(
+    result: Result, item: Item, protocol: Protocol, parser: Parser | None
+) -> tuple[tuple[float, ...], ...] | None:
+    """The intervals that the benchmark's own scorer reads in the reply; None if it reads none, or does not
+    ask for them."""
+    if result.final is None or protocol.reply != "intervals":
+        return None
+    if parser is None and protocol.parser == ROBUST:
+        parser = extract_intervals
+    found = parser(result.final.raw, item.question) if parser is not None else None
+    if not found or isinstance(found, str):
+        return None
+    return tuple((float(start), float(end)) for start, end in found)
 
 
 @cache
