@@ -70,7 +70,7 @@ class CheckReport:
         """The lines of the report."""
         own = self.benchmark
         yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'default'!r}"
-        yield f"questions: {len(own.items)}{_kinds(own.items)}"
+        yield f"questions: {len(own.items)}{_kinds(own)}"
         if own.broken:
             yield f"broken records: {len(own.broken)} (left out with --skip-broken)"
             yield from _some([str(issue) for issue in own.broken])
@@ -172,10 +172,10 @@ def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]
             yield archive
 
 
-def _kinds(items: Sequence[Item]) -> str:
-    kinds = []
+def _kinds(benchmark: Benchmark) -> str:
+    items, kinds = benchmark.items, []
     if count := sum(item.question.is_open for item in items):
-        kinds.append(f"{count} open, for a judge")
+        kinds.append(f"{count} open{', for a judge' if benchmark.protocol.judge is not None else ''}")
     if count := sum(item.answer is None and not item.question.is_open for item in items):
         kinds.append(f"{count} without a known answer")
     if count := sum(item.answer == NO_OPTION for item in items):
