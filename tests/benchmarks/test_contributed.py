@@ -202,5 +202,5 @@ def test_charades_sta_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     row = {"video": "AO8RW.mp4", "caption": "a person opens a door.", "timestamp": [0.0, 6.9]}
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: [row])
     (item,) = load("charades_sta", root=tmp_path, annotations="hf:lmms-eval/charades_sta").items
-    assert (item.video_key, item.question.text) == ("AO8RW", "a person opens a door")
+    assert (item.video_key, item.question.text) == ("AO8RW", "a person opens a door.")
     assert item.evidence == ((0.0, 6.9),)

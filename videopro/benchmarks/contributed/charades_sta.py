@@ -55,7 +55,7 @@ def item(record, source, split):
         id=f"{video} {start:g}-{end:g} {sentence}",
         video=source.files.video(f"{video}.mp4", "Charades_v1_480", "Charades_v1", "videos"),
         video_key=video,
-        question=Question.open(sentence.removesuffix(".")),
+        question=Question.open(sentence),
         reference=f"{start:g} - {end:g} s",
         evidence=((start, end),),
     )
