@@ -1,4 +1,4 @@
-"""Benchmarks in `videopro/benchmarks/contributed` against the official code: `tests/golden/contributed` holds
+"""Benchmarks in `videopro/benchmarks/contributed` against the official code: `tests/benchmarks/official_scores` holds
 questions and replies of ours, and what the official code at the named commits made of them."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from videopro.runs import summarize
 from videopro.scoring import official_records_of
 from videopro.traces import Trace
 
-GOLDEN = ROOT / "tests/golden/contributed"
+GOLDEN = ROOT / "tests/benchmarks/official_scores"
 
 
 def golden(name: str) -> dict[str, Any]:
