@@ -1,4 +1,4 @@
-"""Benchmarks in `videopro/benchmarks/contributed` against the official code: `tests/benchmarks/official_scores` holds
+"""The benchmarks in `videopro/benchmarks/contributed` against the official code: `official_scores/` holds
 questions and replies of ours, and what the official code at the named commits made of them."""
 
 from __future__ import annotations

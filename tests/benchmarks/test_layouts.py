@@ -103,7 +103,8 @@ def test_cg_bench_of_the_hub_has_its_videos_in_root(tmp_path: Path, monkeypatch:
     touch(tmp_path, "cg_videos_720p/uid2.mp4", "cg_subtitles/uid2.srt")
     full = load("cg_bench", root=tmp_path, annotations=f"hf:{own}")
     assert [item.id for item in full.items] == ["1", "2"]
-    (item,) = load("cg_bench", split="mini", root=tmp_path, annotations=f"hf:{own}").items
+    mini = load("cg_bench", split="mini", root=tmp_path, annotations=f"hf:{own}", protocol="videopro")
+    (item,) = mini.items
     assert item.video == tmp_path / "cg_videos_720p/uid2.mp4"
     assert item.subtitles == tmp_path / "cg_subtitles/uid2.srt"
     with pytest.raises(BenchmarkError, match=r"CG-Bench:mini cannot be loaded .*'mini' not found"):

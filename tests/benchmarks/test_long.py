@@ -296,15 +296,39 @@ def test_cg_bench_scores(tmp_path: Path) -> None:
     replies = {"1": '```json\n{"result": "D"}\n```', "2": "A", "3": "A or B"}
     found = {"1": [(5.0, 12.0), (10.0, 15.0)], "2": [(0.0, 10.0)]}
     summary = score(benchmark, replies, found)
-    # IoU: 5 of 15 s, 10 of 20 s, none. Above .1 to .5: 3, 4 (0.5 is not above 0.5) and 0 of 5.
+    # IoU: 5 of 15 s, 10 of 20 s, none. At least .1 to .5: 3, 5 (0.5 counts) and 0 of 5. Officially "A or B"
+    # is right, as A is among its letters.
     numbers = metrics(summary)
-    assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert numbers["mIoU"][0] == pytest.approx((1 / 3 + 1 / 2) / 3)
-    assert numbers["rec@IoU"][0] == pytest.approx(7 / 15)
+    assert numbers["rec@IoU"][0] == pytest.approx(8 / 15)
     assert numbers["acc@IoU"][0] == pytest.approx(3 / 15)
+    assert {item.groups["duration"] for item in benchmark.items} == {"10 ~ 20"}
+    # A reply without a letter leaves the official denominator.
+    unread = score(benchmark, {**replies, "3": "no idea"})
+    assert (unread["official_n"], unread["official_accuracy"]) == (2, 0.5)
     clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue")
     assert clue.items[1].shown == ((0.0, 10.0), (20.0, 30.0))
     assert [metric.name for metric in clue.protocol.metrics] == ["clue accuracy"]
+
+
+def test_cg_bench_scores_of_intervals_that_the_model_names(tmp_path: Path) -> None:
+    records = [cg(1, [[0, 10]], "D"), cg(2, [[0, 10], [20, 30]], "D"), cg(3, [[0, 10]], "A")]
+    write_json(tmp_path / "cgbench_mini.json", [*records, cg(4, [[0, 10]], "A")])
+    touch(tmp_path, *(f"cg_videos_720p/uid{i}.mp4" for i in (1, 2, 3, 4)))
+    benchmark = load("cg_bench", split="mini", root=tmp_path, protocol="miou")
+    assert {item.answer for item in benchmark.items} == {None}
+    replies = {
+        "1": '```json\n{"result": [[5, 12], [10, 15]]}\n```',  # 5 of 15 s
+        "2": "from 0.0 to 10.0 s",  # 10 of 20 s
+        "3": '```json\n{"result": []}\n```',  # none
+        "4": "the first 10 s",  # an odd number of numbers: officially not counted
+    }
+    summary = score(benchmark, replies)
+    assert summary["n"] == 0
+    numbers = metrics(summary)
+    assert numbers["mIoU"] == (pytest.approx((1 / 3 + 1 / 2) / 4), pytest.approx((1 / 3 + 1 / 2) / 3))
+    assert numbers["rec@IoU"] == (pytest.approx(8 / 20), pytest.approx(8 / 15))
 
 
 def test_interval_iou() -> None:

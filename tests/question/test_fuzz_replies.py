@@ -11,7 +11,7 @@ from tests.support.fuzzing import FUZZ, odd_text, repeated
 from videopro.benchmarks.mmbench_video import PROTOCOLS
 from videopro.modules.models.detection import parse_boxes
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
-from videopro.runs.judging import read_grade, read_official
+from videopro.runs.grading import read_grade, read_official
 
 COLOURS = Question("Which colour?", ("red", "blue", "green", "A dog runs. Then (B) stops"))
 JUDGE = next(protocol.judge for protocol in PROTOCOLS if protocol.judge is not None)

@@ -10,13 +10,13 @@ import pytest
 
 from tests.support.benchmark_runs import coloured, infer
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.benchmark_world import TSV
+from tests.support.benchmark_world import TSV, cg, write_json
 from tests.support.fakes import make_video
-from tests.support.stub_server import StubFault, StubServer, completion, entry, text_of
+from tests.support.stub_server import StubFault, StubServer, completion, entry, pictures_of, text_of
 from videopro.backbones import load_backbone
 from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.mmbench_video import JUDGE
-from videopro.runs.judging import read_grade, read_official
+from videopro.runs.grading import read_grade, read_official
 from videopro.traces import read_traces
 
 
@@ -28,6 +28,47 @@ def open_run(tmp_path: Path) -> Path:
         make_video(root / f"video/{name}.mp4", "red", 1.0)
     assert infer(root, run, "--benchmark", "mmbench_video") == 0
     return run
+
+
+def clue_run(tmp_path: Path) -> Path:
+    """A run of CG-Bench's open questions: two about a red video, of which one lacks its clue's frames."""
+    root, run = tmp_path / "cg", tmp_path / "open"
+    clues = {"1": [[0.0, 0.5]], "2": [[0.25, 1.0]], "3": [[0.0, 1.0]]}
+    records = [
+        {**cg(int(key), clue, "A"), "video_uid": "uid", "answer": f"gold {key}"}
+        for key, clue in clues.items()
+    ]
+    write_json(root / "cgbench_mini.json", records)
+    make_video(root / "cg_videos_720p/uid.mp4", "red", 1.0)
+    flags = ["--benchmark", "cg_bench", "--split", "mini", "--protocol", "open"]
+    assert infer(root, run, *flags) == 0
+    return run
+
+
+def test_a_judge_of_cg_bench_looks_at_the_clue_if_the_texts_do_not_tell(tmp_path: Path) -> None:
+    run = clue_run(tmp_path)
+    first = {"gold 1": '```json\n{"result": 1}\n```', "gold 2": '```json\n{"result": 2}\n```', "gold 3": "0"}
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        asked = text_of(body)
+        if "sampling frames of the clue" in asked:
+            return said('```json\n{"result": 1}\n```')
+        return said(next(grade for gold, grade in first.items() if f"answer is '{gold}'" in asked))
+
+    with StubServer(reply) as server:
+        flags = ["judge", str(run), "--judge", f"server:served@{server.url}", "--backbone", "video=frames"]
+        assert benchmarks_main(flags, load=load_backbone) == 0
+        assert len(server.chats) == 4
+        (look,) = [body for body in server.chats if "sampling frames of the clue" in text_of(body)]
+        # The clue from 0.25 to 1 s has 6 frames at 8 a second, fewer than the judge may see.
+        assert len(pictures_of(look)) == 6
+        assert "A total of 6 frames are sampled" in text_of(look)
+        assert [message["role"] for message in look["messages"]] == ["user"]
+        # Nothing is asked twice.
+        assert benchmarks_main(flags, load=load_backbone) == 0
+        assert len(server.chats) == 4
+    value = json.loads((run / "summary.json").read_text())["metrics"]["open accuracy"]
+    assert (value["robust"], value["official"], value["n"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3), 3)
 
 
 def said(text: str) -> dict[str, Any]:
@@ -71,7 +112,13 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "was graded by" in capsys.readouterr().err
     overall = json.loads((run / "summary.json").read_text())["metrics"]["Overall"]
     # Grades 3, 2 and one in words; the fourth question has no video. Officially only "3" is a number.
-    assert overall == {"robust": 5 / 4, "official": 3 / 4, "n": 4, "valid": 5 / 2}
+    assert overall == {
+        "robust": 5 / 4,
+        "official": 3 / 4,
+        "n": 4,
+        "valid": 5 / 2,
+        "official_valid": 3.0,
+    }
     numbers = json.loads((run / "summary.json").read_text())["metrics"]
     assert numbers["FP-S"]["robust"] == 5 / 2
     assert numbers["CSR"]["robust"] == 2.0

@@ -656,6 +656,9 @@ def benchmark_texts() -> Texts:
                 words = judge.fill("What is {on} it?", "a box", "Perhaps a {reference}.")
                 scale = f"{judge.low} to {judge.high}"
                 made[f"{key}-judge"] = f"=== system, {scale}\n{judge.system}\n=== user\n{words}\n"
+                if judge.look:
+                    look = judge.fill_look("What is {on} it?", "Perhaps a {reference}.", times)
+                    made[f"{key}-judge"] += f"=== at the clue\n{look}\n"
     return made
 
 

@@ -32,7 +32,7 @@ from videopro.benchmarks.fields import (
     without_labels,
 )
 from videopro.benchmarks.jsonl import load_folder
-from videopro.benchmarks.metrics import JudgeGrade, compute_metrics
+from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
 from videopro.benchmarks.own import contributed, find_own, installed, is_file
 from videopro.benchmarks.pocket import load_pocket
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
@@ -84,6 +84,8 @@ __all__ = [
     "text",
     "texts",
     "without_labels",
+    "share_at_iou",
+    "written_iou",
 ]
 
 SPECS: Mapping[str, BenchmarkSpec] = by_name(

@@ -1,10 +1,11 @@
-"""videopro benchmarks: list and check benchmarks, grade open answers, write a submission file.
+"""videopro benchmarks: list and check benchmarks, grade open answers, write a submission file, combine runs.
 
     videopro benchmarks list
     videopro benchmarks check videomme --root DIR
     videopro benchmarks check path/to/file.py --root DIR
     videopro benchmarks judge runs/mmbench --judge server:MODEL@URL
     videopro benchmarks submit runs/egoschema --output answers.json
+    videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou
 
 Exit status: 0, 2 for errors the user can fix (an incomplete benchmark too), 130 when interrupted.
 """
@@ -23,7 +24,15 @@ from videopro.benchmarks.listing import listing
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
-from videopro.runs import JudgeConfig, SubmitConfig, judge_run, metric_lines, submit
+from videopro.runs import (
+    CombineConfig,
+    JudgeConfig,
+    SubmitConfig,
+    combine,
+    judge_run,
+    metric_lines,
+    submit,
+)
 from videopro.settings import did_you_mean, setting
 
 
@@ -40,7 +49,8 @@ LIST = CommandLine("benchmarks list", ListConfig)
 CHECK = CommandLine("benchmarks check", CheckConfig)
 JUDGE = CommandLine("benchmarks judge", JudgeConfig)
 SUBMIT = CommandLine("benchmarks submit", SubmitConfig)
-LINES = (LIST, CHECK, JUDGE, SUBMIT)
+COMBINE = CommandLine("benchmarks combine", CombineConfig)
+LINES = (LIST, CHECK, JUDGE, SUBMIT, COMBINE)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -64,6 +74,8 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         elif command == "judge":
             summary = judge_run(JUDGE.parse(rest), load=load)
             print("\n".join(metric_lines(summary)))
+        elif command == "combine":
+            Console().print(combine(COMBINE.parse(rest)))
         else:
             written = submit(SUBMIT.parse(rest))
             lacking = f"{written.unanswered} of them without an answer"

@@ -5,9 +5,12 @@ source.
     cg_videos_720p/UID.mp4                 the videos
     cg_subtitles/UID.srt                   subtitles, where a video has any
 
-Format, prompt and scorer: run/utils.py of github.com/CG-Bench/CG-Bench; rec@IoU and acc@IoU as in VLMEvalKit.
-Officially, a model is asked for the clue's intervals; here they are the ones that retrieval returned, so a
-method without retrieval has none and scores 0.
+Format, prompts and scorer: run/utils.py and run/stat_with_key.py of github.com/CG-Bench/CG-Bench. A protocol
+is one of its tasks: `long` and `clue` (accuracy on the whole video and on the clue alone), `miou` (the model
+names the intervals of the clue) and `open` (without options; a judge compares the answer with the reference,
+and looks at the clue if that does not tell). acc@IoU and CRR need the runs of several tasks: `videopro
+benchmarks combine`. The other metrics of intervals are of those that retrieval returned, so a method without
+retrieval has none and scores 0.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import file_name, interval, text, texts
-from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.fields import file_name, interval, number, text, texts
+from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.benchmarks.video_files import VideoFiles
@@ -32,41 +35,143 @@ FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
 # Configuration and split of CG-Bench/CG-Bench on the hub.
 HUB = {"full": ("cg-bench", "train"), "mini": ("cg-bench-mini", "train")}
 
-PROMPT = AnswerPrompt(
-    source="CG-Bench/CG-Bench, run/utils.py (SYS['long_acc'], get_prompt), commit 440b30c",
+_SOURCE = "CG-Bench/CG-Bench, run/utils.py ({task}, get_prompt), commit 6677fe3"
+_TASK = (
+    "You will be provided with sampled frames from a video, along with a multiple-choice question that "
+    "includes a question and several answer options.\n"
+    "Your task is to analyze the provided frames, infer the most plausible answer based on the visual "
+    "information.\n"
+    "If the video does not provide enough information, infer the answer based on the options available "
+    "and still provide a result. Therefore, In all cases, an answer must be given.\n"
+    "Only output the answer in the following format:\n\n"
+    '```json\n{"result": "option"}\n```\n\n'
+)
+_TIMES = (
+    "A total of {frames} frames are sampled. Their corresponding timestamps are:\n\n{times}\n\n"
+    "Question: {question}\n\n"
+)
+LONG_PROMPT = AnswerPrompt(
+    source=_SOURCE.format(task="SYS['long_acc']"),
     text=(
-        "You will be provided with sampled frames from a video, along with a multiple-choice question that "
-        "includes a question and several answer options.\n"
-        "Your task is to analyze the provided frames, infer the most plausible answer based on the visual "
-        "information.\n"
-        "If the video does not provide enough information, infer the answer based on the options available "
-        "and still provide a result. Therefore, In all cases, an answer must be given.\n"
-        "Only output the answer in the following format:\n\n"
-        '```json\n{"result": "option"}\n```\n\n'
-        'The "option" is the uppercase letter corresponding to your answer.\n\n'
-        "{subtitles}Question: {question}\n\n{options}\n\n"
+        f'{_TASK}The "option" is the uppercase letter corresponding to your answer.\n\n'
+        f"{{subtitles}}{_TIMES}{{options}}\n\n"
     ),
     option="{letter}:{text}",
     subtitles="The subtitles of the video are as follows:\n\n{lines}\n\n",
+    line="[{start}, {end}] {text}",
 )
-_GROUPS = ("family", "domain")
-_INTERVALS = (
+CLUE_PROMPT = replace(
+    LONG_PROMPT,
+    source=_SOURCE.format(task="SYS['clue_acc']"),
+    text=LONG_PROMPT.text.replace('The "option" is', "The 'option' is"),
+)
+INTERVALS_PROMPT = replace(
+    LONG_PROMPT,
+    source=_SOURCE.format(task="SYS['miou']"),
+    text=(
+        "You will be provided with uniformly sampled frames from a video and their timestamps, along with a "
+        "multiple-choice question that includes a question and several answer options.\n"
+        "Your task is to determine in which intervals the 'clue intervals' exist that contain visual "
+        "information needed to answer the question.\n"
+        "Only output the answer in the following format:\n\n"
+        '```json\n{"result": [[start1, end1], [start2, end2], ...]}\n```\n\n'
+        "In this output format, each 'start' and 'end' represents the beginning and end of an interval in "
+        "seconds where relevant clues can be found.\n"
+        "You must provide at least one interval and at most five intervals. Intervals exceeding five will "
+        f"NOT be considered valid.\n{{subtitles}}{_TIMES}{{options}}\n\n"
+    ),
+)
+OPEN_PROMPT = AnswerPrompt(
+    source=_SOURCE.format(task="SYS['open']"),
+    text=(
+        "You will be provided with sampled frames from a video, along with a question.\n"
+        "Your task is to analyze the provided frames and infer the most plausible answer based on the visual "
+        "information.\n"
+        "If the visual information is ambiguous or insufficient, use the available context to reason your "
+        "answer.\n"
+        "Only output the answer in the following format:\n\n"
+        '```json\n{"result": "answer"}\n```\n\n'
+        'The "answer" can be a word, phrase, or sentence that directly responds to the question.\n\n'
+        f"{{subtitles}}{_TIMES}"
+    ),
+    subtitles=LONG_PROMPT.subtitles,
+    line=LONG_PROMPT.line,
+)
+JUDGE = JudgePrompt(
+    source=_SOURCE.format(task="SYS['eval_open_step_1'], SYS['eval_open_step_2']"),
+    system="",
+    text=(
+        "You will be provided with a question, a model's prediction, and the ground truth answer for this "
+        "question.\n"
+        "Your task is to judge whether the model's prediction is correct based on the meaning of the two "
+        "texts.\n"
+        "In most cases, this can be done by determining if the meaning of the model's prediction is "
+        "consistent with, or contains, the ground truth answer. However, in some cases where the two texts "
+        "differ, it may represent different descriptions of the same visual scene, in which case visual "
+        "information is needed for further judgment.\n"
+        "Therefore, I hope you:\n"
+        "- Output 0, if the model's prediction and the ground truth answer are neither consistent nor "
+        "related by inclusion, with fundamentally different meanings.\n"
+        "- Output 1, if the meaning of the model's prediction and the ground truth answer is consistent, or "
+        "if the model's prediction meaningfully contains the ground truth answer.\n"
+        "- Output 2, if the model's prediction and ground truth are not consistent or inclusive, but may be "
+        "different descriptions of the same visual scene, requiring visual information for further "
+        "judgment.\n"
+        "Only output the answer in the following format:\n\n"
+        '```json\n{"result": choice}\n```\n\n'
+        "The choice is either 0, 1, or 2 as specified above."
+        "Question: {question}\n\nThe ground truth answer is '{reference}'\n\n"
+        "The model's prediction is '{answer}'\n\n"
+    ),
+    high=2,
+    style="cgbench",
+    unsure=2,
+    look=(
+        "You will be provided with a question, a model's prediction, and the sampling frames of the clue "
+        "intervals related to this question.\n"
+        "Your task is to determine whether the model has answered the question correctly based on the visual "
+        "information provided.\n"
+        "Therefore, I hope you:\n"
+        "- Output 0, if the model's prediction does not correctly answer the question.\n"
+        "- Output 1, if the model's prediction correctly answers the question.\n"
+        "Only output the answer in the following format without extra explanation:\n\n"
+        '```json\n{"result": choice}\n```\n\n'
+        "The choice is either 0 or 1 as specified above."
+        f"{_TIMES}The model's prediction is '{{answer}}'\n\n"
+    ),
+)
+_GROUPS = ("family", "domain", "duration")
+_RETRIEVED = (
     Metric("mIoU", kind="iou"),
     Metric("rec@IoU", kind="recall_at_iou"),
     Metric("acc@IoU", kind="accuracy_at_iou"),
 )
+# Minutes; the last bin of vlmeval/dataset/utils/cgbench.py of VLMEvalKit has no end.
+_MINUTES = (10, 20, 30, 40, 50, 60)
 # Long and clue accuracy are the same metric under two protocols: on the whole video, and on the clue alone.
 LONG = Protocol(
-    "cgbench", name="long", answer_prompt=PROMPT, reply="text", groups=_GROUPS,
-    metrics=(Metric("long accuracy"), *_INTERVALS),
+    "cgbench_6677fe3", official_unparsed="left out", name="long", answer_prompt=LONG_PROMPT, reply="text",
+    subtitles="none", groups=_GROUPS, metrics=(Metric("long accuracy"), *_RETRIEVED),
 )  # fmt: skip
+_INTERVALS = replace(
+    LONG, name="miou", answer_prompt=INTERVALS_PROMPT, reply="intervals", metrics=_RETRIEVED[:2]
+)
 
 PROTOCOLS = (
     LONG,
-    replace(LONG, name="long_subtitles", subtitles="frames"),
-    replace(LONG, name="clue", subtitles="none", shown="clues", metrics=(Metric("clue accuracy"),)),
-    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=(Metric("long accuracy"), *_INTERVALS)),
-)
+    replace(LONG, name="long_subtitles", subtitles="frames_inside"),
+    replace(
+        LONG, name="clue", answer_prompt=CLUE_PROMPT, shown="clues", max_frames=32,
+        metrics=(Metric("clue accuracy"),),
+    ),
+    _INTERVALS,
+    replace(_INTERVALS, name="miou_subtitles", subtitles="frames_inside"),
+    Protocol(
+        ROBUST, name="open", answer_prompt=OPEN_PROMPT, asks="open", reply="text", subtitles="none",
+        groups=_GROUPS, metrics=(Metric("open accuracy", kind="judged"),), judge=JUDGE,
+    ),
+    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=(Metric("long accuracy"), *_RETRIEVED)),
+)  # fmt: skip
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:
@@ -109,18 +214,32 @@ def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
         raise BenchmarkError(f"field 'video_uid' is {uid!r}; it must be a video's name")
     question = Question(text(record, "question"), tuple(texts(record, "choices")))
     question.choice(record["right_answer"])
-    groups = {"family": record.get("sub_category"), "domain": record.get("domain")}
+    groups = {
+        "family": record.get("sub_category"),
+        "domain": record.get("domain"),
+        "duration": _duration(record),
+    }
     return Item(
         id=text(record, "qid"),
         video=files.video(f"{uid}.mp4", "cg_videos_720p"),
         video_key=uid,
         question=question,
         answer=record["right_answer"],
+        reference=text(record, "answer") if record.get("answer") is not None else None,
         # The annotations do not say which videos have subtitles; the folder does.
         subtitles=files.optional_file(f"{uid}.srt", "cg_subtitles"),
         groups={name: value for name, value in groups.items() if isinstance(value, str)},
         evidence=_clues(record.get("clue_intervals", [])),
     )
+
+
+def _duration(record: Mapping[str, Any]) -> str | None:
+    """The bin of a video's length in minutes, which includes its end; None without a length."""
+    if record.get("duration") is None:
+        return None
+    minutes = number(record, "duration") / 60
+    end = next((end for end in _MINUTES if minutes <= end), None)
+    return f"{_MINUTES[-1]}+" if end is None else f"{end - 10} ~ {end}"
 
 
 def _clues(value: Any) -> tuple[tuple[float, float], ...]:

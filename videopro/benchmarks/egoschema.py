@@ -14,6 +14,7 @@ Format: github.com/egoschema/EgoSchema, which publishes no answer parser; lmms-e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,12 +35,13 @@ PROMPT = AnswerPrompt(
     "147ad5c (egoschema/EgoSchema publishes none)",
     text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
 )
-PROTOCOLS = (
-    Protocol(
-        "egoschema_77a7d8e3", name="official", answer_prompt=PROMPT, reply="text", reply_tokens=16,
-        subtitles="none", groups=(),
-    ),
+_OFFICIAL = Protocol(
+    "egoschema_1d3f34ab", name="official", answer_prompt=PROMPT, reply="text", reply_tokens=16,
+    subtitles="none", groups=(),
 )  # fmt: skip
+
+# Until August 2024, lmms-eval counted a reply only if it was an option, its text or its letter exactly.
+PROTOCOLS = (_OFFICIAL, replace(_OFFICIAL, parser="egoschema_77a7d8e3", name="exact"))
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:

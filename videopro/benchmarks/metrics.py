@@ -2,7 +2,8 @@
 
 Every number comes twice: `robust` (our answer parser; questions with no correct option are left out) and
 `official` (the benchmark's own parser and its own rule for replies it cannot parse). The intervals for
-CG-Bench are those that retrieval returned in the answer that counts.
+CG-Bench are those that the reply names if the protocol asks for them, and otherwise those that retrieval
+returned in the answer that counts.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from videopro.benchmarks.grounding import grounding
 from videopro.benchmarks.intervals import interval_iou
 from videopro.benchmarks.protocol import Metric, Protocol, counts
 from videopro.benchmarks.question_sets import mean_set_score
-from videopro.scoring import QuestionScore
+from videopro.question import written_intervals
+from videopro.scoring import GROUP_SEPARATOR, QuestionScore
 from videopro.traces import Trace
 
-# CG-Bench counts an IoU above each of these, and takes the mean over them.
+# CG-Bench counts an IoU of at least each of these, and takes the mean over them (run/stat_with_key.py).
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -40,6 +42,8 @@ class MetricValue:
     """Number of questions behind the robust number."""
     valid: float | None = None
     """For grades: the robust mean without answers that failed (they count 0 in `robust`)."""
+    official_valid: float | None = None
+    """For grades: the same of the official mean."""
 
 
 def compute_metrics(
@@ -68,6 +72,8 @@ def _value(
         return _grade(metric, list(traces.values()), grades)
     if metric.kind == "grounding":
         return MetricValue(*grounding(metric, protocol, list(traces.values())))
+    if metric.kind == "judged":
+        return _judged(metric, list(traces.values()), grades)
     if metric.kind == "set":
         value, questions = mean_set_score(metric, robust, traces, lambda score: score.correct)
         official_value, _ = mean_set_score(
@@ -87,6 +93,8 @@ def _value(
             _macro(official_scores, metric.over, protocol),
             len(robust_scores),
         )
+    if protocol.reply == "intervals":
+        return _over_written(metric, list(traces.values()))
     marked = [score for score in robust_scores if traces[score.question_id].evidence]
     value = _over_intervals(metric, marked, traces, lambda score: score.correct)
     official_marked = [score for score in official_scores if traces[score.question_id].evidence]
@@ -118,41 +126,95 @@ def retrieved(trace: Trace) -> list[tuple[float, float]]:
     return [(start, end) for call in calls for start, end in call.intervals]
 
 
+def written_iou(trace: Trace) -> float | None:
+    """The IoU of the intervals that a reply names with the clue, as CG-Bench computes it; None if it reads no
+    intervals in the reply."""
+    if trace.final is None:
+        return None
+    written = written_intervals(trace.final.raw)
+    return None if written is None else interval_iou(written, trace.evidence)
+
+
+def share_at_iou(ious: Sequence[tuple[float, bool]]) -> float | None:
+    """The share of questions, right ones only, whose IoU is at least a threshold: mean over THRESHOLDS."""
+    if not ious:
+        return None
+    hits = sum(iou >= threshold and right for threshold in THRESHOLDS for iou, right in ious)
+    return hits / (len(ious) * len(THRESHOLDS))
+
+
+def _over_written(metric: Metric, traces: Sequence[Trace]) -> MetricValue:
+    """Over the intervals of replies: unreadable replies have an IoU of 0, and officially leave the
+    denominator."""
+    marked = [trace for trace in traces if trace.evidence and scoring.is_answerable(trace)]
+    read = [written_iou(trace) for trace in marked]
+    robust = [(iou or 0.0, True) for iou in read]
+    official = [(iou, True) for iou in read if iou is not None]
+    return MetricValue(_over(metric, robust), _over(metric, official), len(marked))
+
+
+def _over(metric: Metric, ious: Sequence[tuple[float, bool]]) -> float | None:
+    if metric.kind == "iou":
+        return sum(iou for iou, _ in ious) / len(ious) if ious else None
+    needs_right = metric.kind == "accuracy_at_iou"
+    return share_at_iou([(iou, right or not needs_right) for iou, right in ious])
+
+
 def _over_intervals(
     metric: Metric,
     records: Sequence[QuestionScore],
     traces: Mapping[str, Trace],
     right: Callable[[QuestionScore], bool],
 ) -> float | None:
-    if not records:
-        return None
-    ious = []
-    for score in records:
-        trace = traces[score.question_id]
-        ious.append((interval_iou(retrieved(trace), trace.evidence), right(score)))
-    if metric.kind == "iou":
-        return sum(iou for iou, _ in ious) / len(ious)
-    needs_right = metric.kind == "accuracy_at_iou"
-    hits = sum(
-        iou > threshold and (good or not needs_right) for threshold in THRESHOLDS for iou, good in ious
-    )
-    return hits / len(ious) / len(THRESHOLDS)
+    found = [traces[score.question_id] for score in records]
+    ious = [interval_iou(retrieved(trace), trace.evidence) for trace in found]
+    return _over(metric, list(zip(ious, map(right, records), strict=True)))
 
 
-# ---- grades (MMBench-Video) -------------------------------------------------------------------------------
+# ---- grades (MMBench-Video, CG-Bench's open questions) ----------------------------------------------------
 
 
 def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
     """Mean grades over open questions. A question without an answer or a parsed grade counts 0, and is left
     out of `valid`. None as long as nothing is graded."""
-    open_traces = [trace for trace in traces if trace.reference is not None and counts(metric, trace.groups)]
+    open_traces = [
+        trace
+        for trace in traces
+        for _ in range(_times_counted(metric, trace.groups))
+        if trace.reference is not None
+    ]
     given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
     if not open_traces or not given:
         return MetricValue(None, None, len(open_traces))
     robust = [grade.robust for grade in given if grade.robust is not None]
+    # VLMEvalKit has -1 for what it cannot read, and counts a negative grade like it.
+    official = [grade.official for grade in given if grade.official is not None and grade.official >= 0]
     return MetricValue(
         sum(robust) / len(open_traces),
-        sum(grade.official or 0 for grade in given) / len(open_traces),
+        sum(official) / len(open_traces),
         len(open_traces),
         sum(robust) / len(robust) if robust else None,
+        sum(official) / len(official) if official else None,
+    )
+
+
+def _times_counted(metric: Metric, groups: Mapping[str, str]) -> int:
+    """How often a question counts: once, but a single dimension as often as the question lists it."""
+    if len(metric.of) == 1:
+        return groups.get(metric.over, "").split(GROUP_SEPARATOR).count(metric.of[0])
+    return int(counts(metric, groups))
+
+
+def _judged(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
+    """The share of open questions that the judge graded 1. One without a grade is wrong, and officially
+    leaves the denominator (run/stat_with_key.py of CG-Bench/CG-Bench). None if nothing is graded yet."""
+    open_traces = [trace for trace in traces if trace.reference is not None and counts(metric, trace.groups)]
+    given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
+    if not open_traces or not given:
+        return MetricValue(None, None, len(open_traces))
+    official = [grade.official for grade in given if grade.official is not None]
+    return MetricValue(
+        sum(grade.robust == 1 for grade in given) / len(open_traces),
+        sum(grade == 1 for grade in official) / len(official) if official else None,
+        len(open_traces),
     )

@@ -76,6 +76,7 @@ PROTOCOLS = (
             Metric("Overall", kind="grade"),
             *(Metric(half, kind="grade", over="area", of=areas) for half, areas in HALVES.items()),
             *(Metric(area, kind="grade", over="area", of=(area,)) for area in AREAS),
+            *(Metric(name, kind="grade", over="dimension", of=(name,)) for name in _AREA_OF),
         ),
         judge=JUDGE,
     ),

@@ -76,10 +76,15 @@ class AnswerPrompt:
 
     def identity(self) -> dict[str, Any]:
         """What a run's key hashes; fields that older runs did not have only if they are used."""
-        own = asdict(self)
-        newer = ("line", "system", "prefill")
-        defaults = {field.name: field.default for field in fields(self)}
-        return {name: value for name, value in own.items() if name not in newer or value != defaults[name]}
+        return _used(self, ("line", "system", "prefill"))
+
+
+def _used(prompt: AnswerPrompt | JudgePrompt, newer: Sequence[str]) -> dict[str, Any]:
+    """The fields of a prompt, the newer ones only if they differ from their defaults."""
+    defaults = {field.name: field.default for field in fields(prompt)}
+    return {
+        name: value for name, value in asdict(prompt).items() if name not in newer or value != defaults[name]
+    }
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
@@ -94,13 +99,31 @@ class JudgePrompt:
 
     source: str
     system: str
+    """The system turn; empty: none."""
     text: str
     low: int = 0
     high: int = 3
+    style: Literal["vlmevalkit", "cgbench"] = "vlmevalkit"
+    """Whose code reads answers and grades officially: see `videopro.runs.grading`."""
+    unsure: int | None = None
+    """The grade at which the judge is asked again, with the frames of the clue; None: it never is."""
+    look: str = ""
+    """The user turn of that second question, with the slots {question}, {answer}, {frames} (their number) and
+    {times} (in seconds); its grades are 0 and 1."""
 
     def fill(self, question: str, reference: str, answer: str) -> str:
         """The user turn of the prompt."""
         return _filled(self.text, {"question": question, "reference": reference, "answer": answer})
+
+    def fill_look(self, question: str, answer: str, times: Sequence[float]) -> str:
+        """The user turn of the second question, about frames at `times` (s)."""
+        shown = ", ".join(str(round(time, 4)) for time in times)
+        values = {"question": question, "answer": answer, "frames": str(len(times)), "times": shown}
+        return _filled(self.look, values)
+
+    def identity(self) -> dict[str, Any]:
+        """What a run's key hashes; fields that older runs did not have only if they are used."""
+        return _used(self, ("style", "unsure", "look"))
 
 
 @dataclass(frozen=True)
@@ -109,7 +132,7 @@ class Metric:
 
     name: str
     kind: Literal[
-        "accuracy", "macro", "set", "iou", "recall_at_iou", "accuracy_at_iou", "grounding", "grade"
+        "accuracy", "macro", "set", "iou", "recall_at_iou", "accuracy_at_iou", "grounding", "grade", "judged"
     ] = "accuracy"
     """accuracy: of the questions. macro: mean of the groups' accuracies. set: mean score of sets of questions
     (`videopro.benchmarks.question_sets`). iou, recall_at_iou, accuracy_at_iou: of the intervals that
@@ -167,6 +190,9 @@ class Protocol:
     """At most so many frames per second of video; None: as many as the model takes."""
     max_frames: int | None = None
     """At most so many frames; None: as many as the model takes."""
+    asks: Literal["choices", "open"] = "choices"
+    """Whether a multiple-choice question is asked with its options, or without them, to be answered in
+    words."""
     shown: Literal["video", "clues"] = "video"
     """Which part of the video is shown: all of it, or only the intervals with the clue (CG-Bench)."""
     groups: tuple[str, ...] = ("family", "duration")
@@ -180,8 +206,9 @@ class Protocol:
         """What a run's key hashes: only what differs from the defaults, so that a new field does not change
         the keys of older runs."""
         own = asdict(self)
-        if self.answer_prompt is not None:
-            own["answer_prompt"] = self.answer_prompt.identity()
+        for name, prompt in (("answer_prompt", self.answer_prompt), ("judge", self.judge)):
+            if prompt is not None:
+                own[name] = prompt.identity()
         own["metrics"] = tuple(metric.identity() for metric in self.metrics)
         always = ("parser", "prompt", "official_unparsed")
         return {

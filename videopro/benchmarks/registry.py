@@ -13,7 +13,7 @@ from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
-from videopro.question import OFFICIAL_EXTRACTORS, Parser
+from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question
 from videopro.settings import did_you_mean
 
 # Number of broken records that a message lists.
@@ -141,11 +141,18 @@ class BenchmarkSpec:
 
 
 def _under(item: Item, protocol: Protocol) -> Item:
-    """The item with only the subtitles and intervals that the protocol allows."""
+    """The item with only what the protocol shows and asks for."""
     if protocol.subtitles == "none":
         item = replace(item, subtitles=None)
     if protocol.shown == "clues":
         item = replace(item, shown=item.evidence)
+    if protocol.asks == "open" and not item.question.is_open:
+        return replace(item, question=Question.open(item.question.text), answer=None)
+    if not item.question.is_open:
+        item = replace(item, reference=None)
+    if protocol.reply == "intervals":
+        # The reply names no letter that could be right.
+        item = replace(item, answer=None)
     return item
 
 

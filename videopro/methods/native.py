@@ -5,6 +5,7 @@ It is the baseline of every other method, and adaptive methods use it for easy q
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -15,12 +16,11 @@ from videopro.benchmarks import AnswerPrompt, Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.frames import frame_refs
-from videopro.methods.sampling import SampleRule, clue_times, frame_times
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
-from videopro.question import Answer, extract_letter, letter_confidence
+from videopro.question import Answer, extract_letter, letter_confidence, written_intervals
 from videopro.settings import setting
 from videopro.traces import Call, Execution, Result, Round, failed_result
-from videopro.video import Frame, SubtitleLine
+from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_times
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ class NativeMethod(Method):
     ) -> list[Result]:
         """Ask questions about one visual, each in its own way. Raises BackboneError."""
         system, prefill = self._system(context), _prefill(context)
+        names_intervals = context.protocol.reply == "intervals"
         written = [i for i, item in enumerate(items) if self._is_written(item, context)]
         chosen = [i for i in range(len(items)) if i not in set(written)]
         answers: dict[int, Answer] = {}
@@ -166,7 +167,8 @@ class NativeMethod(Method):
             )
             for i, reply in zip(written, replies, strict=True):
                 question = items[i].question
-                letter = None if question.is_open else extract_letter(reply.text, question)
+                has_letter = not (question.is_open or names_intervals)
+                letter = extract_letter(reply.text, question) if has_letter else None
                 confidence = (
                     letter_confidence(reply.tokens, reply.logprobs, letter, question) if letter else 0.0
                 )
@@ -176,7 +178,10 @@ class NativeMethod(Method):
                 ChoiceRequest(visual, items[i].question, asked[i].prompt, system, prefill) for i in chosen
             ]
             answers.update(zip(chosen, context.backbone.answer_batch(requests), strict=True))
-        return [_result(answers[i], shown.visual, shown.notes) for i, shown in enumerate(asked)]
+        return [
+            _result(answers[i], shown, _intervals(answers[i].raw) if names_intervals else ())
+            for i, shown in enumerate(asked)
+        ]
 
     def _is_written(self, item: Item, context: MethodContext) -> bool:
         return item.question.is_open or (self.settings.reply or context.protocol.reply) != "letter"
@@ -242,11 +247,14 @@ def _prefill(context: MethodContext) -> str:
     return official.prefill if official is not None else ""
 
 
-def _result(answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...]) -> Result:
-    execution = Execution(
-        "ok" if answer.letter is not None else "empty",
-        answer,
-        calls=(Call("answer", {"frames": len(frames)}, answer.raw, frame_refs(frames)),),
-    )
+def _intervals(reply: str) -> tuple[tuple[float, float], ...]:
+    """The finite intervals that a reply names, as a trace can hold them."""
+    return tuple(pair for pair in written_intervals(reply) or () if all(map(math.isfinite, pair)))
+
+
+def _result(answer: Answer, shown: _Shown, intervals: tuple[tuple[float, float], ...]) -> Result:
+    refs = frame_refs(shown.visual)
+    call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
+    execution = Execution("ok" if answer.letter is not None else "empty", answer, calls=(call,))
     only = Round("native", answer.raw, execution=execution, mode="native")
-    return Result((only,), answer, answer, selected=0, notes=notes)
+    return Result((only,), answer, answer, selected=0, notes=shown.notes)

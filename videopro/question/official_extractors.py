@@ -155,11 +155,8 @@ def _videopro(reply: str, question: Question) -> str | None:
 
 
 def _egoschema(reply: str, question: Question) -> str | None:
-    """EgoSchema, lmms-eval's task `egoschema` before commit 77a7d8e3.
-
-    The reply must be "B. text.", "text." or "B" exactly; a missing full stop at the end of the option is
-    added to the option, not to the reply. The authors publish no scorer for replies.
-    """
+    """EgoSchema, as runs until now were scored: `egoschema_77a7d8e3`, but "B." is read too, and options of
+    several sentences count as a whole."""
     own = list(zip(question.letters, question.choices, strict=True))
     for form in (lambda letter, text: f"{letter}. {text}", lambda letter, text: text):
         for letter, text in own:
@@ -170,6 +167,22 @@ def _egoschema(reply: str, question: Question) -> str | None:
 
 
 def _egoschema_77a7d8e3(reply: str, question: Question) -> str | None:
+    """EgoSchema, lmms-eval's task `egoschema` from that commit to 1d3f34ab
+    (egoschema_process_results_generation in utils.py).
+
+    The reply must be "B. text.", "text." or "B" exactly; a missing full stop at the end of the option is
+    added to the option, not to the reply, and of an option of several sentences the first counts, without its
+    full stop.
+    """
+    own = [f"{letter}. {text}" for letter, text in zip(question.letters, question.choices, strict=True)]
+    whole = [text if text.endswith(".") else f"{text}." for text in own]
+    for forms in (whole, [text.split(". ")[1] for text in whole], list(question.letters)):
+        if reply in forms:
+            return question.letters[forms.index(reply)]
+    return None
+
+
+def _egoschema_1d3f34ab(reply: str, question: Question) -> str | None:
     """EgoSchema, lmms-eval's task `egoschema` since that commit (parse_multi_choice_response in utils.py).
 
     Of the letters in brackets, before a space and before a full stop, each taken at its last place, the first
@@ -230,6 +243,7 @@ OFFICIAL_EXTRACTORS: Mapping[str, Callable[[str, Question], str | None]] = {
     "mlvu_4bcc3c0": _mlvu_4bcc3c0,
     "cgbench_6677fe3": _cgbench_6677fe3,
     "egoschema_77a7d8e3": _egoschema_77a7d8e3,
+    "egoschema_1d3f34ab": _egoschema_1d3f34ab,
     "egoschema": _egoschema,
     "nextqa": _nextqa,
     "videopro": _videopro,

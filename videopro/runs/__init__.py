@@ -1,7 +1,9 @@
 """Reading a run: its folder, its growing traces, its summary, judging and submission."""
 
+from videopro.runs.combining import CombineConfig, combine, combine_cg_bench
 from videopro.runs.finding import find_runs
 from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
+from videopro.runs.grading import grade_of, read_official
 from videopro.runs.judging import (
     JudgeConfig,
     judge_run,
@@ -15,6 +17,7 @@ from videopro.runs.tail import RunTail
 from videopro.runs.text_table import TextTable
 
 __all__ = [
+    "CombineConfig",
     "RunTail",
     "JudgeConfig",
     "RUN_FIELDS",
@@ -23,11 +26,15 @@ __all__ = [
     "TextTable",
     "check_model",
     "check_questions",
+    "combine",
+    "combine_cg_bench",
     "find_runs",
+    "grade_of",
     "identity_difference",
     "judge_run",
     "metric_lines",
     "read_grades",
+    "read_official",
     "recorded_protocol",
     "run_key",
     "submit",

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,18 +13,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
-from videopro.errors import BackboneError, RunError
+from videopro.errors import BackboneError, RunError, VideoError
 from videopro.runs.folder import RunFolder
+from videopro.runs.grading import grade_of, needs_look, shown_answer
 from videopro.runs.summary import summarize, write_summary
 from videopro.settings import read_yaml, setting
 from videopro.storage import JsonLinesLog, parse_json
 from videopro.traces import Trace
+from videopro.video import Frame, Video, clue_times
 
 # Consecutive failed requests after which grading stops.
 _GIVEN_UP = 8
 _TOKENS = 64
+# CG-Bench's limit of frames for a clue.
+_CLUE_FRAMES = 32
 # Settings of a judge that change how it is reached, but no grade.
 _NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", "device_map")
 
@@ -97,23 +102,7 @@ def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
     """The grades by question id; empty if nothing was graded."""
     if judge is None:
         return {}
-    return {
-        question: JudgeGrade(read_grade(line["raw"], judge), read_official(line["raw"]))
-        for question, line in _lines(path).items()
-    }
-
-
-def read_grade(reply: str, judge: JudgePrompt) -> int | None:
-    """The single whole number in a judge's reply, if it is on the scale; None for none or several."""
-    # As floats: Python refuses to parse integers of thousands of digits.
-    numbers = {float(digits) for digits in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
-    return int(numbers.pop()) if len(numbers) == 1 and judge.low <= min(numbers) <= judge.high else None
-
-
-def read_official(reply: str) -> int | None:
-    """The grade as VLMEvalKit parses it: a reply that is a whole number and nothing else. Numbers of more
-    than 18 digits are rejected, as they could not be averaged."""
-    return int(reply) if re.fullmatch(r"\s*\d{1,18}\s*", reply) else None
+    return {question: grade_of(line, judge) for question, line in _lines(path).items()}
 
 
 def _name(config: JudgeConfig) -> str:
@@ -150,12 +139,43 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
     for number, line in enumerate(whole, start=1):
         try:
             content = parse_json(line)
-            lines[content["question_id"]] = {key: content[key] for key in ("judge", "answer", "raw")}
+            own = {key: content[key] for key in ("judge", "answer", "raw")}
+            lines[content["question_id"]] = own | ({"look": content["look"]} if "look" in content else {})
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{path}, line {number}: is not a valid grade ({error}); remove the line"
             ) from error
     return lines
+
+
+def _judged(trace: Trace, judge: JudgePrompt, backbone: Backbone) -> dict[str, str]:
+    """What the judge replied: "raw", and "look" if it was shown the clue too. Raises BackboneError or
+    VideoError."""
+    assert trace.final is not None
+    assert trace.reference is not None
+    answer = shown_answer(trace.final.raw, judge)
+    words = judge.fill(trace.question, trace.reference, answer)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": words}]
+    if judge.system:
+        messages.insert(0, {"role": "system", "content": judge.system})
+    raw = backbone.chat(messages, Sampling(_TOKENS)).text
+    if not needs_look(raw, judge):
+        return {"raw": raw}
+    video = Video.open(trace.video.path)
+    clue = [(interval[0], interval[1]) for interval in trace.evidence]
+    budget = min(_CLUE_FRAMES, backbone.frames)
+    frames = video.frames(clue_times(clue, video.duration, video.fps, budget))
+    shown = judge.fill_look(trace.question, answer, [frame.time for frame in frames])
+    parts = [{"type": "text", "text": shown}]
+    look = [{"role": "user", "content": [_clue(frames), *parts]}]
+    return {"raw": raw, "look": backbone.chat(look, Sampling(_TOKENS)).text}
+
+
+def _clue(frames: Sequence[Frame]) -> dict[str, Any]:
+    """The content part of a chat that shows the frames of a clue."""
+    if len(frames) == 1:
+        return {"type": "image", "image": Image.fromarray(frames[0].image)}
+    return {"type": "video", "video": list(frames)}
 
 
 def _grade(
@@ -165,15 +185,13 @@ def _grade(
     spec = read_spec(config.judge, **config.backbone)
     failed, lost, last = 0, 0, ""
 
-    def ask(trace: Trace) -> tuple[Trace, str | BackboneError]:
-        assert trace.final is not None
-        assert trace.reference is not None
-        words = judge.fill(trace.question, trace.reference, trace.final.raw)
-        messages = [{"role": "system", "content": judge.system}, {"role": "user", "content": words}]
+    def ask(trace: Trace) -> tuple[Trace, dict[str, str] | BackboneError]:
         try:
-            return trace, backbone.chat(messages, Sampling(_TOKENS)).text
+            return trace, _judged(trace, judge, backbone)
         except BackboneError as error:
             return trace, error
+        except VideoError as error:
+            return trace, BackboneError(f"the clue cannot be shown: {error}")
 
     # A server handles several requests at once; a model in this process only one.
     threads = spec.concurrency if spec.kind == "server" else 1
@@ -189,7 +207,7 @@ def _grade(
                     "question_id": trace.question_id,
                     "judge": _name(config),
                     "answer": _digest(trace),
-                    "raw": reply,
+                    **reply,
                 }
                 grades.append(line)
             if failed >= min(_GIVEN_UP, len(traces)):

@@ -56,7 +56,7 @@ from videopro.scoring.programs import (
     planner_tokens_out,
     program_metrics,
 )
-from videopro.scoring.verdicts import is_answerable, official_records_of, records_of
+from videopro.scoring.verdicts import is_answerable, official_records_of, records_of, score_trace
 from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
@@ -116,6 +116,7 @@ __all__ = [
     "records_of",
     "replies_of",
     "reliability",
+    "score_trace",
     "seed_table",
     "segment_choices",
     "shown_interval",

@@ -2,6 +2,7 @@
 
 from videopro.video.decoding import check_no_url
 from videopro.video.frame_store import FrameStore, shared_store
+from videopro.video.sampling import SampleRule, clue_times, frame_times
 from videopro.video.subtitles import (
     SubtitleLine,
     Subtitles,
@@ -14,13 +15,16 @@ from videopro.video.video import Frame, Video, fps_times, uniform_times
 __all__ = [
     "Frame",
     "FrameStore",
+    "SampleRule",
     "SubtitleLine",
     "Subtitles",
     "Video",
     "check_no_url",
+    "clue_times",
     "embedded_subtitles",
     "has_embedded_subtitles",
     "fps_times",
+    "frame_times",
     "load_subtitles",
     "shared_store",
     "uniform_times",

@@ -13,7 +13,7 @@ from videopro.errors import BackboneError
 from videopro.question import extract_letter, letter_confidence
 
 VLLM = [{"id": "served", "owned_by": "vllm"}]
-TURNS: dict[str, str] = {"system": "Watch it.", "prefill": "Best Option: ("}
+TURNS: dict[str, Any] = {"system": "Watch it.", "prefill": "Best Option: ("}
 
 
 def roles(body: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from videopro.video import Video, fps_times, uniform_times
+from videopro.video.video import Video, fps_times, uniform_times
 
 SampleRule = Literal["midpoints", "ends", "starts"]
 

@@ -1,0 +1,189 @@
+"""Compares our official scores with those of the official code, on 1,000 replies for each benchmark.
+
+    python perf/official_scores.py                            # the table of docs/results/official-scorers.md
+    python perf/official_scores.py --repositories FOLDER      # runs the official code again, and records it
+
+The replies are made by `perf/official_scorers/replies.py` from a seed, in many forms, about questions in each
+benchmark's own format. What the official code makes of them is recorded in perf/official_scorers/recorded,
+with repository, file and commit; the table compares our scores with that record, so it needs no network.
+FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf import ROOT
+from perf.official_scorers import data, ours
+from perf.official_scorers.ours import Scores
+from videopro.benchmarks import SPECS
+
+RECORDED = ROOT / "perf" / "official_scorers" / "recorded"
+DIMENSIONS = tuple(
+    metric.name for metric in SPECS["mmbench_video"].protocols[0].metrics if metric.over == "dimension"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scorer and ours."""
+
+    name: str
+    title: str
+    ours: Callable[[], Scores]
+    main: tuple[str, ...]
+    """The scores that the table shows."""
+
+
+CASES = (
+    Case("videomme", "Video-MME", ours.videomme, ("Overall",)),
+    Case("longvideobench", "LongVideoBench", ours.longvideobench, ("Overall",)),
+    Case("lvbench", "LVBench", ours.lvbench, ("acc",)),
+    Case("mlvu", "MLVU dev", ours.mlvu, ("Avg",)),
+    Case(
+        "cg_bench", "CG-Bench", ours.cg_bench,
+        ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
+    ),
+    Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match",)),
+    Case("egoschema", "EgoSchema", ours.egoschema, ("score",)),
+    Case("egoschema_exact", "EgoSchema, protocol exact", ours.egoschema_exact, ("score",)),
+    Case(
+        "mmbench_video", "MMBench-Video", partial(ours.mmbench_video, DIMENSIONS),
+        ("Overall", "Overall, valid"),
+    ),
+)  # fmt: skip
+
+
+def digest() -> str:
+    """The SHA-256 of every question and reply."""
+    worlds = (
+        data.videomme(), data.longvideobench(), data.lvbench(), data.mlvu(), data.cg_bench(), data.nextqa(),
+        data.egoschema(),
+    )  # fmt: skip
+    made = [[vars(own) for own in world.asked] for world in worlds]
+    cg_bench = data.cg_bench()
+    texts = [
+        data.interval_replies_of(cg_bench),
+        data.judge_replies_of(cg_bench),
+        data.open_replies(cg_bench),
+        data.mmbench_video(DIMENSIONS),
+    ]
+    return hashlib.sha256(json.dumps([made, texts]).encode()).hexdigest()
+
+
+def recorded(case: Case) -> dict[str, Any]:
+    """What the official code made of the replies."""
+    content: dict[str, Any] = json.loads((RECORDED / f"{case.name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+def record(repositories: Path) -> None:
+    """Run the official code and record what it makes of the replies."""
+    from perf.official_scorers import official
+
+    RECORDED.mkdir(exist_ok=True)
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as scratch:
+            scores: Scores = getattr(official, case.name)(repositories, Path(scratch))
+        content = {
+            "scripts": [vars(script) for script in official.SCRIPTS[case.name]],
+            "replies_sha256": digest(),
+            "verdicts": scores.verdicts,
+            "numbers": scores.numbers,
+        }
+        (RECORDED / f"{case.name}.json").write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Ours beside what is recorded of the official code."""
+
+    official: Mapping[str, Any]
+    own: Scores
+
+    def verdicts_that_differ(self) -> int:
+        """How many replies the two read differently."""
+        pairs = zip(_each(self.official["verdicts"]), _each(self.own.verdicts), strict=True)
+        return sum(left != right for left, right in pairs)
+
+    def numbers_that_differ(self) -> list[str]:
+        """The names of the scores that are not equal."""
+        numbers = self.official["numbers"]
+        assert set(numbers) == set(self.own.numbers), set(numbers) ^ set(self.own.numbers)
+        return [name for name, value in numbers.items() if value != self.own.numbers[name]]
+
+
+def compare(case: Case) -> Comparison:
+    """Score the replies of a case."""
+    return Comparison(recorded(case), case.ours())
+
+
+def _rows(case: Case) -> Iterator[tuple[str, ...]]:
+    found = compare(case)
+    replies, numbers = found.verdicts_that_differ(), found.numbers_that_differ()
+    for name in case.main:
+        yield (
+            case.title,
+            " and ".join(f"{own['repository']} `{own['commit']}`" for own in _distinct(found.official)),
+            name,
+            str(found.official["numbers"][name]),
+            str(found.own.numbers[name]),
+            f"{replies} of {len(_each(found.own.verdicts)):,}",
+            f"{len(numbers)} of {len(found.own.numbers)}",
+        )
+
+
+def _distinct(official: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The scripts of a case, one for each repository."""
+    return list({own["repository"]: own for own in reversed(official["scripts"])}.values())[::-1]
+
+
+def _each(verdicts: Any) -> list[Any]:
+    """The verdicts of each reply, of one run after the other if there are two."""
+    if isinstance(verdicts, list) and isinstance(verdicts[0], str):
+        return [*verdicts[0], *verdicts[1]]
+    return list(verdicts)
+
+
+HEADS = (
+    "benchmark",
+    "official code",
+    "score",
+    "official",
+    "ours",
+    "replies read differently",
+    "scores that differ",
+)
+
+
+def table() -> str:
+    """The table in Markdown."""
+    lines = [HEADS, ("---",) * len(HEADS), *(row for case in CASES for row in _rows(case))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repositories", type=Path, help="run the official code, from copies in this folder")
+    given = parser.parse_args(argv)
+    if given.repositories is not None:
+        record(given.repositories)
+    print(table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""CG-Bench's metrics over the runs of several tasks: accuracy on the whole video and on the clue, the
+intervals that the model names, and what only their combination tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videopro.benchmarks import share_at_iou, written_iou
+from videopro.errors import RunError
+from videopro.runs.folder import RunFolder
+from videopro.runs.judging import recorded_protocol
+from videopro.runs.text_table import TextTable
+from videopro.scoring import percent, score_trace
+from videopro.settings import setting
+from videopro.storage import cannot_write, write_atomically
+from videopro.traces import Trace
+
+NAMES = ("long_acc", "clue_acc", "mIoU", "rec@IoU", "acc@IoU", "CRR")
+_KINDS = ("duration", "domain", "family")
+_Row = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class CombineConfig:
+    """The settings of `videopro benchmarks combine`."""
+
+    long: Path = field(metadata=setting("run of CG-Bench with protocol long (or videopro)"))
+    clue: Path | None = field(default=None, metadata=setting("run with protocol clue"))
+    miou: Path | None = field(default=None, metadata=setting("run with protocol miou"))
+    output: Path | None = field(default=None, metadata=setting("JSON file to write the numbers to"))
+
+
+def combine(config: CombineConfig) -> TextTable:
+    """The table of several runs. Raises RunError for runs of other tasks."""
+    long = _traces(config.long, "--long", lambda name: not name.startswith(("clue", "miou")))
+    clue = _traces(config.clue, "--clue", lambda name: name == "clue") if config.clue else None
+    miou = _traces(config.miou, "--miou", lambda name: name.startswith("miou")) if config.miou else None
+    numbers = combine_cg_bench(long, clue, miou)
+    if config.output is not None:
+        try:
+            write_atomically(config.output, json.dumps(numbers, indent=2) + "\n")
+        except OSError as error:
+            raise RunError(cannot_write(config.output, error)) from error
+    rows = [
+        (label, *("-" if row[name] is None else percent(row[name]) for name in NAMES))
+        for label, row in numbers.items()
+    ]
+    return TextTable("CG-Bench, official scores", ("", *(f"{name} %" for name in NAMES)), tuple(rows), ())
+
+
+def combine_cg_bench(
+    long: Sequence[Trace], clue: Sequence[Trace] | None, miou: Sequence[Trace] | None
+) -> dict[str, _Row]:
+    """The official numbers, shares in 0..1, of all questions ("all") and of each group ("domain: News"); None
+    without a run or without questions.
+
+    A reply that the authors' scorer cannot read leaves the denominators. acc@IoU counts the questions that
+    both runs have a result for (run/stat_with_key.py of CG-Bench/CG-Bench). CRR, the clue recovery rate, is
+    the smaller of both accuracies over the clue's (vlmeval/dataset/utils/cgbench.py of VLMEvalKit).
+    """
+    parts: dict[str, Callable[[Trace], bool]] = {"all": lambda trace: True}
+    for kind in _KINDS:
+        for name in sorted({trace.groups[kind] for trace in long if kind in trace.groups}):
+            parts[f"{kind}: {name}"] = lambda trace, kind=kind, name=name: trace.groups.get(kind) == name  # type: ignore[misc]
+    return {
+        label: _numbers(
+            *([trace for trace in run if has(trace)] if run is not None else () for run in (long, clue, miou))
+        )
+        for label, has in parts.items()
+    }
+
+
+def _numbers(long: Sequence[Trace], clue: Sequence[Trace], miou: Sequence[Trace]) -> _Row:
+    right_long, right_clue = _verdicts(long), _verdicts(clue)
+    ious = {trace.question_id: iou for trace in miou if (iou := written_iou(trace)) is not None}
+    long_acc, clue_acc = _mean(list(right_long.values())), _mean(list(right_clue.values()))
+    both = [(ious[key], right) for key, right in right_long.items() if key in ious]
+    recovered = min(long_acc, clue_acc) / clue_acc if long_acc is not None and clue_acc else None
+    return {
+        "long_acc": long_acc,
+        "clue_acc": clue_acc,
+        "mIoU": _mean(list(ious.values())),
+        "rec@IoU": share_at_iou([(iou, True) for iou in ious.values()]),
+        "acc@IoU": share_at_iou(both),
+        "CRR": recovered,
+    }
+
+
+def _verdicts(traces: Sequence[Trace]) -> dict[str, bool]:
+    """Whether each reply is officially right; without those that the scorer cannot read."""
+    scores = {trace.question_id: score_trace(trace).official_correct for trace in traces if trace.gold}
+    return {key: right for key, right in scores.items() if right is not None}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _traces(path: Path, flag: str, fits: Callable[[str], bool]) -> list[Trace]:
+    folder = RunFolder(path)
+    protocol = recorded_protocol(folder)
+    recorded: Mapping[str, Any] = (folder.recorded_identity() or {})["protocol"]
+    if recorded.get("benchmark") != "cg_bench" or not fits(protocol.name):
+        raise RunError(
+            f"{path}: is a run of {recorded.get('benchmark')!r} with protocol {protocol.name!r}; {flag} "
+            "needs a run of 'cg_bench' with the protocol of that task"
+        )
+    return folder.read()
