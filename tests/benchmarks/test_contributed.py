@@ -16,6 +16,7 @@ from tests.support.benchmark_world import metrics, score, touch, traces_of, writ
 from videopro.benchmarks import NAMES, Benchmark, find, load
 from videopro.benchmarks.own import contributed
 from videopro.benchmarks.question_sets import set_score
+from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.runs import summarize
 from videopro.scoring import official_records_of
@@ -204,3 +205,30 @@ def test_charades_sta_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (item,) = load("charades_sta", root=tmp_path, annotations="hf:lmms-eval/charades_sta").items
     assert (item.video_key, item.question.text) == ("AO8RW", "a person opens a door.")
     assert item.evidence == ((0.0, 6.9),)
+
+
+def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--annotations` replaces the official file, or names a dataset of the hub, also where a benchmark has
+    many files or a form of its own."""
+    _, content = world(tmp_path, "mvbench")
+    own = tmp_path / "own/object_shuffle.json"
+    write_json(own, content["files"]["json/object_shuffle.json"][:2])
+    found = load("mvbench", root=tmp_path, annotations=str(own)).items
+    assert [item.id for item in found] == ["object_shuffle/1", "object_shuffle/2"]
+    asked = []
+
+    def rows(repo: str, config: str, *, split: str) -> list[Any]:
+        asked.append((repo, config, split))
+        return content["files"][f"json/{config}.json"][:1]  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(pytest.importorskip("datasets"), "load_dataset", rows)
+    assert len(load("mvbench", root=tmp_path, annotations="hf:OpenGVLab/MVBench").items) == 20
+    assert ("OpenGVLab/MVBench", "object_shuffle", "train") in asked
+    lines = tmp_path / "own.txt"
+    lines.write_text("V1 1.0 2.5##person sits down.\n\nno line\n")
+    with pytest.raises(BenchmarkError, match=r"own.txt, line 3: is not VIDEO START END##SENTENCE"):
+        load("charades_sta", root=tmp_path, annotations=str(lines))
+    (item,) = load("charades_sta", root=tmp_path, annotations=str(lines), skip_broken=True).items
+    assert item.evidence == ((1.0, 2.5),)
+    with pytest.raises(BenchmarkError, match="tempcompass: is not read from hf:me/own; give a file"):
+        load("tempcompass", root=tmp_path, annotations="hf:me/own")

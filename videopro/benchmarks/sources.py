@@ -114,6 +114,15 @@ class Source:
             "official files with --root, or the file itself with --annotations"
         )
 
+    def annotation_file(self, *official: str) -> Path:
+        """`annotations`, if given, otherwise the first of these files: for records of a form that `rows` does
+        not read. Raises BenchmarkError if none exists, and for the hub."""
+        if self.on_hub:
+            raise BenchmarkError(
+                f"{self.name}: is not read from {self.annotations}; give a file with --annotations, or none"
+            )
+        return Path(self.annotations) if self.annotations else self.file(*official)
+
     def object(self, path: Path, of: str) -> dict[str, Any]:
         """The JSON object in a file of the folder, such as ids and answers. Raises BenchmarkError for
         anything else; `of` names the expected contents."""

@@ -36,7 +36,7 @@ PROMPT = AnswerPrompt(
 def rows(source, split):
     if source.on_hub:
         return source.rows(hub=("", "test"))
-    path = source.file("charades_sta_test.txt", "Charades/charades_sta_test.txt")
+    path = source.annotation_file("charades_sta_test.txt", "Charades/charades_sta_test.txt")
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
     return [(f"{path}, line {number}", {"line": line}) for number, line in lines if line.strip()]
 

@@ -1,12 +1,14 @@
 """MVBench: 20 tasks about change over time, 200 questions each, on videos of other data sets.
 
-    json/action_sequence.json ...          the questions: a file a task
+    json/action_sequence.json ...          the questions: a file a task (or hf:OpenGVLab/MVBench)
     video/star/Charades_segment/... ...    the videos, cut to the questions' parts
 
 Format, prompt and scorer: video_chat2/mvbench.ipynb of github.com/OpenGVLab/Ask-Anything, commit 71ac7a2. The
 folders are those of lmms_eval/tasks/mvbench/utils.py of EvolvingLMMs-Lab/lmms-eval (commit 75571cf) and of
 revision `video` of OpenGVLab/MVBench on the hub: there, videos are cut, so that no other part can be seen.
 """
+
+from pathlib import Path
 
 from videopro.benchmarks import (
     AnswerPrompt,
@@ -46,8 +48,11 @@ FOLDERS = {
 
 
 def rows(source, split):
-    for task in FOLDERS:
-        for number, (where, record) in enumerate(source.rows(f"json/{task}.json", f"{task}.json"), start=1):
+    # --annotations names the file of one task, or a dataset with a configuration for each.
+    one = source.annotations and not source.on_hub
+    for task in [Path(source.annotations).stem] if one else FOLDERS:
+        found = source.rows(f"json/{task}.json", f"{task}.json", hub=(task, "train"))
+        for number, (where, record) in enumerate(found, start=1):
             yield where, {**record, "id": f"{task}/{number}", "task": task}
 
 

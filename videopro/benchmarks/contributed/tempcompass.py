@@ -21,7 +21,7 @@ SPLITS = {
 
 
 def rows(source, split):
-    path = source.file(f"questions/{split}.json", f"{split}.json")
+    path = source.annotation_file(f"questions/{split}.json", f"{split}.json")
     for video, aspects in source.object(path, "videos and their questions").items():
         for aspect, asked in aspects.items():
             for number, record in enumerate(asked, start=1):
