@@ -37,7 +37,10 @@ class InferConfig(MethodFlags):
     )
     root: Path | None = field(
         default=None,
-        metadata=setting("folder of the benchmark's files; required except for pocket", group=_QUESTIONS),
+        metadata=setting(
+            "folder of the benchmark's files, or hf:REPO on the hub; required except for pocket",
+            group=_QUESTIONS,
+        ),
     )
     annotations: str = field(
         default="",

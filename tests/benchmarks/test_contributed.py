@@ -230,5 +230,16 @@ def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
         load("charades_sta", root=tmp_path, annotations=str(lines))
     (item,) = load("charades_sta", root=tmp_path, annotations=str(lines), skip_broken=True).items
     assert item.evidence == ((1.0, 2.5),)
-    with pytest.raises(BenchmarkError, match="tempcompass: is not read from hf:me/own; give a file"):
-        load("tempcompass", root=tmp_path, annotations="hf:me/own")
+    with pytest.raises(BenchmarkError, match="nextqa_atp_hard: is not read from hf:me/own; give a file"):
+        load("nextqa_atp_hard", root=tmp_path, annotations="hf:me/own")
+
+
+def test_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"video_id": "1034", "dim": "order", "question": "Is it?", "answer": "no"}
+    rows = {"yes_no": [row, row]}
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets, "load_dataset", lambda repo, config, split: rows[config])
+    hub = "hf:lmms-eval/TempCompass"
+    first, second = load("tempcompass", split="yes_no", root=tmp_path, annotations=hub).items
+    assert (first.answer, first.groups, first.video_key) == ("B", {"aspect": "order"}, "1034")
+    assert first.id != second.id

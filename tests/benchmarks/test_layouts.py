@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.benchmark_world import MME, cg, ego, mlvu, score, touch, write_json, write_parquet
 from videopro.benchmarks import load
+from videopro.benchmarks.__main__ import main
 from videopro.errors import BenchmarkError
 
 TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
@@ -169,6 +170,24 @@ def test_a_file_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [item.id for item in load("lvbench", root=tmp_path, annotations=own).items] == ["1"]
     with pytest.raises(BenchmarkError, match=r"hf:zai-org/LVBench:other.jsonl cannot be downloaded \(404\)"):
         load("lvbench", root=tmp_path, annotations="hf:zai-org/LVBench:other.jsonl")
+
+
+def test_a_folder_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    lvbench_file(tmp_path / "snapshot/video_info.meta.jsonl")
+    touch(tmp_path, "snapshot/videos/Cm73ma6Ibcs.mp4")
+
+    def download(repo: str, *, repo_type: str) -> str:
+        if (repo, repo_type) != ("zai-org/LVBench", "dataset"):
+            raise OSError("404")
+        return str(tmp_path / "snapshot")
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    (item,) = load("lvbench", root=Path("hf:zai-org/LVBench")).items
+    assert item.video == tmp_path / "snapshot/videos/Cm73ma6Ibcs.mp4"
+    assert main(["check", "lvbench", "--root", "hf:zai-org/LVBench"]) == 0
+    with pytest.raises(BenchmarkError, match=r"lvbench: hf:zai-org/none cannot be downloaded \(404\)"):
+        load("lvbench", root=Path("hf:zai-org/none"))
 
 
 # ---- files ------------------------------------------------------------------------------------------------

@@ -31,11 +31,13 @@ from videopro.benchmarks.fields import (
     texts,
     without_labels,
 )
+from videopro.benchmarks.grounding import unread_share
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
 from videopro.benchmarks.own import contributed, find_own, installed, is_file
 from videopro.benchmarks.pocket import load_pocket
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
+from videopro.benchmarks.record_files import downloaded
 from videopro.benchmarks.registry import BenchmarkSpec, by_name, each_row
 from videopro.benchmarks.sources import Source
 from videopro.benchmarks.video_files import VideoFiles
@@ -83,6 +85,7 @@ __all__ = [
     "split_options",
     "text",
     "texts",
+    "unread_share",
     "without_labels",
     "share_at_iou",
     "written_iou",
@@ -145,11 +148,11 @@ def load(
 ) -> Benchmark:
     """Load the benchmark `name`, or the one that the file `name` describes.
 
-    `root` is its folder; only `pocket` needs none, and only pocket's split "fresh" takes a `world_seed`.
-    `protocol` names one of the benchmark's protocols; empty: the default one. `annotations` is the file with
-    the records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official one in `root`. `skip_broken` leaves out
-    broken records instead of raising. Raises BenchmarkError for an unknown name, a missing folder or broken
-    annotations.
+    `root` is its folder, or `hf:REPO` on the hub; only `pocket` needs none, and only pocket's split "fresh"
+    takes a `world_seed`. `protocol` names one of the benchmark's protocols; empty: the default one.
+    `annotations` is the file with the records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official one in
+    `root`. `skip_broken` leaves out broken records instead of raising. Raises BenchmarkError for an unknown
+    name, a missing folder or broken annotations.
     """
     spec = find(name)
     if spec is None and name not in NAMES:
@@ -161,6 +164,7 @@ def load(
         raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' has one")
     if root is not None:
         check_is_file(str(root), f"{name}: --root")
+        root = downloaded(root, name)
     if spec is not None:
         return spec.load(root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken)
     for flag, value in (("--protocol", protocol), ("--annotations", annotations)):

@@ -13,6 +13,7 @@ from pathlib import Path
 from videopro import benchmarks
 from videopro.benchmarks.archives import Archive, packed
 from videopro.benchmarks.base import NO_OPTION, Benchmark, Issue, Item
+from videopro.benchmarks.record_files import downloaded
 from videopro.errors import SubtitleError, VideoError
 from videopro.scoring import GROUP_SEPARATOR
 from videopro.settings import setting
@@ -34,7 +35,7 @@ class CheckConfig:
             "one of " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)", positional=True
         )
     )
-    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
+    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files, or hf:REPO"))
     split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
     protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's default"))
     annotations: str = field(
@@ -162,7 +163,8 @@ def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]
     """The archives in the benchmark's folder; those of subtitles only if no video is missing."""
     if config.root is None:
         return
-    root = config.root if config.root.is_dir() else config.root.parent
+    root = downloaded(config.root, config.name)
+    root = root if root.is_dir() else root.parent
     lost = set(missing)
     video = next((item.video for item in items if item.video_key in lost), items[0].video)
     spec = benchmarks.find(config.name)

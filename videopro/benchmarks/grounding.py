@@ -30,6 +30,12 @@ def grounding(
     return _mean(metric, robust), _mean(metric, official), len(asked)
 
 
+def unread_share(traces: Sequence[Trace]) -> float | None:
+    """The share of answered questions in whose replies our parser reads no interval; None without any."""
+    replies = [_read(trace) for trace in traces if _is_grounding(trace) and trace.final is not None]
+    return sum(not found for found in replies) / len(replies) if replies else None
+
+
 def _is_grounding(trace: Trace) -> bool:
     return bool(trace.evidence) and scoring.is_answerable(trace)
 

@@ -170,6 +170,22 @@ def _hub_file(repo: str, file: str, name: str) -> Path:
         ) from error
 
 
+def downloaded(root: Path, name: str) -> Path:
+    """The folder of a benchmark: `root`, or for `hf:REPO` a snapshot of that dataset of the hub, which is
+    downloaded unless it is in the cache. Raises BenchmarkError."""
+    if not str(root).startswith(HUB):
+        return root
+    repo = str(root).removeprefix(HUB)
+    with needs_extra("benchmarks", f"{name}: {root}"):
+        import huggingface_hub
+    try:
+        return Path(huggingface_hub.snapshot_download(repo, repo_type="dataset"))
+    except (OSError, ValueError) as error:
+        raise BenchmarkError(
+            f"{name}: {root} cannot be downloaded ({error}); check the name, or give a folder with --root"
+        ) from error
+
+
 def _checked(record: Any) -> Mapping[str, Any]:
     if isinstance(record, dict):
         return record

@@ -3,7 +3,8 @@
     questions/multi-choice.json, yes_no.json, caption_matching.json    {VIDEO: {ASPECT: [question, answer]}}
     videos/VIDEO.mp4
 
-A split is a way of asking, with the protocol of its name. Format, prompts and rules: run_qwen2_vl.py,
+The rows of lmms-eval/TempCompass on the hub are read too (--annotations hf:lmms-eval/TempCompass). A split
+is a way of asking, with the protocol of its name. Format, prompts and rules: run_qwen2_vl.py,
 eval_multi-choice.py, eval_yes_no.py and eval_caption_matching.py of github.com/llyx97/TempCompass, commit
 e1b4631, with --disable_llm: a reply that no rule matches is wrong. Captioning is not supported.
 """
@@ -21,6 +22,11 @@ SPLITS = {
 
 
 def rows(source, split):
+    if source.on_hub:
+        for number, (where, row) in enumerate(source.rows(hub=(split, "test")), start=1):
+            about = {"video": row["video_id"], "aspect": row["dim"]}
+            yield where, {**row, **about, "id": f"{row['video_id']}/{row['dim']}/{number}"}
+        return
     path = source.annotation_file(f"questions/{split}.json", f"{split}.json")
     for video, aspects in source.object(path, "videos and their questions").items():
         for aspect, asked in aspects.items():
