@@ -289,6 +289,7 @@ def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         "tints = own_colours:BENCHMARK",
         "lost = own_colours:LOST",
         "mvbench = own_colours:BENCHMARK",
+        "mlvu = own_colours:BENCHMARK",
     )
     points = "[videopro.benchmarks]\n" + "\n".join(entries) + "\n"
     (folder / "own_colours-1.0.dist-info/entry_points.txt").write_text(points)
@@ -314,6 +315,7 @@ def test_a_benchmark_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[
             "benchmark 'lost' of package own-colours: own_colours:LOST cannot be loaded (AttributeError",
         ),
         ("mvbench", "benchmark 'mvbench' is in several packages (own-colours, videopro)"),
+        ("mlvu", "benchmark 'mlvu' is in several packages (own-colours, videopro)"),
     ):
         with pytest.raises(BenchmarkError) as raised:
             load(name, root=tmp_path / "root")

@@ -34,7 +34,7 @@ from videopro.benchmarks.fields import (
 from videopro.benchmarks.grounding import unread_share
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
-from videopro.benchmarks.own import contributed, find_own, installed, is_file
+from videopro.benchmarks.own import check_unique, contributed, find_own, installed, is_file
 from videopro.benchmarks.pocket import load_pocket
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.record_files import downloaded
@@ -121,7 +121,10 @@ PRESETS: Mapping[str, tuple[tuple[tuple[str, str, str], ...], int]] = {
 def find(name: str) -> BenchmarkSpec | None:
     """The benchmark of a name or of a file of one's own; None for `pocket`, `jsonl` and unknown names. Raises
     BenchmarkError for a file that describes no benchmark."""
-    return SPECS[name] if name in SPECS else find_own(name)
+    if name in SPECS:
+        check_unique(name)
+        return SPECS[name]
+    return find_own(name)
 
 
 def name_of(name: str) -> str:

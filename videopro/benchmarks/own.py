@@ -104,16 +104,30 @@ def find_own(name: str) -> OwnBenchmarkSpec | None:
     BenchmarkError for a file that is missing or describes no benchmark, with the line."""
     if is_file(name):
         return _of_file(Path(name).absolute(), is_ours=False, shown=name)
-    entries = [entry for entry in metadata.entry_points(group=ENTRY_POINTS) if entry.name == name]
-    ours = name in contributed()
-    if len(entries) + ours > 1:
-        owners = [_owner(entry) for entry in entries] + ["videopro"] * ours
-        raise BenchmarkError(
-            f"benchmark {name!r} is in several packages ({', '.join(owners)}); remove one, or give its file"
-        )
-    if ours:
+    if name in contributed():
+        check_unique(name)
         return _named(_of_file(_CONTRIBUTED / f"{name}.py", is_ours=True), name)
+    entries = _entries(name)
+    if len(entries) > 1:
+        raise _ambiguous(name, entries)
     return _named(_of_entry(entries[0]), name) if entries else None
+
+
+def check_unique(name: str) -> None:
+    """Raise BenchmarkError if an installed package has a benchmark with a name of ours."""
+    if entries := _entries(name):
+        raise _ambiguous(name, entries, "videopro")
+
+
+def _entries(name: str) -> list[metadata.EntryPoint]:
+    return [entry for entry in metadata.entry_points(group=ENTRY_POINTS) if entry.name == name]
+
+
+def _ambiguous(name: str, entries: Sequence[metadata.EntryPoint], *others: str) -> BenchmarkError:
+    owners = ", ".join((*map(_owner, entries), *others))
+    return BenchmarkError(
+        f"benchmark {name!r} is in several packages ({owners}); remove one, or give its file"
+    )
 
 
 def _owner(entry: metadata.EntryPoint) -> str:
