@@ -38,10 +38,19 @@ for results in pocket-test pocket-sft pocket-grpo pocket-grpo-240; do
     tar xf "docs/results/$results/traces.tar.xz" -C "$work/$results"
 done
 
-(cd "$work/pocket-test" && videopro seeds "native=native" "native, subtitles at its frames=native-frames" \
-    "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" "videopro, reader off=videopro-unread" \
-    --oracle native --output "$output/pocket-test/last.json" "$output/pocket-test/last.md" > /dev/null)
-echo "$output/pocket-test/last.md"
+# The test split, and a world drawn once from a seed that nothing had used before. SHIPPED is the seed of the shipped planner.
+shipped=$(cat docs/results/pocket-sft/shipped)
+ln -s "../pocket-sft/videopro-$shipped" "$work/pocket-test/shipped-videopro"
+of_world() { # FILE PREFIX
+    (cd "$work/pocket-test" && videopro seeds "native=$2native" "native, subtitles at its frames=$2native-frames" \
+        "native, all subtitles=$2native-subtitles" "program=$2program" "videopro=$2videopro" \
+        "videopro, reader off=$2videopro-unread" "shipped planner: adaptive=first:$2shipped-videopro" \
+        "shipped planner: videopro=$2shipped-videopro" \
+        --oracle "$2native" --output "$output/pocket-test/$1.json" "$output/pocket-test/$1.md" > /dev/null)
+    echo "$output/pocket-test/$1.md"
+}
+of_world last ""
+of_world fresh fresh-
 
 # The shipped planner's three seeds, on test, in other words, and on a family that one seed was trained without.
 seeds_of() { echo "$1-0,$1-1,$1-2"; }

@@ -14,7 +14,8 @@ from typing import Any
 
 from perf import ROOT
 
-Record = Mapping[str, Any]
+Record = Any
+"""What a file of results holds."""
 
 
 def lines_of(file: str, title: str) -> list[str]:
@@ -198,6 +199,22 @@ def _asp(record: Record) -> Table:
     return [*heads, "asp - mean", "asp - temporal"], rows
 
 
+def _fresh_world(record: Record) -> Table:
+    """The rows of the test split beside those of a world drawn once, from a seed never used before."""
+    fresh = json.loads((ROOT / "docs/results/pocket-test/fresh.json").read_text(encoding="utf-8"))
+    others = {row["name"]: row for row in fresh}
+
+    def right(row: Record) -> str:
+        low, high = row["accuracy_ci95"]
+        return f"{100 * row['accuracy']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+    def head(title: str, row: Record) -> str:
+        return f"{title}: {row['questions']} questions, {row['videos']} videos"
+
+    rows = [[row["name"], right(row), right(others[row["name"]])] for row in record]
+    return ["right, %", head("test", record[0]), head("fresh world", fresh[0])], rows
+
+
 TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
@@ -207,6 +224,7 @@ TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,
     ("docs/results/pocket-asp/record.json", "test"): _asp,
+    ("docs/results/pocket-test/last.json", "test and a fresh world"): _fresh_world,
 }
 """By file and title."""
 
