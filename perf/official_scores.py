@@ -55,7 +55,7 @@ CASES = (
         "cg_bench", "CG-Bench", ours.cg_bench,
         ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
-    Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match",)),
+    Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
     Case("egoschema", "EgoSchema", ours.egoschema, ("score",)),
     Case("egoschema_exact", "EgoSchema, protocol exact", ours.egoschema_exact, ("score",)),
     Case(
@@ -90,9 +90,11 @@ def recorded(case: Case) -> dict[str, Any]:
 
 def record(repositories: Path) -> None:
     """Run the official code and record what it makes of the replies."""
-    from perf.official_scorers import official
+    from perf.official_scorers import details, official
 
     RECORDED.mkdir(exist_ok=True)
+    shown = json.dumps(details.official(repositories))
+    (RECORDED / "details.json").write_text(f"{shown}\n", encoding="utf-8")
     for case in CASES:
         with tempfile.TemporaryDirectory() as scratch:
             scores: Scores = getattr(official, case.name)(repositories, Path(scratch))

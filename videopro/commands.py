@@ -150,6 +150,13 @@ _ALL = (
         ("videopro benchmarks submit runs/egoschema --output answers.json",),
     ),
     Command(
+        "benchmarks combine",
+        "videopro.benchmarks.__main__",
+        "Benchmarks and models",
+        "Compute CG-Bench's metrics over the runs of several of its tasks.",
+        ("videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou",),
+    ),
+    Command(
         "models",
         "videopro.models",
         "Benchmarks and models",

@@ -145,18 +145,31 @@ def longvideobench(repositories: Path, scratch: Path) -> Scores:
 
 
 NEXTQA = Script(LMMS_EVAL, "lmms_eval/tasks/nextqa/utils.py", "c7eaef37")
+NEXTQA_SCORES = Script("doc-doc/NExT-QA", "eval_mc.py", "005bbc9")
 
 
 def nextqa(repositories: Path, scratch: Path) -> Scores:
-    """`nextqa_mc_test`: the mean of its exact matches."""
+    """`nextqa_mc_test`: the mean of its exact matches. From the authors, who read no replies: the accuracies
+    of what it reads by type, in percent with two digits."""
     world = data.nextqa()
     names = ("OPTIONS", "nextqa_mc_process_results", "parse_multi_choice_response", "get_multi_choice_info")
     script = NEXTQA.names(repositories, *names, random=_NO_DRAW)
-    right = []
-    for own in world.asked:
+    right, predictions = [], {}
+    for key, own in zip(world.ids, world.asked, strict=True):
         doc = {"answer": "ABCDE".index(own.gold), **{f"a{i}": own.choices[i] for i in range(5)}}
         right.append(script.nextqa_mc_process_results(doc, [own.reply])["exact_match"])
-    return Scores("".join(str(int(own)) for own in right), {"exact_match": sum(right) / len(right)})
+        texts, letters = script.get_multi_choice_info(doc)
+        read = script.parse_multi_choice_response(own.reply, letters, texts)
+        predictions[key] = {"answer": doc["answer"], "prediction": "ABCDE".index(read) if read else -1}
+    files = {"val.csv": pd.read_csv(io.StringIO(world.files["val.csv"])), "results": predictions}
+    authors = NEXTQA_SCORES.names(repositories, "map_name", "accuracy_metric", load_file=files.__getitem__)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        authors.accuracy_metric("val.csv", "results")
+    heads, shares, overall = printed.getvalue().splitlines()
+    numbers = dict(zip(heads.split(), shares.split(), strict=True))
+    numbers |= {"Acc": overall.removeprefix("Acc: "), "exact_match": sum(right) / len(right)}
+    return Scores("".join(str(int(own)) for own in right), numbers)
 
 
 EGOSCHEMA = Script(LMMS_EVAL, "lmms_eval/tasks/egoschema/utils.py", "eab6655a")
@@ -268,12 +281,13 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
     world = data.cg_bench()
     names = ("post_process", "calculate_intervals_iou", "merge_intervals", "save_result", "save_json")
     script = CG_BENCH.names(repositories, *names)
-    runs = {
+    runs: dict[str, Mapping[str, Any]] = {
         "long_acc": {key: own.reply for key, own in zip(world.ids, world.asked, strict=True)},
         "clue_acc": data.clue_replies(world),
         "miou": data.interval_replies_of(world),
     }
-    judged = data.judge_replies_of(world)
+    judged: Mapping[str, tuple[str, str]] = data.judge_replies_of(world)
+    answers = data.open_replies(world)
     folder = scratch / "annotations"
     folder.mkdir()
     found: dict[str, dict[str, Any]] = {task: {} for task in runs}
@@ -298,8 +312,9 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
             if result is not None:
                 script.save_result(args, kept, result, str(folder / f"{key}.json"))
                 own = ("qid", "duration", "domain", "sub_category")
-                table.append({**{name: record[name] for name in own}, "task_mode": task, "score": result})
-        _judge(script, kept, data.open_replies(world)[key] or "", judged[key], str(folder / f"{key}.json"))
+                row: dict[str, Any] = {name: record[name] for name in own}
+                table.append({**row, "task_mode": task, "score": result})
+        _judge(script, kept, answers[key] or "", judged[key], str(folder / f"{key}.json"))
     numbers = _cg_printed(repositories, folder) | _cg_grouped(repositories, pd.DataFrame(table))
     long = "".join("-" if (own := found["long_acc"][key]) is None else str(own) for key in world.ids)
     ious = [found["miou"][key] for key in world.ids]
@@ -441,7 +456,7 @@ SCRIPTS: Mapping[str, tuple[Script, ...]] = {
     "lvbench": (LVBENCH, LVBENCH_SCORES),
     "mlvu": (MLVU,),
     "cg_bench": (CG_BENCH, CG_BENCH_SCORES, CG_BENCH_GROUPS),
-    "nextqa": (NEXTQA,),
+    "nextqa": (NEXTQA, NEXTQA_SCORES),
     "egoschema": (EGOSCHEMA,),
     "egoschema_exact": (EGOSCHEMA_EXACT,),
     "mmbench_video": (MMBENCH_VIDEO, MMBENCH_VIDEO_GRADES, MISC),

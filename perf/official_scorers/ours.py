@@ -117,9 +117,15 @@ def mlvu() -> Scores:
 
 
 def nextqa() -> Scores:
-    """The share over all questions."""
+    """In percent with two digits, by type and over all; and the share over all questions."""
     found, summary = _scored("nextqa", data.nextqa())
-    return Scores(found, {"exact_match": summary["official_accuracy"]})
+    names = ("Why", "How", "Bef&Aft", "When", "Cnt", "Loc", "Other")
+    types = _groups(summary, "type")
+    parts = {name: types[kind] for name, kind in zip(names, data.NEXTQA_TYPES, strict=True)}
+    parts |= {f"Acc_{kind}": _metrics(summary)[f"Acc@{kind}"] for kind in "CTD"}
+    parts["Acc"] = _metrics(summary)["Acc@All"]
+    numbers: dict[str, Any] = {name: f"{100 * share:.2f}" for name, share in parts.items()}
+    return Scores(found, {**numbers, "exact_match": summary["official_accuracy"]})
 
 
 def egoschema() -> Scores:

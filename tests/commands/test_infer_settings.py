@@ -76,7 +76,7 @@ BAD_SETTINGS = [
     (["--options", "frames=many"], "frames is 'many'; it must be a whole number"),
     (
         ["--options", "subtitles=some"],
-        "subtitles is 'some'; it must be one of none, frames, frames_widened, all",
+        "subtitles is 'some'; it must be one of none, frames, frames_until, frames_inside, ",
     ),
     (["--output", "file/run"], "is not a writable directory"),
     (["--output", "file"], "file: is not a directory"),

@@ -135,6 +135,21 @@ def test_official_readers_fall_into_the_traps(reader: str, reply: str, wrong: st
         ("cgbench", '```json\n{"result": B}\n```', "B"),
         ("cgbench", "```json\n{broken\n``` It is C.", "C"),
         ("cgbench", "B or C", None),
+        ("cgbench_6677fe3", "B or C", "B | C"),  # right if the gold letter is among them
+        ("cgbench_6677fe3", "no idea", None),
+        ("cgbench_6677fe3", '```json\n{"result": ["B"]}\n```', ""),  # compared, and wrong
+        ("cgbench_6677fe3", "```json\n```\nB", "B"),
+        ("videomme_afd52cf", "Answer: D", "D"),
+        ("videomme_afd52cf", "Best option: C", "B"),  # its commas are missing still
+        ("mlvu_4bcc3c0", "(B)", "B"),
+        ("mlvu_4bcc3c0", "The answer is B) Cats and Dogs", "B"),
+        ("mlvu_4bcc3c0", " B", None),
+        ("mlvu_4bcc3c0", ") B", None),
+        ("egoschema_77a7d8e3", "B", "B"),
+        ("egoschema_77a7d8e3", "B.", None),
+        ("egoschema_1d3f34ab", "A man, so (B)", "A"),  # the first in the reply: the A of "A man"
+        ("egoschema_1d3f34ab", "The cat is (B)", "B"),
+        ("egoschema_1d3f34ab", "no idea", None),
         ("videopro", "Yes, it is.", "Yes"),
         ("videopro", "  D. Four horses", "D"),
         ("videopro", "Based on the video", None),

@@ -13,6 +13,7 @@ from tests.support.benchmark_world import cg, touch, traces_of, write_json
 from tests.support.fakes import make_video
 from videopro.benchmarks import load
 from videopro.benchmarks.__main__ import main as benchmarks_main
+from videopro.report.__main__ import main as report_main
 from videopro.runs import combine_cg_bench
 
 REPLIES = {
@@ -58,7 +59,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     records = [{**cg(i, [[0.0, 1.0]], "D"), "video_uid": "uid", "choices": colours} for i in (1, 2)]
     write_json(root / "cgbench_mini.json", records)
     make_video(root / "cg_videos_720p/uid.mp4", "red", 1.0)
-    for task in ("long", "clue"):
+    for task in ("long", "clue", "miou"):
         flags = ["--benchmark", "cg_bench", "--split", "mini", "--protocol", task]
         assert infer(root, tmp_path / task, *flags) == 0
     capsys.readouterr()
@@ -67,5 +68,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "CRR" in capsys.readouterr().out
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert (numbers["all"]["long_acc"], numbers["all"]["CRR"], numbers["all"]["mIoU"]) == (1.0, 1.0, None)
+    # The model names no interval.
+    named = json.loads((tmp_path / "miou/summary.json").read_text())
+    assert (named["n"], named["metrics"]["mIoU"]["official"]) == (0, 0.0)
+    assert report_main([str(tmp_path / "miou"), "--output", str(tmp_path / "report")]) == 0
+    assert benchmarks_main(["combine", *runs, "--miou", str(tmp_path / "miou")]) == 0
+    assert "mIoU" in capsys.readouterr().out
     assert benchmarks_main(["combine", "--long", runs[3], "--clue", runs[1]]) == 2
     assert "--long needs a run of 'cg_bench' with the protocol of that task" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def open_run(tmp_path: Path) -> Path:
 
 
 def clue_run(tmp_path: Path) -> Path:
-    """A run of CG-Bench's open questions: two about a red video, of which one lacks its clue's frames."""
+    """A run of CG-Bench's open questions: three about a red video."""
     root, run = tmp_path / "cg", tmp_path / "open"
     clues = {"1": [[0.0, 0.5]], "2": [[0.25, 1.0]], "3": [[0.0, 1.0]]}
     records = [

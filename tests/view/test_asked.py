@@ -160,6 +160,17 @@ def test_a_direct_answer(official: bool) -> None:
         assert made_again(trace, identity, protocol)[0].startswith("12 frames. What is shown")
 
 
+def test_system_turn_and_begun_reply_are_shown() -> None:
+    own = AnswerPrompt("made", "{question}\n{options} at {times}", system="Watch.", prefill="Best: (")
+    protocol = replace(PROTOCOL, answer_prompt=own)
+    trace, identity, backbone = answered("native", protocol=protocol, subtitles="none", frames=2)
+    # Frames at the middles of both halves of a minute.
+    assert backbone.asked[0][0].endswith(" at 15.0, 45.0")
+    assert made_again(trace, identity, protocol) == [f"Watch.\n\n{backbone.asked[0][0]}\n\nBest: ("]
+    trace, identity, _ = answered("native", protocol=protocol, subtitles="none", system="Look.")
+    assert made_again(trace, identity, protocol)[0].startswith("Look.\n\nWhat is")
+
+
 def test_an_open_question() -> None:
     asked = item(question=Question.open("What is red?"), answer=None)
     trace, identity, backbone = answered("native", lambda request: "a place", asked, subtitles="none")

@@ -151,7 +151,7 @@ _MINUTES = (10, 20, 30, 40, 50, 60)
 # Long and clue accuracy are the same metric under two protocols: on the whole video, and on the clue alone.
 LONG = Protocol(
     "cgbench_6677fe3", official_unparsed="left out", name="long", answer_prompt=LONG_PROMPT, reply="text",
-    subtitles="none", groups=_GROUPS, metrics=(Metric("long accuracy"), *_RETRIEVED),
+    groups=_GROUPS, metrics=(Metric("long accuracy"), *_RETRIEVED),
 )  # fmt: skip
 _INTERVALS = replace(
     LONG, name="miou", answer_prompt=INTERVALS_PROMPT, reply="intervals", metrics=_RETRIEVED[:2]
@@ -161,7 +161,7 @@ PROTOCOLS = (
     LONG,
     replace(LONG, name="long_subtitles", subtitles="frames_inside"),
     replace(
-        LONG, name="clue", answer_prompt=CLUE_PROMPT, shown="clues", max_frames=32,
+        LONG, name="clue", answer_prompt=CLUE_PROMPT, shown="clues", max_frames=32, subtitles="none",
         metrics=(Metric("clue accuracy"),),
     ),
     _INTERVALS,
@@ -170,7 +170,9 @@ PROTOCOLS = (
         ROBUST, name="open", answer_prompt=OPEN_PROMPT, asks="open", reply="text", subtitles="none",
         groups=_GROUPS, metrics=(Metric("open accuracy", kind="judged"),), judge=JUDGE,
     ),
-    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=(Metric("long accuracy"), *_RETRIEVED)),
+    Protocol(
+        "videopro", name="videopro", groups=_GROUPS[:2], metrics=(Metric("long accuracy"), *_RETRIEVED)
+    ),
 )  # fmt: skip
 
 

@@ -120,12 +120,16 @@ class AskedPrompts:
             raise _UnknownPrompt("it contained subtitle lines, which traces do not hold")
         calls = attempt.execution.calls if attempt.execution is not None else ()
         question = _question(trace)
-        if self._protocol.answer_prompt is not None:
+        official = self._protocol.answer_prompt
+        turns = [self._method.get("system") or (official.system if official is not None else "")]
+        if official is not None:
             times = [frame[0] for call in calls for frame in call.frames]
-            return self._protocol.answer_prompt.fill(question, (), len(times), times)
-        if question.is_open:
-            return prompts.open_ended(question.text)
-        return prompts.multiple_choice(question)
+            turns += [official.fill(question, (), len(times), times), official.prefill]
+        elif question.is_open:
+            turns.append(prompts.open_ended(question.text))
+        else:
+            turns.append(prompts.multiple_choice(question))
+        return "\n\n".join(turn for turn in turns if turn)
 
     @property
     def _is_short(self) -> bool:

@@ -1,0 +1,60 @@
+"""The frames and subtitle lines that official loaders show of random videos, and ours
+(perf/official_scorers/recorded/details.json, with repository, file and commit)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf.official_scorers.details import clue_cases, line_cases, srt
+from tests.support import ROOT
+from videopro.benchmarks.cg_bench import LONG_PROMPT
+from videopro.methods.shown_lines import lines_before, shown_lines
+from videopro.video import Subtitles, clue_times, load_subtitles
+
+RECORDED: dict[str, Any] = json.loads(
+    (ROOT / "perf/official_scorers/recorded/details.json").read_text(encoding="utf-8")
+)
+
+
+def test_clues_are_shown_by_cg_benchs_frames() -> None:
+    for case, frames in zip(clue_cases(), RECORDED["clues"], strict=True):
+        times = clue_times(list(map(tuple, case["clue"])), 1e6, case["fps"], case["frames"])
+        own = [math.floor(time * case["fps"]) for time in times]
+        # Where every interval has at least one frame, the script may show more than it was asked for.
+        assert own == frames[: case["frames"]], case
+
+
+def subtitles(case: dict[str, Any], folder: Path) -> Subtitles:
+    path = folder / "v.srt"
+    path.write_text(srt(case))
+    return load_subtitles(path, duration=float(case["duration"]))
+
+
+def test_lines_stand_between_the_frames_as_longvideobench_puts_them(tmp_path: Path) -> None:
+    for case, expected in zip(line_cases(), RECORDED["interleaved"], strict=True):
+        lines = shown_lines(subtitles(case, tmp_path), "interleaved", case["times"])
+        *before, after = lines_before(lines, case["times"])
+        own = [
+            text for i, said in enumerate(before) for text in (*(line.text for line in said), f"frame {i}")
+        ]
+        assert [*own, *(line.text for line in after)] == expected, case
+
+
+def test_lines_at_the_frames_are_cg_benchs(tmp_path: Path) -> None:
+    for case, expected in zip(line_cases(), RECORDED["inside"], strict=True):
+        times = [round(time * 1000) / 1000 for time in case["times"]]
+        lines = shown_lines(subtitles(case, tmp_path), "frames_inside", times)
+        said = list(dict.fromkeys(LONG_PROMPT.said(line) for line in lines))
+        own = LONG_PROMPT.subtitles.replace("{lines}", "\n".join(said)) if said else ""
+        assert own == expected, case
+
+
+@pytest.mark.parametrize("name", ["clues", "interleaved", "inside"])
+def test_the_record_is_not_empty(name: str) -> None:
+    assert len(RECORDED[name]) == 150
+    assert sum(map(bool, RECORDED[name])) > 50
