@@ -203,6 +203,7 @@ def line_of(text: str, content: str = FILE) -> int:
         ('"colours", (', '"pocket", (', "the name is taken"),
         ('("test", "val")', '"test"', "splits must be a tuple, not 'test'"),
         ("(PROTOCOL,)", "()", "at least one split and one protocol"),
+        ('reply="text"', 'subtitles="all"', "shows subtitles; name their folders with subtitle_folders"),
         ("(PROTOCOL,)", "(PROTOCOL, PROTOCOL)", "each protocol a name of its own"),
         ("BENCHMARK =", "BENCHMARKS =", "defines no BenchmarkSpec; assign one to BENCHMARK"),
         ("BENCHMARK =", "BENCHMARK = 1 or", "BENCHMARK is a int, not a BenchmarkSpec"),
@@ -241,6 +242,25 @@ def test_an_error_of_the_code_names_line_and_record(
     assert len(load(str(file), root=tmp_path / "root", skip_broken=True).items) == 1
     assert benchmarks_main(["check", str(tmp_path / "none.py"), "--root", str(tmp_path / "root")]) == 2
     assert "none.py cannot be read (No such file or directory)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('answer=record["answer"]', "answer=2", "2 is not an option of this question"),
+        ('answer=record["answer"]', 'answer="a"', "'a' is not an option of this question"),
+        ('"kind": record["kind"]', '"kind": 3', "gives an Item whose group 'kind' is 3; it must be a text"),
+        ("video=source", "video='a' or source", "gives an Item whose video is 'a'; it must be a Path"),
+        ("return Item(", "return dict(", "gives a dict; it must give an Item, or None to leave it out"),
+        ("Question(text", "Question.open(text", "takes 2 positional arguments but 3 were given"),
+    ],
+)
+def test_an_item_that_could_not_be_scored(old: str, new: str, expected: str, file: Path) -> None:
+    file.write_text(FILE.replace(old, new))
+    with pytest.raises(BenchmarkError) as raised:
+        load(str(file), root=file.parent / "root")
+    assert expected in str(raised.value)
+    assert "test.json, record 1" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,11 @@ class BenchmarkSpec:
             )
         known = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
         for protocol in self.protocols:
+            if protocol.subtitles not in ("none", "offered") and not self.subtitle_folders:
+                raise BenchmarkError(
+                    f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "
+                    "folders with subtitle_folders"
+                )
             if protocol.parser not in known:
                 raise BenchmarkError(
                     f"benchmark {self.name!r}, protocol {protocol.name!r}: no parser is named "

@@ -13,6 +13,7 @@ from videopro.benchmarks.base import Issue, Item
 from videopro.benchmarks.record_files import HUB, LocatedRecord, UnreadableRecord, hub_records, read_records
 from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError, QuestionError
+from videopro.question import NO_OPTION, Question
 from videopro.storage import parse_json
 
 
@@ -36,6 +37,8 @@ class BenchmarkRecords:
                 continue
             try:
                 item = item_of(record, where)
+                if item is not None:
+                    _check(item)
             except (BenchmarkError, QuestionError) as error:
                 self.broken.append(Issue.of(where, error))
                 continue
@@ -58,6 +61,26 @@ class BenchmarkRecords:
     def defect(self, where: str, what: str, read_as: str) -> None:
         """Note an annotation error in a record that is used nevertheless, and how it was read."""
         self.defects.append(Issue(where, what, read_as))
+
+
+def _check(item: Item) -> None:
+    """Raise BenchmarkError or QuestionError for an item that would be scored wrongly or could not be stored,
+    as the code of one's own benchmark may make one."""
+    if not isinstance(item, Item):
+        raise BenchmarkError(f"gives a {type(item).__name__}; it must give an Item, or None to leave it out")
+    for name, kind in (("id", str), ("video", Path), ("video_key", str), ("question", Question)):
+        value = getattr(item, name)
+        if not isinstance(value, kind):
+            raise BenchmarkError(f"gives an Item whose {name} is {value!r}; it must be a {kind.__name__}")
+    for group, value in item.groups.items():
+        if not isinstance(value, str):
+            raise BenchmarkError(f"gives an Item whose group {group!r} is {value!r}; it must be a text")
+    if item.question.is_open and item.answer is not None:
+        raise BenchmarkError(
+            f"gives an open question with the letter {item.answer!r} as answer; give its answer as reference"
+        )
+    if not item.question.is_open and item.answer not in (None, NO_OPTION):
+        item.question.choice(item.answer)
 
 
 @dataclass(frozen=True)
