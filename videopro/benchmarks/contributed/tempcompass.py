@@ -36,10 +36,11 @@ def rows(source, split):
 
 
 def item(record, source, split):
-    asked, *choices = text(record, "question").split("\n")
-    # The letters of options are the prompt's; captions keep their names, such as "Sentence A: ...".
-    labelled = choices if split == "caption_matching" else [choice.partition(". ")[2] for choice in choices]
-    question = Question(asked, tuple(labelled) or ("yes", "no"))
+    asked, *choices = [line.strip() for line in text(record, "question").split("\n")]
+    # Captions keep their names, such as "Sentence A: ..."; of two options, one has no space after its letter.
+    is_caption = split == "caption_matching"
+    bare = choices if is_caption else [re.sub(r"^[A-D]\. ?", "", choice) for choice in choices]
+    question = Question(asked, tuple(bare) or ("yes", "no"))
     answer = (choices or ("yes", "no")).index(text(record, "answer"))
     return Item(
         id=record["id"],
