@@ -164,7 +164,7 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         raise ValueError("must be a list of texts, not a dict; pass list(choices.values())")
     if not isinstance(value, list | tuple):
-        raise _wrong(value, f"a list of 2 to {len(LETTERS)} texts")
+        raise _wrong(value, "a list of 2 to 10 texts")
     texts = []
     for text in value:
         if isinstance(text, int | float) and not isinstance(text, bool):
@@ -173,7 +173,8 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
             raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
         texts.append(encodable(text.strip()))
     if not 2 <= len(texts) <= len(LETTERS):
-        raise ValueError(f"has {len(texts)} options; give 2 to {len(LETTERS)}")
+        # Planners were trained on this text; of more than 10 options, only questions that have them are asked.
+        raise ValueError(f"has {len(texts)} options; give 2 to {10 if len(texts) < 2 else len(LETTERS)}")
     # Remove letters that the options already have ("A. ..."): the prompt adds its own.
     lettered = [_LETTERED.match(text) for text in texts]
     if all(m and m[1] == LETTERS[i] and m.end() < len(m.string) for i, m in enumerate(lettered)):
