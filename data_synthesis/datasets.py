@@ -148,6 +148,10 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
             "answer": trace.gold,
             "kind": task.kind,
             "prompt": task.prompt,
+            # For ms-swift, which ignores `prompt` and `video` beside these, and hands the rest to rewards.
+            "messages": [{"role": "user", "content": f"<video>{task.prompt}"}],
+            "videos": [path_for(trace.video.path, folder)],
+            "solution": trace.gold,
             "program": task.program or None,
             "log": task.log or None,
             "native_answer": native.answer.letter,

@@ -41,7 +41,7 @@ from videopro.reasoning import (
     round_from_reply,
     run_parallel,
 )
-from videopro.traces import Cost, Result, Round, VideoRef, failed_result
+from videopro.traces import NO_SUBTITLES, Cost, Result, Round, VideoRef, failed_result
 from videopro.video import Video, load_subtitles
 
 
@@ -259,5 +259,5 @@ def _result(state: _QuestionState, context: VideoContext) -> Result:
         return failed_result(error, rounds)
     native = rounds[NATIVE].execution
     assert native is not None
-    notes = ("no subtitles",) if context.subtitles is None else ()
+    notes = ((NO_SUBTITLES,) if context.subtitles is None else ()) + context.notes
     return Result(rounds, native.answer, native.answer, NATIVE, notes=notes, cost=cost_of_rounds(rounds))

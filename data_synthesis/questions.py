@@ -80,7 +80,9 @@ def select_questions(
     left_out: Counter[str] = Counter()
     kept = []
     for item in benchmark.items:
-        if item.answer is None:
+        if item.question.is_open:
+            left_out["open, without options to train on"] += 1
+        elif item.answer is None:
             left_out["no known answer"] += 1
         elif item.groups.get("family") in without_family:
             left_out[f"family {item.groups['family']} held out"] += 1

@@ -34,11 +34,14 @@ from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.errors import RunError
 from videopro.methods import versions
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings, check_paper_parts, is_pocket, paper_notes
 from videopro.planners import Planner, load_planner
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.storage import cannot_write, write_atomically
 from videopro.work import Progress, units
+
+MODELS_FLAG = "--{option} none"
+"""How a synthesis leaves out the model of a part."""
 
 COMMAND = CommandLine("synthesize", SynthesisConfig, ignore=RUN_FIELDS, configs="synthesis")
 
@@ -71,6 +74,10 @@ def run(
         read_spec(config.model, **config.backbone)
     folder = SynthesisFolder(config.output)
     folder.check()
+    if config.preset == "paper" and not config.assemble_only:
+        check_paper_parts(asdict(config), MODELS_FLAG)
+        for note in paper_notes(asdict(config)):
+            print(note, file=sys.stderr)
     source = load_source(config.source, split=config.split, root=config.root, world_seed=config.world_seed)
     selection = select_questions(source, seed=config.seed, without_family=config.without_family)
     identity = {"synthesis": _identity(config, source)}
@@ -119,7 +126,7 @@ def _explore(
         api_key_env=config.api_key_env,
         concurrency=config.concurrency,
     )
-    models = ModuleModels(config, pocket=is_pocket(backbone), flag="--{option} none")
+    models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
     full = {
         **identity,
         "teacher": planner.identity(),
@@ -167,7 +174,9 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     loading them. Raises RunError."""
     recorded, given = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
-    names = ("teacher", *sorted(sampling), *(option.name for option in fields(ModuleSettings)))
+    # What the preset stands for is in the other settings.
+    parts = (option.name for option in fields(ModuleSettings) if option.name != "preset")
+    names = ("teacher", *sorted(sampling), *parts)
     lines = identity_difference(
         {name: recorded.get(name) for name in names}, {name: given[name] for name in names}
     )

@@ -10,7 +10,7 @@ from videopro import benchmarks
 from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.errors import ConfigError
-from videopro.modules import ModuleSettings
+from videopro.modules import PAPER_FRAMES, ModuleSettings
 from videopro.planners import check_planner
 from videopro.settings import setting
 
@@ -108,6 +108,11 @@ class SynthesisConfig(ModuleSettings):
     )
 
     def __post_init__(self) -> None:
+        if self.subtitles == "none" and self.speech == "auto":
+            object.__setattr__(self, "speech", "none")
+        super().__post_init__()
+        if self.preset == "paper":
+            object.__setattr__(self, "backbone", {"frames": PAPER_FRAMES, **self.backbone})
         check_planner(self.teacher)
         if self.teacher == "self":
             raise ConfigError(

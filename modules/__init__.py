@@ -8,16 +8,21 @@ from videopro.modules.errors import ModelError
 from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
 from videopro.modules.loading import (
     OPTIONS_FLAG,
+    PAPER_HELP,
     ModuleModels,
     ModuleSettings,
     cache_root,
     is_pocket,
     json_flag,
+    resolve_speech,
 )
+from videopro.modules.presets import PAPER_FRAMES, check_paper_parts, paper_notes
 from videopro.modules.reference import api_reference
 
 __all__ = [
     "OPTIONS_FLAG",
+    "PAPER_FRAMES",
+    "PAPER_HELP",
     "ModelError",
     "ModuleLibrary",
     "ModuleModels",
@@ -26,7 +31,10 @@ __all__ = [
     "api_reference",
     "available_modules",
     "cache_root",
+    "check_paper_parts",
     "is_pocket",
     "json_flag",
     "module",
+    "paper_notes",
+    "resolve_speech",
 ]

@@ -28,7 +28,7 @@ from videopro.question import Answer, Question
 from videopro.video import Frame, uniform_times
 
 WORDS_IN_REPLY = 64
-"""The longest answer of `query_frames`, in tokens."""
+"""The longest answer in words, in tokens."""
 
 
 @module(family="answering")
@@ -40,7 +40,7 @@ def query_native(call: CallContext, video: Segment, question: Text, choices: Cho
     times = uniform_times(video.start, video.end, call.context.backbone.frames)
     frames = call.load_frames_for_backbone([FrameHandle(video.video, time) for time in times])
     multiple_choice = Question(question, choices)
-    return AnswerHandle(_choose(call, frames, multiple_choice, ""), "native", multiple_choice.choices)
+    return AnswerHandle(choose(call, frames, multiple_choice, ""), "native", multiple_choice.choices)
 
 
 @module(family="answering")
@@ -53,7 +53,7 @@ def query_mc(
     Returns an answer: `letter, confidence = query_mc(...)`; the answer itself may be returned.
     """
     multiple_choice = Question(question, choices)
-    answer = _choose(call, call.load_frames_for_backbone(frames), multiple_choice, context)
+    answer = choose(call, call.load_frames_for_backbone(frames), multiple_choice, context)
     return AnswerHandle(answer, "mc", multiple_choice.choices)
 
 
@@ -78,11 +78,8 @@ def query_frames(
 
     Returns an answer that reads as its text, with a confidence.
     """
-    prompt = prompts.with_context(context, prompts.open_ended(question))
     images = call.load_frames_for_backbone(frames)
-    reply = call.context.backbone.generate(images, prompt, Sampling(WORDS_IN_REPLY))
-    answer = Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
-    return AnswerHandle(answer, "frames")
+    return AnswerHandle(answer_in_words(call, images, question, context), "frames")
 
 
 @module(family="answering")
@@ -101,7 +98,7 @@ def query_count(
     # and works with a backbone that can only choose letters.
     numbers = [str(number) for number in range(most)]
     question = Question(prompts.count(text), (*numbers, f"{most} or more"))
-    answer = _choose(call, call.load_frames_for_backbone(frames), question, context)
+    answer = choose(call, call.load_frames_for_backbone(frames), question, context)
     digit = str(question.letters.index(answer.letter)) if answer.letter else None
     probabilities = {str(i): answer.letters[letter] for i, letter in enumerate(question.letters)}
     return AnswerHandle(replace(answer, letter=digit, letters=probabilities), "count")
@@ -141,7 +138,15 @@ def make_result(
     return AnswerHandle(claimed, "result", extra=metadata, source=source)
 
 
-def _choose(call: CallContext, frames: list[Frame], question: Question, context: str) -> Answer:
+def answer_in_words(call: CallContext, frames: list[Frame], question: str, context: str) -> Answer:
+    """The backbone's answer to an open question, with Eq. 2 over the answer's tokens."""
+    prompt = prompts.with_context(context, prompts.open_ended(question))
+    reply = call.context.backbone.generate(frames, prompt, Sampling(WORDS_IN_REPLY))
+    return Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
+
+
+def choose(call: CallContext, frames: list[Frame], question: Question, context: str) -> Answer:
+    """The backbone's choice among a question's options."""
     prompt = prompts.with_context(context, prompts.multiple_choice(question))
     (answer,) = call.context.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
     return answer

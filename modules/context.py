@@ -32,25 +32,31 @@ def get_subtitle_hints(
 
     Returns a text to pass on as context, as in `query_mc(frames, question, choices, context=hints)`.
     """
+    return hints(call, video, Question(question, choices), duration, word_number)
+
+
+def hints(
+    call: CallContext, video: Segment, question: Question, duration: float | None, word_number: int
+) -> str:
+    """What the subtitles say that bears on a question; see `get_subtitle_hints`."""
     assert call.context.subtitles is not None
     end = video.end if duration is None else min(video.end, video.start + duration)
     lines: Sequence[SubtitleLine] = call.context.subtitles.between(video.start, end)
     if not lines:
         raise NotFoundError(
-            f"get_subtitle_hints(): nothing is said within {video.start:.1f}-{end:.1f} s about {question!r}; "
-            "use what is seen instead"
+            f"get_subtitle_hints(): nothing is said within {video.start:.1f}-{end:.1f} s about "
+            f"{question.text!r}; use what is seen instead"
         )
     if _word_count(lines) <= word_number:
         return _text(lines)
-    multiple_choice = Question(question, choices)
     if not call.context.can_summarize:
-        return _text(_relevant_lines(call, lines, multiple_choice, word_number))
+        return _text(_relevant_lines(call, lines, question, word_number))
     if _word_count(lines) > call.context.transcript_words:
-        lines = _relevant_lines(call, lines, multiple_choice, call.context.transcript_words)
+        lines = _relevant_lines(call, lines, question, call.context.transcript_words)
     reply = call.context.backbone.generate(
         # A token is about three quarters of a word; doubled, so that long names do not cut a summary off.
         None,
-        prompts.summarize(multiple_choice, _text(lines), word_number),
+        prompts.summarize(question, _text(lines), word_number),
         Sampling(max(64, word_number * 8 // 3)),
     )
     return reply.text.strip()

@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from videopro.modules import answering, context, extraction, localization, retrieval
+from videopro.modules import answering, context, extraction, localization, open_answering, retrieval
 from videopro.modules.calls import (
     ALIASES,
     FAMILIES,
-    MODULES,
     NEEDS,
     PRELUDE,
     AnswerHandle,
@@ -32,6 +31,7 @@ from videopro.modules.calls import (
     bind_arguments,
     check_arguments,
     module,
+    modules_for,
     show,
 )
 from videopro.modules.errors import UnavailableError
@@ -42,18 +42,18 @@ from videopro.traces import FrameRef
 __all__ = ["CallCache", "ModuleLibrary", "VideoContext", "available_modules", "module"]
 
 # Imported for the modules that they register.
-_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering)
+_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering)
 
 CachedResult = tuple[Any, tuple[FrameRef, ...], int]
 """A result, the frames that were used for it, and how many of them counted against the budget."""
 
 
-def available_modules(context: VideoContext) -> list[Module]:
+def available_modules(context: VideoContext, *, is_open: bool = False) -> list[Module]:
     """The modules that have everything they need for this video and are not disabled, in the order of
-    registration."""
+    registration. `is_open`: in their forms for an open question."""
     return [
         spec
-        for spec in MODULES.values()
+        for spec in modules_for(is_open=is_open).values()
         if spec.family not in context.without and all(context.has(need) for need in spec.needs)
     ]
 
@@ -75,11 +75,12 @@ class ModuleLibrary:
         *,
         cache: CallCache[CachedResult] | None = None,
         use_frames: Callable[[int], None] = lambda count: None,
+        is_open: bool = False,
     ) -> None:
         """`cache` None: the one shared by the process. `use_frames` is called with the number of frames that
         a call uses, on the caller's thread and before anything is decoded (`videopro.executor.use_frames`
         keeps a budget). Cached calls count like any other, so that a program does not pass or fail depending
-        on earlier calls."""
+        on earlier calls. `is_open`: the program answers an open question."""
         self.context = context
         self.calls: list[Record] = []
         """All calls so far, failed ones included (their result is the error)."""
@@ -88,6 +89,7 @@ class ModuleLibrary:
         self.frames = 0
         """Frames used so far."""
         self._use_frames = use_frames
+        self._is_open = is_open
         self._cache = cache if cache is not None else shared_cache()
 
     @property
@@ -98,11 +100,11 @@ class ModuleLibrary:
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The modules by name. A module that lacks something it needs is included and raises UnavailableError
         when called; `api_reference` leaves it out."""
-        return {name: self._callable(spec) for name, spec in MODULES.items()}
+        return {name: self._callable(spec) for name, spec in modules_for(is_open=self._is_open).items()}
 
     def reference(self) -> str:
         """The API reference of this video's modules, made from their signatures and docstrings."""
-        return api_reference(available_modules(self.context))
+        return api_reference(available_modules(self.context, is_open=self._is_open))
 
     def _callable(self, spec: Module) -> Callable[..., Any]:
         @functools.wraps(spec.function)

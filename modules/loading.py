@@ -18,6 +18,7 @@ from videopro.backbones import Backbone, folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
+from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
 from videopro.settings import setting
 from videopro.video import Subtitles, Video
 
@@ -45,6 +46,11 @@ POCKET: Mapping[ModelPart, str] = {
     "tracker": "detector",
 }
 
+PAPER_HELP = (
+    f"paper: the models of the paper's own modules for those that are not named, and {PAPER_FRAMES} frames a "
+    "call"
+)
+NO_TRANSCRIPT = "no transcript: the video has no sound"
 OPTIONS_FLAG = "--options {part}=none"
 """How inference leaves out the model of a part."""
 
@@ -63,17 +69,31 @@ class ModuleSettings:
     text_encoder: str = field(
         default="auto", metadata=setting("subtitle encoder: a sentence-transformers name; none: BM25")
     )
-    ocr: str = field(default="auto", metadata=setting("rapidocr, easyocr:en or none"))
+    ocr: str = field(
+        default="auto",
+        metadata=setting("rapidocr, easyocr:en, easyocr:en@FOLDER (of its weight files) or none"),
+    )
     detector: str = field(default="auto", metadata=setting("backbone, grounding-dino:NAME or none"))
     tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none"))
     speech: str = field(
-        default="none",
-        metadata=setting("transcribes videos without subtitles: whisper:NAME, faster-whisper:NAME or none"),
+        default="auto",
+        metadata=setting(
+            "transcribes videos without subtitles: whisper:NAME, faster-whisper:NAME, whisper (the one on "
+            "this machine, if any) or none; auto: none, or whisper with preset paper"
+        ),
     )
     summarize: bool | None = field(
         default=None,
         metadata=setting("let the backbone summarize long transcripts; unset: yes, except pocket"),
     )
+
+    preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP))
+
+    def __post_init__(self) -> None:
+        chosen = PAPER if self.preset == "paper" else {"speech": "none"}
+        for part, name in chosen.items():
+            if getattr(self, part) == "auto":
+                object.__setattr__(self, part, name)
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:
         """Every part with "auto" replaced."""
@@ -121,7 +141,8 @@ class ModuleModels:
         """
         self._flag = flag
         self.names = settings.resolved(pocket)
-        self._speech_name = settings.speech
+        self._speech_name = resolve_speech(settings.speech)
+        self._lacks_whisper = settings.speech != self._speech_name == "none"
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
@@ -130,7 +151,11 @@ class ModuleModels:
         """What a run's key hashes: the models' names, and the contents of those that are folders."""
         names = {**self.names, "speech": self._speech_name}
         folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
-        weights = {part: folder_fingerprint(folder) for part, folder in folders.items()}
+        # EasyOCR's weights are .pth files; elsewhere those are states of training.
+        weights = {
+            part: folder_fingerprint(folder, also=("*.pth",) if part == "ocr" else ())
+            for part, folder in folders.items()
+        }
         return {**names, "summarize": self._summarize, "weights": weights}
 
     def context(
@@ -143,10 +168,16 @@ class ModuleModels:
         """The context of one video's modules; its clips are indexed if needed. `backbone` answers;
         `without`: families of modules to leave out. Raises ModelError or ConfigError for a model that cannot
         be loaded, VideoError for an unreadable video."""
+        notes: list[str] = []
+        if subtitles is None and self._lacks_whisper:
+            notes.append(NO_WHISPER)
         if subtitles is None and self._speech_name != "none":
-            from videopro.modules.models import transcribe_video
+            from videopro.modules.models import NoSound, transcribe_video
 
-            subtitles = transcribe_video(video, self._speech(), self._root / "speech")
+            try:
+                subtitles = transcribe_video(video, self._speech(), self._root / "speech")
+            except NoSound:
+                notes.append(NO_TRANSCRIPT)
         detector = None
         if self.names["detector"] != "none":
             from videopro.modules.models import load_detector
@@ -177,6 +208,7 @@ class ModuleModels:
             tracker=tracker,
             can_summarize=self._summarize,
             without=without,
+            notes=notes,
         )
 
     def _index(self, video: Video) -> ClipIndex | None:
@@ -232,5 +264,14 @@ def _folder(name: str) -> Path | None:
     from videopro.modules.models.encoders import pocket_asp_folder, pocket_folder
 
     shipped = {"pocket": pocket_folder(), "pocket-asp": pocket_asp_folder()}
-    folder = shipped.get(name) or Path(name.partition(":")[2] or name)
-    return folder if folder.is_dir() else None
+    if name in shipped:
+        return shipped[name]
+    model = name.partition(":")[2] or name
+    # easyocr:LANGUAGES@FOLDER, whisper:FOLDER@LANGUAGE
+    named = (model, model.rpartition("@")[0], model.partition("@")[2])
+    return next((Path(path) for path in named if path and Path(path).is_dir()), None)
+
+
+def resolve_speech(name: str) -> str:
+    """A setting of `speech` with "whisper" replaced by the checkpoint that is on this machine, or "none"."""
+    return (find_whisper() or "none") if name == "whisper" else name

@@ -22,12 +22,21 @@ as ISO text, a timedelta in seconds, bytes as text, a range or deque as a list."
 
 def api_reference(modules: Sequence[Module]) -> str:
     """The reference of these modules as Markdown, by family in the order of FAMILIES."""
+    return "\n\n".join([*_families(modules), _handles(), _paragraphs(_IMPORTS)]) + "\n"
+
+
+def module_entries(modules: Sequence[Module]) -> str:
+    """The part of the reference that describes these modules."""
+    return "\n\n".join(_families(modules)) + "\n"
+
+
+def _families(modules: Sequence[Module]) -> list[str]:
     parts = []
     for family, title in FAMILIES.items():
         members = [module for module in modules if module.family == family]
         if members:
             parts.append(f"## {title}\n\n" + "\n".join(map(_entry, members)))
-    return "\n\n".join([*parts, _handles(), _paragraphs(_IMPORTS)]) + "\n"
+    return parts
 
 
 def _entry(module: Module) -> str:

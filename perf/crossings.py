@@ -175,7 +175,7 @@ def row_to_reward(item: Item) -> set[str]:
         path.write_text(json.dumps(row) + "\n")
         models = ModuleModels(ModuleSettings(), pocket=True)
         with files_run() as files, ProgramRewards(backbone, modules=models) as rewards:
-            columns = as_dataset(read_grpo_rows(path)).to_dict()
+            columns = as_dataset(read_grpo_rows(path).rows).to_dict()
             prompts = columns.pop("prompt")
             values = [
                 function(prompts, completions, [list(range(40))], **columns) for function in rewards.functions

@@ -11,6 +11,7 @@ Re-run the same command to resume from the last checkpoint. `output_dir` gets th
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 from collections.abc import Sequence
@@ -77,11 +78,7 @@ def train(
     state = PartialState()
 
     # The rows; their videos are decoded once
-    rows = TrainingRows(
-        read_grpo_rows(training.train_path, training.kinds),
-        read_grpo_rows(Path(training.eval_data), training.kinds) if training.eval_data else [],
-        {},
-    )
+    rows = TrainingRows.read(training, functools.partial(read_grpo_rows, kinds=training.kinds))
     make_prompts = None
     if training.prompt_video:
         training.check_sampling()
@@ -211,9 +208,18 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
     weights = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
     kinds = {kind: sum(row.kind == kind for row in rows) for kind in dict.fromkeys(row.kind for row in rows)}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return (
+    line = (
         f"{len(rows)} prompts ({counts}) about {len({row.video for row in rows})} videos; {weights:,} weights"
     )
+    notes = [
+        (sum(row.oracle_mode is None for row in rows), "have no oracle mode and get no mode reward"),
+        (
+            sum(row.system is not None or bool(row.before) for row in rows),
+            "have a system turn or text before the video: only prompts with the same start share it, and a "
+            "refinement in an episode of two turns, which starts with the video, gets a pass of its own",
+        ),
+    ]
+    return "\n".join([line, *(f"{count} of them {what}" for count, what in notes if count)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 from videopro.backbones import Backbone, GenerateRequest, Sampling, Visual, load_backbone, read_spec
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError, RunError, VideoError
+from videopro.errors import ConfigError, DatasetError, RunError, VideoError
 from videopro.extras import needs_extra
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import Program, parse_program
@@ -32,10 +32,9 @@ from videopro.video import Video, uniform_times
 from videopro.work import Counter
 
 with needs_extra("train", "videopro rejection", __name__):
-    from videopro.train.finetune import PLACEHOLDER
     from videopro.train.rewards import ProgramRewards, score
     from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
-    from videopro.train.runtime import digest
+    from videopro.train.runtime import PLACEHOLDER, digest
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
 
 def run(config: RejectionConfig) -> str:
     """Run the whole command. Returns a summary to print. Raises VideoProError for errors the user can fix."""
-    prompts = read_grpo_rows(config.data, config.kinds)
+    prompts = _read_prompts(config)
     log = config.output.with_name(config.output.name + ".samples")
     # The batch size and the number of workers change only the duration.
     facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
@@ -215,6 +214,23 @@ def run(config: RejectionConfig) -> str:
         f"{config.output}: {len(made)} programs, of {found} right among {config.samples * len(prompts)}; "
         f"{solved} of {len(prompts)} prompts have one"
     )
+
+
+def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
+    """The prompts that a backbone can be asked; prints which rows are left out. Raises DatasetError if no
+    row is left."""
+    found = read_grpo_rows(config.data, config.kinds)
+    print(found.summary(), file=sys.stderr)
+    asked = [row for row in found.rows if row.system is None and not row.before]
+    if others := len(found.rows) - len(asked):
+        print(
+            f"{others} rows are left out: they have a system turn or text before the video, and a backbone "
+            "is asked with the video first",
+            file=sys.stderr,
+        )
+    if not asked:
+        raise DatasetError(f"{config.data}: no row begins with its video, so no prompt can be sampled")
+    return asked
 
 
 def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:

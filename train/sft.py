@@ -58,11 +58,7 @@ def train(
     errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
-    rows = TrainingRows(
-        read_rows(training.train_path),
-        read_rows(Path(training.eval_data)) if training.eval_data else [],
-        {},
-    ).decoded(cache, training.decode_workers)
+    rows = TrainingRows.read(training, read_rows).decoded(cache, training.decode_workers)
 
     # The model, and which parts of it are trained
     model = load_trainable(start.found, model_settings)

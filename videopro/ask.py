@@ -86,8 +86,9 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     method = methods.create(config.method, _options(config))
     try:
         method.check_open_questions(int(is_open))
-    except ConfigError:
-        raise ConfigError(f"method {config.method!r} answers by choosing; give --choices") from None
+    except ConfigError as error:
+        raise ConfigError(f"{str(error).partition(';')[0]}; give --choices") from None
+    method.check_models()
     backbone_settings = method.backbone_settings(config.model, config.backbone)
     if load is load_backbone:
         read_spec(config.model, **backbone_settings)
@@ -141,8 +142,11 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
 
 def _options(config: AskConfig) -> dict[str, Any]:
     """Defaults that favour getting an answer: an answer that a refinement lost is kept, the model answers if
-    no program or agent did, and given subtitles are shown. Flags and `--options` override them."""
+    no program or agent did, and given subtitles are shown. Flags and `--options` override them, and the
+    paper's preset has the paper's rule: the last program's answer counts, and nothing replaces it."""
     options = config.options_with_flags(config.method, config.options)
+    if config.method in ("program", "adaptive", "videopro") and options.get("preset") == "paper":
+        return options
     if config.method != "native":
         known = {setting.name for setting in fields(methods.METHODS[config.method].Settings)}
         favoured = {"final": "last-answered", "fallback": "native"}

@@ -101,11 +101,12 @@ class ConsoleObserver:
             if execution.error is not None:
                 line = f", line {execution.error.line}" if execution.error.line is not None else ""
                 print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
-            elif execution.answer.letter is None:
+            elif execution.status != "ok":
                 print_line("it gave no answer", "red")
             else:
                 answer = execution.answer
-                print_line(f"it answered {answer.letter}, confidence {answer.confidence:.3f}", "green")
+                shown = answer.letter or repr(cropped(" ".join(answer.raw.split())))
+                print_line(f"it answered {shown}, confidence {answer.confidence:.3f}", "green")
 
     def on_step(self, step: Step) -> None:
         """One step of an agent: what it was for, what it looked at, and what came back."""

@@ -32,22 +32,28 @@ from videopro.methods import METHODS, MethodFlags
 from videopro.runs import RUN_FIELDS, RunFolder, TextTable, find_runs
 from videopro.scoring import (
     FEW_VIDEOS_NOTE,
+    MIN_VIDEOS,
     PLANNER_TOKENS_NOTE,
     PLANNER_TOKENS_OUT,
     TOKENS_NOTE,
     Accuracy,
     Difference,
+    OpenScore,
     QuestionScore,
     accuracy,
     is_answerable,
     lack_of_model,
     mean_costs,
     mean_frames_seen,
+    open_difference,
+    open_metrics,
+    open_scores,
     paired_difference,
     percent,
     percent_interval,
     planner_tokens_out,
     records_of,
+    shown_interval,
 )
 from videopro.settings import did_you_mean, read_yaml, setting
 from videopro.storage import parse_json
@@ -82,6 +88,11 @@ class ComparisonRun:
         """The questions whose video could be read, which costs are means over; without refinements that were
         only stored for other thresholds."""
         return [without_stored_rounds(trace) for trace in self.traces if is_answerable(trace)]
+
+    @cached_property
+    def opened(self) -> list[OpenScore]:
+        """The scores of its open questions."""
+        return open_scores(self.traces)
 
     @property
     def preset(self) -> str:
@@ -155,12 +166,15 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
     flags = {option.name for option in fields(MethodFlags)}
     each: dict[str, InferConfig] = {}
-    for name, known in settings.items():
+    for name in settings:
         own: dict[str, Any] = {
-            key: None if key in flags and key not in known else value for key, value in alone.items()
+            key: None if key in flags and not methods.takes(name, key, value) else value
+            for key, value in alone.items()
         }
         own |= {"method": name, "output": config.output / name}
-        own["options"] = {key: value for key, value in config.options.items() if key in known}
+        own["options"] = {
+            key: value for key, value in config.options.items() if methods.takes(name, key, value)
+        }
         each[name] = InferConfig(**own)
     for name, run in each.items():
         methods.create(name, run.options_with_flags(name, run.options))
@@ -224,7 +238,10 @@ def comparison(runs: Sequence[ComparisonRun]) -> Group:
 
 def tables_of(runs: Sequence[ComparisonRun]) -> list[TextTable]:
     """The tables of a comparison; see `comparison`."""
-    return [_accuracies(runs), *_by_rules(runs), _costs(runs), _outputs(runs)]
+    opened = [run for run in runs if run.opened]
+    has_letters = any(run.records for run in runs) or not opened
+    letters = [_accuracies(runs), *_by_rules(runs)] if has_letters else []
+    return [*letters, *([_open_answers(opened)] if opened else []), _costs(runs), _outputs(runs)]
 
 
 _INTERVAL = "95 % interval"
@@ -306,6 +323,39 @@ def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
             (RESCORINGS_NOTE,),
         )
     ]
+
+
+def _open_answers(runs: Sequence[ComparisonRun]) -> TextTable:
+    """Exact match and token F1 of the open questions."""
+    rows = []
+    for run in runs:
+        found = open_metrics(run.opened)
+        assert found is not None
+        gap = None if run is runs[0] else open_difference(run.opened, runs[0].opened)
+        rows.append(
+            (
+                run.name,
+                str(found.n),
+                str(found.videos),
+                percent(found.exact_match),
+                percent(found.f1),
+                percent_interval(shown_interval(found.f1_ci95, found.videos)),
+                "" if gap is None else f"{100 * gap.f1:+.1f}",
+                "" if gap is None else percent_interval(shown_interval(gap.f1_ci95, gap.videos)),
+            )
+        )
+    few = any(len({score.video for score in run.opened}) < MIN_VIDEOS for run in runs)
+    return TextTable(
+        "open questions, %",
+        ("", "n", "videos", "exact match", "token F1", _INTERVAL, "gap", _INTERVAL),
+        tuple(rows),
+        (
+            "Against the reference text, without case, punctuation and English articles. Gap: points of F1 "
+            "more than the first row, paired by question. Intervals are of F1, clustered by video.",
+            *([FEW_VIDEOS_NOTE] if few else []),
+        ),
+        lefts=frozenset((_INTERVAL,)),
+    )
 
 
 def _is_comparable(run: ComparisonRun, other: ComparisonRun) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,10 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
         if name in PRESETS:
             parts, frames = PRESETS[name]
             backbone = _with_frames(config.backbone, name, frames)
+            options = _with_speech(config)
         else:
             parts, backbone = ((name, benchmarks.default_split(name), ""),), config.backbone
+            options = config.options
         for benchmark, split, protocol in parts:
             folder = benchmarks.name_of(benchmark)
             if folder in runs:
@@ -142,6 +144,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
                 root=root,
                 output=config.output / folder,
                 backbone=backbone,
+                options=options,
             )
     return list(runs.values())
 
@@ -173,3 +176,13 @@ def _with_frames(backbone: Mapping[str, Any], preset: str, frames: int) -> dict[
             "leave it out"
         )
     return {**backbone, "frames": frames}
+
+
+def _with_speech(config: InferConfig) -> dict[str, Any]:
+    """The options of a benchmark preset: videos without subtitles, such as LVBench's, are transcribed by the
+    Whisper of this machine, as in the paper, if there is one and nothing else is asked for."""
+    method = methods.METHODS.get(config.method)
+    takes_speech = method is not None and "speech" in {option.name for option in fields(method.Settings)}
+    if not takes_speech or config.options.get("subtitles") == "none":
+        return dict(config.options)
+    return {"speech": "whisper", **config.options}

@@ -35,10 +35,14 @@ def summarize(question: Question, transcript: str, words: int) -> str:
     global context)."""
     return (
         f"Subtitles of the whole video:\n{transcript}\n\n"
-        f"A question about the video:\n{question.text}\n{question.lettered_choices()}\n"
+        f"A question about the video:\n{_asked(question)}\n"
         f"Sum up, in at most {words} words, what the subtitles say that bears on the question: the thread of "
         "the story, and names, events and their order where they matter. Do not answer the question."
     )
+
+
+def _asked(question: Question) -> str:
+    return question.text if question.is_open else f"{question.text}\n{question.lettered_choices()}"
 
 
 def caption() -> str:
@@ -63,6 +67,8 @@ def with_context(context: str, text: str) -> str:
 
 NATIVE_PROGRAM = "def execute_command(video, question):\n    return query_native(video, question, choices)"
 """The program that answers in a single look."""
+OPEN_NATIVE_PROGRAM = "def execute_command(video, question):\n    return query_native(video, question)"
+"""The same for an open question."""
 
 _FORM = """<planning>
 {planning}
@@ -86,6 +92,7 @@ _RULES = (
     "The names video, question, choices (a list of texts) and duration (in seconds) are there without being\n"
     "defined. Call the functions below and plain Python only. Return what a query gave."
 )
+_OPEN_RULES = _RULES.replace("question, choices (a list of texts) and", "question and")
 
 EXAMPLES: tuple[tuple[tuple[str, ...], Question, str], ...] = (
     (
@@ -145,9 +152,53 @@ def execute_command(video, question):
 a moment: the optional modules that it calls, a question, a whole reply."""
 
 
+OPEN_EXAMPLES: tuple[tuple[tuple[str, ...], Question, str], ...] = (
+    (
+        ("query_native",),
+        Question.open("What kind of show is this video taken from?"),
+        "<planning>\nAny part of the video shows what kind of show it is, so one look at the whole is "
+        f"enough.\n</planning>\n<code>\n{OPEN_NATIVE_PROGRAM}\n</code>",
+    ),
+    (
+        ("get_informative_clips", "extract_frames"),
+        Question.open("What does the man in the green coat put on the counter?"),
+        """<planning>
+A short moment: find the clips with the man and the counter, then ask about their frames.
+</planning>
+<code>
+def execute_command(video, question):
+    intervals, clips = get_informative_clips(video, "man in a green coat at a counter", top_k=3)
+    frames = [frame for clip in clips for frame in extract_frames(clip, num_frames=8)]
+    return query_frames(frames, question)
+</code>""",
+    ),
+    (
+        ("get_informative_subtitles", "trim_after"),
+        Question.open("What does she do right after she says that the train is late?"),
+        """<planning>
+The words give the time: find the line, then look at what comes after it.
+</planning>
+<code>
+def execute_command(video, question):
+    lines = get_informative_subtitles(video, "the train is late", top_k=1)
+    start, end = lines[0]
+    return query_frames(trim_after(video, end, intervals=15, num_frames=32), question)
+</code>""",
+    ),
+)
+"""The worked examples for open questions."""
+
+
 def question_block(question: Question) -> str:
-    """A question with its choices, as in every prompt for a planner."""
+    """A question with its choices, if it has any, as in every prompt for a planner."""
+    if question.is_open:
+        return f"Question: {question.text}"
     return f"Question: {question.text}\nChoices:\n{question.lettered_choices()}"
+
+
+def _kind(question: Question) -> str:
+    """What kind of question a planner is told that it is."""
+    return "an open question" if question.is_open else "a multiple choice question"
 
 
 def plan(question: Question, *, adaptive: bool = True, reference: str = "", examples: bool = False) -> str:
@@ -155,17 +206,22 @@ def plan(question: Question, *, adaptive: bool = True, reference: str = "", exam
     several steps. `reference`: the available functions, for a planner that was not trained on them;
     `examples`: add the worked examples that use only these."""
     parts = [
-        "There is a multiple choice question about a video. Write a Python function that finds the answer, "
-        f"in this form:\n{_FORM.format(planning=_EITHER if adaptive else _STEPS)}"
+        f"There is {_kind(question)} about a video. Write a Python function that finds the answer, "
+        f"{'a few words, ' if question.is_open else ''}in this form:\n"
+        f"{_FORM.format(planning=_EITHER if adaptive else _STEPS)}"
     ]
     if reference:
-        parts.append(f"{_RULES}\n\n{functions_block(reference)}")
+        parts.append(_rules(question, reference))
     if examples:
-        for needs, example, reply in EXAMPLES:
+        for needs, example, reply in OPEN_EXAMPLES if question.is_open else EXAMPLES:
             # Examples with absent modules, or of a mode that is not wanted, are left out.
-            if (adaptive or NATIVE_PROGRAM not in reply) and all(f"`{need}(" in reference for need in needs):
+            if (adaptive or needs != ("query_native",)) and all(f"`{need}(" in reference for need in needs):
                 parts.append(f"Example\n{question_block(example)}\n{reply}\n")
     return "\n".join([*parts, question_block(question)])
+
+
+def _rules(question: Question, reference: str) -> str:
+    return f"{_OPEN_RULES if question.is_open else _RULES}\n\n{functions_block(reference)}"
 
 
 def functions_block(reference: str) -> str:
@@ -176,7 +232,7 @@ def functions_block(reference: str) -> str:
 def bug_fix(question: Question, program: str, log: str, *, reference: str = "") -> str:
     """Ask for a working program, given one that failed and its log (Fig. 11)."""
     return _refinement(
-        "A Python function was to find the answer to a multiple choice question about a video, and its run "
+        f"A Python function was to find the answer to {_kind(question)} about a video, and its run "
         "failed. The log says what is wrong: write the function again without the bugs.",
         question,
         f"Buggy program:\n<code>\n{program}\n</code>\n\nLog:\n{log}",
@@ -190,7 +246,7 @@ def native_refinement(
     """Ask for more than one look, given a native program whose answer is unsure (Fig. 12). `result` (what it
     answered) and `log` (what it called) are shown if given."""
     return _refinement(
-        "A Python function was to find the answer to a multiple choice question about a video in one glance "
+        f"A Python function was to find the answer to {_kind(question)} about a video in one glance "
         "at the whole, and the answer is unsure. Write a better function.",
         question,
         _doubtful(program, result, log),
@@ -203,7 +259,7 @@ def program_refinement(
 ) -> str:
     """Ask for a better program, given one whose answer is unsure (Fig. 13); see `native_refinement`."""
     return _refinement(
-        "A Python function was to find the answer to a multiple choice question about a video, and the "
+        f"A Python function was to find the answer to {_kind(question)} about a video, and the "
         "answer is unsure. Write a better function: other words to look for, a wider or narrower part of the "
         "video, other functions.",
         question,
@@ -224,7 +280,7 @@ def _refinement(task: str, question: Question, shown: str, reference: str) -> st
         f"{task} Write it in this form:\n{_FORM.format(planning='Write in a few words what to change.')}"
     ]
     if reference:
-        parts.append(f"{_RULES}\n\n{functions_block(reference)}")
+        parts.append(_rules(question, reference))
     return "\n".join([*parts, question_block(question), "", shown])
 
 

@@ -210,10 +210,13 @@ _LEFTS = frozenset((_QUESTIONS, _SEEDS, "by seed"))
 
 def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
     """The numbers as tables: answers, gaps, the same runs under other rules, plans, families, and costs."""
-    tables = [_answers(found)]
-    if any("difference" in row for row in found):
+    has_letters = any(row["accuracy"] is not None for row in found)
+    tables = [_answers(found)] if has_letters or not any("open" in row for row in found) else []
+    if any("open" in row for row in found):
+        tables.append(_open_answers(found))
+    if any(row.get("difference") is not None for row in found):
         tables.append(_gaps(found))
-    if any("rules" in row for row in found):
+    if has_letters and any("rules" in row for row in found):
         tables.append(_rules(found))
     if any("well_formed" in row for row in found):
         tables.append(_plans(found))
@@ -316,6 +319,36 @@ def _costs(found: Sequence[Mapping[str, Any]]) -> TextTable:
     heads = ("", "n", "videos", "calls", "tokens in", "tokens out", PLANNER_TOKENS_OUT, "s")
     caption = ("Means over the questions whose video could be read.", TOKENS_NOTE, PLANNER_TOKENS_NOTE)
     return TextTable("costs per question", heads, tuple(rows), caption)
+
+
+def _open_answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
+    rows = []
+    for row in found:
+        if "open" not in row:
+            continue
+        own = row["open"]
+        gap = own.get("difference")
+        rows.append(
+            (
+                row["name"],
+                str(own["n"]),
+                str(own["videos"]),
+                percent(own["exact_match"]),
+                percent(own["f1"]),
+                percent_interval(shown_interval(own["f1_ci95"], own["videos"])),
+                percent_interval(own["f1_seeds_ci95"]),
+                "" if gap is None else _signed(gap["f1"]),
+                "" if gap is None else percent_interval(shown_interval(gap["f1_ci95"], gap["videos"])),
+            )
+        )
+    heads = ("", "n", "videos", "exact", "F1", _QUESTIONS, _SEEDS, "gap", "95 %, gap")
+    few = any(row["open"]["videos"] < MIN_VIDEOS for row in found if "open" in row)
+    caption = (
+        "exact: exact match with the reference; F1: token F1, whose intervals are shown; gap: points of F1 "
+        f"more than {found[0]['name']}, paired by question.",
+        *([FEW_VIDEOS_NOTE] if few else []),
+    )
+    return TextTable("open questions, %", heads, tuple(rows), caption, _LEFTS | {"95 %, gap"})
 
 
 def _signed(gap: float | None) -> str:

@@ -7,6 +7,8 @@ from videopro.modules.calls.arguments import (
     Count,
     FrameCount,
     Frames,
+    NoChoices,
+    OptionalChoices,
     OptionalText,
     PositiveSeconds,
     Seconds,
@@ -32,8 +34,19 @@ from videopro.modules.calls.handles import (
     abbreviate,
     show,
 )
+from videopro.modules.calls.open_results import read_open_answer
 from videopro.modules.calls.prelude import PRELUDE
-from videopro.modules.calls.registry import ALIASES, FAMILIES, MODULES, NEEDS, REMOVABLE, Module, module
+from videopro.modules.calls.registry import (
+    ALIASES,
+    FAMILIES,
+    MODULES,
+    NEEDS,
+    OPEN_MODULES,
+    REMOVABLE,
+    Module,
+    module,
+    modules_for,
+)
 from videopro.modules.calls.results import read_program_answer
 
 __all__ = [
@@ -57,6 +70,9 @@ __all__ = [
     "MODULES",
     "Module",
     "NEEDS",
+    "NoChoices",
+    "OPEN_MODULES",
+    "OptionalChoices",
     "OptionalText",
     "PRELUDE",
     "PositiveSeconds",
@@ -72,6 +88,8 @@ __all__ = [
     "bind_arguments",
     "check_arguments",
     "module",
+    "modules_for",
+    "read_open_answer",
     "read_program_answer",
     "abbreviate",
     "show",

@@ -43,6 +43,8 @@ class ArgumentType:
 
     name: str
     check: Callable[[Any, Scope], Any]
+    is_shown: bool = True
+    """Whether signatures show it. Hidden ones are accepted, because planners pass them out of habit."""
 
 
 def _wrong(value: Any, wanted: str) -> ValueError:
@@ -173,13 +175,17 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
             raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
         texts.append(encodable(text.strip()))
     if not 2 <= len(texts) <= len(LETTERS):
-        # Planners were trained on this text; of more than 10 options, only questions that have them are asked.
+        # Planners were trained on this text, and few questions have more than 10 options.
         raise ValueError(f"has {len(texts)} options; give 2 to {10 if len(texts) < 2 else len(LETTERS)}")
     # Remove letters that the options already have ("A. ..."): the prompt adds its own.
     lettered = [_LETTERED.match(text) for text in texts]
     if all(m and m[1] == LETTERS[i] and m.end() < len(m.string) for i, m in enumerate(lettered)):
         texts = [_LETTERED.sub("", text) for text in texts]
     return tuple(texts)
+
+
+def _options_if_any(value: Any, scope: Scope) -> tuple[str, ...]:
+    return () if value is None or (isinstance(value, list | tuple) and not value) else _choices(value, scope)
 
 
 def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
@@ -205,6 +211,12 @@ Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds)]
 PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _positive_seconds)]
 UnitInterval: TypeAlias = Annotated[float, ArgumentType("number from 0 to 1", _unit_interval)]
 Choices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _choices)]
+OptionalChoices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _options_if_any)]
+"""Options that a program may give for an open question."""
+NoChoices: TypeAlias = Annotated[
+    tuple[str, ...], ArgumentType("list of texts", _options_if_any, is_shown=False)
+]
+"""The same, where the API reference does not mention them: the program's `choices` are an empty list."""
 Box: TypeAlias = Annotated[tuple[float, float, float, float], ArgumentType("box", _box)]
 AnyValue: TypeAlias = Annotated[Any, ArgumentType("anything", lambda value, scope: value)]
 """Any value, not checked."""
@@ -258,6 +270,8 @@ def signature_text(name: str, params: Sequence[Parameter]) -> str:
     """The call's signature as in the API reference: "trim_frames(video, start, end, num_frames=64)"."""
     parts = []
     for parameter in params:
+        if not parameter.kind.is_shown:
+            continue
         if parameter.is_var_keyword:
             parts.append(f"**{parameter.name}")
         else:

@@ -52,11 +52,13 @@ class VideoContext:
         can_summarize: bool = True,
         transcript_words: int = 16_000,
         without: Collection[str] = (),
+        notes: Sequence[str] = (),
     ) -> None:
         """`text_encoder` finds subtitle lines by meaning; if None, BM25 finds them by their words. If
         `can_summarize` is False, the backbone cannot write a summary and the lines themselves are returned.
         `transcript_words`: maximum length of a transcript in the model's prompt. `without`: module families
-        to leave out. Raises ConfigError if `transcript_words` is not positive."""
+        to leave out. `notes`: what the results of its questions should note. Raises ConfigError if
+        `transcript_words` is not positive."""
         if transcript_words < 1:
             raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
         self.video = video
@@ -70,6 +72,7 @@ class VideoContext:
         self.can_summarize = can_summarize
         self.transcript_words = transcript_words
         self.without = frozenset(without)
+        self.notes = tuple(notes)
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
         """The program's `video`."""

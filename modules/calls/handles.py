@@ -252,7 +252,8 @@ class AnswerHandle(HostHandle):
     given: Answer
     """The model's answer; for `make_result`, what the program claims."""
     mode: str
-    """One of "native", "mc", "yes_no", "count", "frames", or "result" (from `make_result`)."""
+    """One of "native", "mc", "yes_no", "count", "frames" and "words" (in words), or "result" (from
+    `make_result`)."""
     choices: tuple[str, ...] = ()
     """The options, if the answer is the letter of an option."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -263,7 +264,7 @@ class AnswerHandle(HostHandle):
     @property
     def answer(self) -> str:
         """A letter, "Yes" or "No", a number in digits, or free text; "" if the reply could not be parsed."""
-        return self.given.raw.strip() if self.mode == "frames" else self.given.letter or ""
+        return self.given.raw.strip() if self.mode in ("frames", "words") else self.given.letter or ""
 
     @property
     def confidence(self) -> float:

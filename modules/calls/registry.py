@@ -76,13 +76,24 @@ class Module:
 
 
 MODULES: dict[str, Module] = {}
+"""The modules by name; for an open question, those of OPEN_MODULES take the place of theirs."""
+OPEN_MODULES: dict[str, Module] = {}
+"""The forms that modules have for open questions, which have no options, by name."""
 
 
-def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Callable[[F], F]:
+def modules_for(*, is_open: bool) -> Mapping[str, Module]:
+    """The modules by name for questions with options, or for open ones."""
+    return {**MODULES, **OPEN_MODULES} if is_open else MODULES
+
+
+def module(
+    *, family: str, needs: Sequence[str] = (), cache: bool = True, open_form_of: str = ""
+) -> Callable[[F], F]:
     """Register a function as a module and return it unchanged.
 
     `family` is a key of FAMILIES; `needs` are keys of NEEDS. Set `cache` to False for a module that is
-    cheaper to run than to look up, or whose result varies. Raises ValueError for a name that is taken, an
+    cheaper to run than to look up, or whose result varies. `open_form_of` names the module that this
+    function replaces if the question is open. Raises ValueError for a name that is taken, an
     unknown family or need, or a missing docstring; TypeError for a parameter without an argument type.
     """
     if family not in FAMILIES:
@@ -91,15 +102,16 @@ def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Cal
     if unknown:
         raise ValueError(f"unknown need {unknown[0]!r}; choose from {', '.join(NEEDS)}")
 
-    def register(function: F) -> F:
-        name = function.__name__
-        if name in MODULES:
+    def add(function: F) -> F:
+        name = open_form_of or function.__name__
+        register = OPEN_MODULES if open_form_of else MODULES
+        if name in register:
             raise ValueError(f"a module named {name!r} is already registered")
         doc = inspect.getdoc(function)
         if not doc:
             raise ValueError(f"module {name!r} needs a docstring: planners read it")
         summary, _, returns = doc.partition("\nReturns ")
-        MODULES[name] = Module(
+        register[name] = Module(
             name,
             function,
             family,
@@ -111,4 +123,4 @@ def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Cal
         )
         return function
 
-    return register
+    return add

@@ -2,12 +2,13 @@
 
 from videopro.modules.models.detection import Corners, Detector, load_detector
 from videopro.modules.models.ocr import Ocr, load_ocr
-from videopro.modules.models.speech import SpeechRecognizer, load_speech, transcribe_video
+from videopro.modules.models.speech import NoSound, SpeechRecognizer, load_speech, transcribe_video
 from videopro.modules.models.tracking import Tracker, load_tracker
 
 __all__ = [
     "Corners",
     "Detector",
+    "NoSound",
     "Ocr",
     "SpeechRecognizer",
     "Tracker",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from PIL import Image
 from videopro.errors import ConfigError
 from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
+from videopro.modules.models.hub import device_of
 from videopro.storage import encodable
 
 # Text in small videos is smaller than what the models were trained on: enlarge to this shorter side first.
@@ -108,25 +110,39 @@ class RapidOcr(Ocr):
 
 
 class EasyOcr(Ocr):
-    """EasyOCR, in any of its languages; it downloads its models at the first use."""
+    """EasyOCR, in any of its languages: a CRAFT detector and CRNN recognizers."""
 
-    def __init__(self, languages: tuple[str, ...] = ("en",)) -> None:
-        """`languages`: EasyOCR's codes ("en", "ch_sim"). Raises MissingExtra without the package,
-        ModelError without a model."""
+    def __init__(
+        self, languages: tuple[str, ...] = ("en",), *, folder: str | None = None, device: str | None = None
+    ) -> None:
+        """`languages`: EasyOCR's codes ("en", "ch_sim"). `folder`: its weight files, under the names that
+        EasyOCR gives them; None: those in its own cache, downloaded at the first use. Raises MissingExtra
+        without the package, ModelError without a model."""
         with needs_extra("easyocr", "ocr=easyocr"):
             import easyocr
+        if folder is not None and not Path(folder).is_dir():
+            # EasyOCR would make it.
+            raise ModelError(f"EasyOCR: there is no folder {folder!r}; name one with its weight files")
         try:
-            self._reader: Any = easyocr.Reader(list(languages), verbose=False)
-        except (ValueError, OSError) as error:
+            self._reader: Any = easyocr.Reader(
+                list(languages),
+                gpu=device_of(device),
+                model_storage_directory=folder,
+                download_enabled=folder is None,
+                verbose=False,
+            )
+        except (ValueError, OSError, RuntimeError) as error:
             raise ModelError(
                 f"EasyOCR cannot read {', '.join(languages)}: {error}; check the language codes and "
-                "that its models can be downloaded, or use rapidocr, which needs no network"
+                "that its models can be downloaded or are in the folder, or use rapidocr, which needs no "
+                "network"
             ) from error
         self._languages = languages
+        self._folder = folder
         self._lock = threading.Lock()
 
     def identity(self) -> object:
-        return ["easyocr", *self._languages]
+        return ["easyocr", *self._languages, *([self._folder] if self._folder is not None else [])]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
         with self._lock:
@@ -138,15 +154,17 @@ class EasyOcr(Ocr):
         ]
 
 
-def load_ocr(spec: str) -> Ocr:
-    """Load an OCR model: "rapidocr", or "easyocr" with its languages, as in "easyocr:en,ch_sim". Raises
-    ConfigError for another `spec`."""
-    kind, _, languages = spec.partition(":")
+def load_ocr(spec: str, *, device: str | None = None) -> Ocr:
+    """Load an OCR model: "rapidocr", or "easyocr" with its languages, as in "easyocr:en,ch_sim", and the
+    folder of its weight files, as in "easyocr:en@FOLDER". Raises ConfigError for another `spec`."""
+    kind, _, rest = spec.partition(":")
     if spec == "rapidocr":
         return RapidOcr()
     if kind == "easyocr":
-        return EasyOcr(tuple(languages.split(",")) if languages else ("en",))
-    raise ConfigError(f"ocr {spec!r}: write 'rapidocr' or 'easyocr:en'")
+        languages, _, folder = rest.partition("@")
+        codes = tuple(languages.split(",")) if languages else ("en",)
+        return EasyOcr(codes, folder=folder or None, device=device)
+    raise ConfigError(f"ocr {spec!r}: write 'rapidocr', 'easyocr:en' or 'easyocr:en@FOLDER'")
 
 
 def _text_region(text: str, corners: np.ndarray, score: float, height: int, width: int) -> TextRegion:

@@ -1,6 +1,6 @@
 """Speech recognition for videos without subtitles: Whisper, by transformers or by faster-whisper.
 
-Off unless the user asks for it, because a transcript is a model's guess.
+Off unless a setting or a preset asks for it, because a transcript is a model's guess.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ SAMPLE_RATE = 16_000
 """Whisper's samples per second."""
 # In samples. A shorter gap in the sound is a rounding error of the container.
 _SLACK = SAMPLE_RATE // 20
+
+
+class NoSound(SubtitleError):
+    """A video has no sound to transcribe."""
 
 
 class SpeechRecognizer(ABC):
@@ -136,7 +140,7 @@ def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
 def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subtitles:
     """Transcribe a video; times are in seconds of the video. The transcript is stored under `root` by the
     video's content and the model, and reused; a damaged one is rebuilt, with a message on stderr. Raises
-    SubtitleError for a video without sound, ConfigError if `root` cannot be written."""
+    NoSound for a video without sound, ConfigError if `root` cannot be written."""
     facts = json.dumps([video.id, speech.identity()], sort_keys=True)
     path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
     source = f"{video.path}, transcribed by {speech.identity()}"
@@ -169,7 +173,7 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
 
 def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
     """The first audio track as mono float32 samples at SAMPLE_RATE, from the start of the video; gaps and a
-    late start are filled with silence. `timeout` in seconds. Raises SubtitleError if there is no sound,
+    late start are filled with silence. `timeout` in seconds. Raises NoSound if there is no sound,
     VideoError for an unreadable file."""
     facts = probe_video(path, timeout)
     deadline = Deadline(timeout)
@@ -185,7 +189,7 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
 
     with open_container(path, deadline) as container:
         if not container.streams.audio:
-            raise SubtitleError(f"{path} has no audio track; give a subtitle file, or run without subtitles")
+            raise NoSound(f"{path} has no audio track; give a subtitle file, or run without subtitles")
         track = container.streams.audio[0]
         resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
         for frame in container.decode(track):
@@ -201,7 +205,7 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
             add(resampler.resample(frame))
         add(resampler.resample(None))
     if not length:
-        raise SubtitleError(f"{path}: its audio track is empty; give a subtitle file")
+        raise NoSound(f"{path}: its audio track is empty; give a subtitle file")
     return np.concatenate(parts).astype(np.float32, copy=False)
 
 

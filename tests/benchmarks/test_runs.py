@@ -12,8 +12,9 @@ import yaml
 
 from tests.support.benchmark_runs import coloured, infer
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.benchmark_world import MME, TSV, ego, touch, write_json, write_parquet
-from tests.support.fakes import load_fake, make_video
+from tests.support.benchmark_world import MME, TSV, ego, touch, write_parquet
+from tests.support.fakes import load_fake
+from tests.support.paper_folders import paper_folders
 from videopro import compare
 from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.protocol import ROBUST, Protocol
@@ -82,11 +83,13 @@ def test_only_native_follows_a_protocol_that_shows_the_clue_alone() -> None:
             METHODS[name].follow(clue, {})
 
 
-def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_method_that_only_chooses_refuses_open_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "MMBench-Video.tsv").write_text(TSV)
-    flags = ["--benchmark", "mmbench_video", "--method", "videopro"]
+    flags = ["--benchmark", "mmbench_video", "--method", "lvagent", "--options", "agents=[a, b]"]
     assert infer(tmp_path, tmp_path / "run", *flags) == 2
-    assert "4 of these are open" in capsys.readouterr().err
+    assert "4 of these questions are open" in capsys.readouterr().err
 
 
 # ---- check ------------------------------------------------------------------------------------------------
@@ -126,25 +129,6 @@ def test_check_of_a_whole_benchmark(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 # ---- several benchmarks under one name -------------------------------------------------------------------
-
-
-def paper_folders(root: Path) -> None:
-    """VideoPro's four benchmarks with a question or three each, of coloured videos."""
-    coloured(root / "longvideobench")
-    make_video(root / "longvideobench/videos/vid3.mp4", "red", 2.0)
-    colours = ["red", "green", "blue", "grey"]
-    mme = {**MME[2], "duration": "long", "options": [f"{'ABCD'[i]}. {c}" for i, c in enumerate(colours)]}
-    write_parquet(root / "videomme/videomme/test-00000-of-00001.parquet", [mme])
-    make_video(root / f"videomme/data/{mme['videoID']}.mp4", colours["ABCD".index(mme["answer"])], 2.0)
-    options = "\n".join(f"({'ABCD'[i]}) {colour}" for i, colour in enumerate(colours))
-    qa = {"uid": "1", "question": f"Which?\n{options}", "answer": "C", "question_type": ["summarization"]}
-    lvbench = {"key": "vid", "type": "tv", "qa": [qa], "video_info": {}}
-    (root / "lvbench").mkdir()
-    (root / "lvbench/video_info.meta.jsonl").write_text(json.dumps(lvbench) + "\n")
-    make_video(root / "lvbench/videos/vid.mp4", "blue", 2.0)
-    asked = {"video": "m.mp4", "question": "Which?", "candidates": colours, "question_type": "needleQA"}
-    write_json(root / "mlvu/test_multi_choice_tasks.json", [{**asked, "question_id": "q1", "answer": "grey"}])
-    make_video(root / "mlvu/MLVU_Test/video/m.mp4", "red", 2.0)
 
 
 def test_the_papers_protocol_is_one_name(

@@ -175,9 +175,11 @@ def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(
 def test_an_agent_answers_in_words_if_it_can(long_video: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(long_video), "What is it?", *VCA], load=load_exploring) == 0
     assert "\na [blue] wall\n" in capsys.readouterr().out
-    argv = [str(long_video), "What is it?", "--model", "m", "--method", "videopro"]
+    argv = [str(long_video), "What is it?", "--model", "m", "--method", "lvagent", "--options"]
+    argv.append("agents=[a, b]")
     assert main(argv, load=load_exploring) == 2
-    assert "method 'videopro' answers by choosing; give --choices" in capsys.readouterr().err
+    error = "method 'lvagent' answers multiple-choice questions only; give --choices"
+    assert error in capsys.readouterr().err
 
 
 def steps_shown(step: Step, capsys: pytest.CaptureFixture[str]) -> str:

@@ -150,7 +150,7 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
         "abcDEF-1_xy",
         Question("What does he lift?", ("a bag", "a crate", "a chair", "a box", "a bin")),
         "B",
-        groups={"family": "Entity Perception", "domain": "Life Record"},
+        groups={"family": "Entity Perception", "domain": "Life Record", "duration": "10 ~ 20"},
         evidence=((10.0, 14.5), (60.0, 71.0)),
     )
     assert second.subtitles == folder / "cg_subtitles" / "other.srt"

@@ -41,6 +41,7 @@ from videopro.data_synthesis.run import main
 from videopro.program import parse_program
 from videopro.question import Answer, Question
 from videopro.traces import Trace, VideoRef, read_traces
+from videopro.train.rl import read_grpo_rows
 from videopro.video import Frame, Video
 
 # ---- what is made ------------------------------------------------------------------------------------------
@@ -133,6 +134,24 @@ def test_a_plain_reader_of_the_ms_swift_form_reads_it(root: Path, tmp_path: Path
         path = Path(row["videos"][0])
         assert Video.open(path if path.is_absolute() else out / path).duration == pytest.approx(2.0)
         assert "Available functions" not in user["content"], "the short form, as at inference"
+    for row in rows(out, "grpo.jsonl"):
+        # No reply: ms-swift samples it, and hands `solution` to its reward functions.
+        assert row["messages"] == [{"role": "user", "content": f"<video>{row['prompt']}"}]
+        assert row["videos"] == [row["video"]]
+        assert row["solution"] == row["answer"]
+
+
+def test_our_own_rows_in_the_ms_swift_form_are_the_same_prompts(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
+    out = tmp_path / "out"
+    assert main(flags(root, out, stub), load=load_moody) == 0
+    own = read_grpo_rows(out / "grpo.jsonl").rows
+    kept = ("id", "kind", "oracle_mode", "messages", "videos", "solution")
+    lines = [json.dumps({name: row[name] for name in kept}) for row in rows(out, "grpo.jsonl")]
+    (out / "swift.jsonl").write_text("\n".join(lines))
+    # The question, its choices and the right letter are read from the prompt and the solution.
+    assert read_grpo_rows(out / "swift.jsonl").rows == own
 
 
 def test_videos_below_the_folder_are_named_from_it(tmp_path: Path, stub: StubServer) -> None:

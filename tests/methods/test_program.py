@@ -343,13 +343,6 @@ def test_ask_shows_the_program_and_each_call(
     assert places == sorted(places)
 
 
-def test_ask_needs_choices_for_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_video(tmp_path / "film.mp4", "blue")
-    argv = [str(tmp_path / "film.mp4"), "What?", "--model", "m", "--method", "program"]
-    assert ask.main(argv, load=load_fake) == 2
-    assert "give --choices" in capsys.readouterr().err
-
-
 def test_the_settings_of_a_run_can_be_made_in_python() -> None:
     config = InferConfig("jsonl", "m", Path("x"), method="videopro", tau=0.5)
     assert config.options_with_flags("videopro", {"final": "best"}) == {"final": "best", "tau": 0.5}

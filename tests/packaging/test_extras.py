@@ -41,7 +41,7 @@ REFUSED = {
     "curves": f"videopro curves needs matplotlib: {TRAIN}",
     "sft": f"videopro sft needs trl: {TRAIN}",
     "grpo": f"videopro grpo needs trl: {TRAIN}",
-    "rejection": f"videopro rejection needs datasets: {TRAIN}",
+    "rejection": f"videopro rejection needs trl: {TRAIN}",
     "merge": f"videopro merge needs trl: {TRAIN}",
     # It runs the two trainers.
     "gradient-noise": f"videopro grpo needs trl: {TRAIN}",

@@ -214,7 +214,7 @@ WITH_TEXT = [
     ("A. Cats and Dogs", None),  # the letter says one option, the text another
     ("The answer is D. Birds", None),
     ("cats", None),
-    ("There are cats and dogs in it.", None),
+    ("There are cats and dogs in it.", "B"),
 ]
 SENTENCES = [
     ("The answer is B", "B"),
@@ -469,16 +469,16 @@ def test_reply(reply: str, letter: str | None) -> None:
         (TWO, "B", "B"),
         (TWO, "C", None),
         (TWO, "closed", "B"),
-        (TWO, "It is closed.", None),
+        (TWO, "It is closed.", "B"),
         (MUSIC, "C major", "B"),
         (MUSIC, "The answer is C major.", "B"),
         (MUSIC, "B. C major", "B"),
         (MUSIC, "C. C major", None),
         (SIGN, "B", "B"),  # a lone letter is always an option's letter
         (SIGN, "C. B", "C"),
-        (COLOURS, "The car is blue.", None),
+        (COLOURS, "The car is blue.", "B"),
         (COLOURS, "blue", "B"),
-        (COLOURS, "Blue, because the car is blue.", None),
+        (COLOURS, "Blue, because the car is blue.", "B"),
         (COLOURS, "The answer is blue.", "B"),
         (COLOURS, "A red", "A"),
         (COLOURS, "A blue", None),

@@ -187,7 +187,7 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     assert page.open == []
     assert len(page.sources) == 5
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
-    sections = set(BUILDERS) - {"metrics"}
+    sections = set(BUILDERS) - {"metrics", "open"}
     assert {link.removeprefix("#") for link in page.links} == sections
     assert set(page.ids) == {*sections, "theme"}
     assert "<title>Runs &lt;of&gt; today</title>" in text

@@ -14,9 +14,11 @@ from videopro.train.rl import GRPORow
 
 def expected(family: str, model: Any, processor: Any, row: GRPORow, reply: list[int]) -> torch.Tensor:
     """Log-probabilities of a reply by transformers alone: its processor's prompt, its own positions."""
-    parts: list[dict[str, Any]] = [{"type": "video"}] if row.prompt_video else []
+    parts: list[dict[str, Any]] = [{"type": "text", "text": row.before}] if row.before else []
+    parts += [{"type": "video"}] if row.prompt_video else []
     turn = {"role": "user", "content": [*parts, {"type": "text", "text": row.prompt}]}
-    text = processor.apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
+    turns = [turn] if row.system is None else [{"role": "system", "content": row.system}, turn]
+    text = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     shown = SFTRow(row.id, row.prompt, "", row.video if row.prompt_video else None)
     given = _processed(family, processor, text, shown)
     more = torch.tensor([reply])

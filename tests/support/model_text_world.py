@@ -28,6 +28,7 @@ from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, Messages, from_qwen, user_message
 from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.benchmarks import NAMES, SPECS, Item, Protocol, find
+from videopro.benchmarks.open_judge import JUDGE
 from videopro.benchmarks.protocol import ROBUST
 from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
 from videopro.data_synthesis.teacher import Teacher
@@ -55,6 +56,7 @@ FOUR = Question(
 )
 TWO = Question("Is {this} a café? (look twice)", ("A. yes", "no – “never”"))
 QUESTIONS = {"four": FOUR, "two": TWO}
+OPEN = Question.open("What does she put on the counter?")
 REFERENCE = "## Reasoning and answers\n\n- `query_native(video, question, choices)`: Answer.\n"
 PROGRAM = (
     "def execute_command(video, question):\n"
@@ -113,6 +115,30 @@ def prompt_texts() -> Texts:
         made[f"{kind}-without-extraction-examples"] = prompts.plan(
             FOUR, adaptive=adaptive, reference=without, examples=True
         )
+    return made
+
+
+def open_prompt_texts() -> Texts:
+    """What `videopro.prompts` makes for open questions, with the reference of their modules."""
+    made: dict[str, str] = {
+        "native_program": prompts.OPEN_NATIVE_PROGRAM,
+        "asked": prompts.question_block(OPEN),
+    }
+    reference = api_reference(available_modules(full_context(), is_open=True))
+    for adaptive in (True, False):
+        kind = f"plan-{'adaptive' if adaptive else 'program'}"
+        made[kind] = prompts.plan(OPEN, adaptive=adaptive)
+        made[f"{kind}-reference-examples"] = prompts.plan(
+            OPEN, adaptive=adaptive, reference=reference, examples=True
+        )
+    program = parse_program(prompts.OPEN_NATIVE_PROGRAM).code
+    result = prompts.result_line('"a red cup"', 0.4)
+    made["bug_fix"] = prompts.bug_fix(OPEN, program, LOG)
+    made["native_refinement"] = prompts.native_refinement(OPEN, program, result=result)
+    made["program_refinement"] = prompts.program_refinement(OPEN, program, result=result, log=LOG)
+    made["summarize"] = prompts.summarize(OPEN, "Anna buys a lantern.", 300)
+    made["judge-system"] = JUDGE.system
+    made["judge"] = JUDGE.fill(OPEN.text, "a red cup", "A cup.")
     return made
 
 
@@ -664,6 +690,7 @@ def benchmark_texts() -> Texts:
 
 GROUPS: Mapping[str, Callable[[], Texts]] = {
     "prompts": prompt_texts,
+    "open_prompts": open_prompt_texts,
     "reference": reference_texts,
     "errors": error_texts,
     "requests": request_texts,

@@ -25,11 +25,13 @@ EVERYTHING = {"vision": "trained", "projector": "trained"}
 def conversation(family: str, processor: Any, row: SFTRow) -> dict[str, Any]:
     """The row as the processor makes it of both turns, without the line break behind the last one, and with
     `labels` on the reply and the token that ends it."""
-    parts: list[dict[str, Any]] = [{"type": "video"}] if row.video is not None else []
+    parts: list[dict[str, Any]] = [{"type": "text", "text": row.before}] if row.before else []
+    parts += [{"type": "video"}] if row.video is not None else []
     user = {"role": "user", "content": [*parts, {"type": "text", "text": row.prompt}]}
-    turns = [user, {"role": "assistant", "content": [{"type": "text", "text": row.reply}]}]
+    asked = [user] if row.system is None else [{"role": "system", "content": row.system}, user]
+    turns = [*asked, {"role": "assistant", "content": [{"type": "text", "text": row.reply}]}]
     whole = _processed(family, processor, processor.apply_chat_template(turns, tokenize=False), row)
-    prompt = processor.apply_chat_template([user], tokenize=False, add_generation_prompt=True)
+    prompt = processor.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
     start = _processed(family, processor, prompt, row)["input_ids"].shape[1]
     for name in ("input_ids", "attention_mask", "mm_token_type_ids"):
         whole[name] = whole[name][:, :-1]

@@ -97,7 +97,7 @@ def write_chosen(path: Path, numbers: list[int]) -> Path:
 
 
 def rows() -> list[SFTRow]:
-    return read_rows(folder() / "sft.jsonl")
+    return read_rows(folder() / "sft.jsonl").rows
 
 
 def inputs(family: str) -> QwenInputs:

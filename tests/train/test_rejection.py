@@ -73,7 +73,7 @@ def test_right_programs_become_rows_once_each(
     # Prompts are sampled whole, and those of a video together as far as the batch goes.
     assert policy.at_once == at_once
     assert "1 programs, of 2 right among 8; 1 of 2 prompts have one" in capsys.readouterr().out
-    (kept,) = read_rows(tmp_path / "own.jsonl")
+    (kept,) = read_rows(tmp_path / "own.jsonl").rows
     assert (kept.reply, kept.prompt, kept.kind) == (LOCAL, "Plan first.", "program")
     assert kept.video == video().path
     assert all(adapted for _, _, adapted in policy.written)
@@ -93,7 +93,7 @@ def test_a_stopped_command_resumes(policy: Policy, tmp_path: Path) -> None:
     assert rejection.main(words(tmp_path)) == 0
     # Of the second prompt only: the first was sampled.
     assert policy.asked_for == ["second"] * 4
-    assert [row.reply for row in read_rows(tmp_path / "own.jsonl")] == [LOCAL]
+    assert [row.reply for row in read_rows(tmp_path / "own.jsonl").rows] == [LOCAL]
     policy.asked_for.clear()
     assert rejection.main(words(tmp_path)) == 0
     assert policy.asked_for == []
@@ -124,7 +124,7 @@ def test_invalid_settings_are_named(
 
 def test_equal_programs_count_once() -> None:
     assert [reply for reply, _ in rejection.distinct([LOCAL, WORDED, NATIVE])] == [LOCAL, NATIVE]
-    text = rejection.as_rows(rejection.read_grpo_rows(_file(prompt_video=False), ["plan"])[0], [NATIVE])
+    text = rejection.as_rows(rejection.read_grpo_rows(_file(prompt_video=False), ["plan"]).rows[0], [NATIVE])
     assert text[0]["messages"][0]["content"] == "Plan first."
     assert "videos" not in text[0]
     assert text[0]["kind"] == "native"
@@ -134,3 +134,20 @@ def test_equal_programs_count_once() -> None:
 def _file(**changes: Any) -> Path:
     assert QUESTION.choices
     return world.write(world.folder() / "rejection.jsonl", [prompt("first", **changes)])
+
+
+def test_prompts_that_do_not_begin_with_their_video_are_left_out(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = f"Question: {QUESTION.text}\nChoices:\n{QUESTION.lettered_choices()}"
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": f"<video>{asked}"}]
+    with_system = {"messages": chat, "videos": [str(video().path)], "solution": "B"}
+    world.write(tmp_path / "mixed.jsonl", [prompt("first"), with_system])
+    assert rejection.main(words(tmp_path, "--data", str(tmp_path / "mixed.jsonl"))) == 0
+    assert policy.asked_for == ["first"] * 4
+    said = capsys.readouterr().err
+    assert "mixed.jsonl: 2 rows" in said
+    assert "1 rows are left out: they have a system turn or text before the video" in said
+    world.write(tmp_path / "system.jsonl", [with_system])
+    assert rejection.main(words(tmp_path, "--data", str(tmp_path / "system.jsonl"))) == 2
+    assert "no row begins with its video" in capsys.readouterr().err

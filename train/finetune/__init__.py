@@ -2,11 +2,10 @@
 
 from videopro.train.finetune.collator import VideoCollator, as_dataset
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.data import PLACEHOLDER, SFTRow, read_rows
+from videopro.train.finetune.data import SFTRow, read_rows
 from videopro.train.finetune.trainer import VideoSFTTrainer
 
 __all__ = [
-    "PLACEHOLDER",
     "SFTRow",
     "VideoCollator",
     "VideoSFTConfig",

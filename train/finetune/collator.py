@@ -40,7 +40,14 @@ def as_dataset(rows: Sequence[SFTRow]) -> Dataset:
     """The rows as a dataset for the trainer: texts and paths; frames and tokens are made in the collator."""
     return Dataset.from_list(
         [
-            {"id": row.id, "prompt": row.prompt, "reply": row.reply, "video": str(row.video or "")}
+            {
+                "id": row.id,
+                "system": row.system,
+                "before": row.before,
+                "prompt": row.prompt,
+                "reply": row.reply,
+                "video": str(row.video or ""),
+            }
             for row in rows
         ]
     )
@@ -61,16 +68,17 @@ class VideoCollator:
         pad = inputs.tokenizer.pad_token_id
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 
-    def example(self, row: Mapping[str, str]) -> TokenizedExample:
+    def example(self, row: Mapping[str, Any]) -> TokenizedExample:
         """Tokenize a row of `as_dataset`. Raises VideoError or BackboneError."""
         if row["video"]:
-            head = self._inputs.head(self._frames.frames(Path(row["video"])))
+            frames = self._frames.frames(Path(row["video"]))
+            head = self._inputs.head(frames, system=row["system"], before=row["before"])
             prompt = head.append_text(self._inputs.tail(row["prompt"]))
         else:
-            prompt = self._inputs.text(row["prompt"])
+            prompt = self._inputs.text(row["prompt"], system=row["system"])
         return TokenizedExample(prompt.append_text(self._inputs.reply(row["reply"])), len(prompt.ids))
 
-    def __call__(self, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows of `as_dataset` into a batch."""
         examples = [self.example(row) for row in rows]
         encoded = [example.encoded for example in examples]

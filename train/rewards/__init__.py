@@ -1,8 +1,18 @@
 """Rewards of GRPO: running a reply's program and scoring the outcome."""
 
 from videopro.train.rewards.functions import ProgramRewards
-from videopro.train.rewards.rows import ROW, RewardRow, read_row
+from videopro.train.rewards.rows import ROW, RewardRow, read_question, read_row
 from videopro.train.rewards.runs import TurnOutcome
 from videopro.train.rewards.scoring import ACCURACIES, ANSWER, score
 
-__all__ = ["ACCURACIES", "ANSWER", "ProgramRewards", "ROW", "RewardRow", "TurnOutcome", "read_row", "score"]
+__all__ = [
+    "ACCURACIES",
+    "ANSWER",
+    "ProgramRewards",
+    "ROW",
+    "RewardRow",
+    "TurnOutcome",
+    "read_question",
+    "read_row",
+    "score",
+]

@@ -45,9 +45,8 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
     for name in TEXTS:
         if not isinstance(fields.get(name), str) or not fields[name]:
             raise DatasetError(f"{where}: field {name!r} is {fields.get(name)!r}; it must be a string")
-    choices, subtitles = fields.get("choices"), fields.get("subtitles")
-    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-        raise DatasetError(f"{where}: field 'choices' is {choices!r}; it must be a list of strings")
+    subtitles = fields.get("subtitles")
+    question = read_question(fields, where)
     if subtitles is not None and not isinstance(subtitles, str):
         raise DatasetError(f"{where}: field 'subtitles' is {subtitles!r}; it must be a string or null")
     kind, oracle_mode = fields["kind"], fields.get("oracle_mode")
@@ -55,10 +54,6 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
         raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(PromptKind))}")
     if oracle_mode is not None and oracle_mode not in get_args(Mode):
         raise DatasetError(f"{where}: oracle_mode is {oracle_mode!r}; it must be native, program or null")
-    try:
-        question = Question(fields["question"], tuple(choices))
-    except QuestionError as error:
-        raise DatasetError(f"{where}: {error}") from error
     if fields["answer"] not in question.letters:
         raise DatasetError(
             f"{where}: answer is {fields['answer']!r}; it must be one of {', '.join(question.letters)}"
@@ -72,6 +67,20 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
         answer=fields["answer"],
         oracle_mode=oracle_mode,
     )
+
+
+def read_question(fields: Mapping[str, Any], where: str) -> Question:
+    """The question of a record, from its columns `question` and `choices`. Raises DatasetError, as `read_row`
+    does."""
+    text, choices = fields.get("question"), fields.get("choices")
+    if not isinstance(text, str) or not text:
+        raise DatasetError(f"{where}: field 'question' is {text!r}; it must be a string")
+    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+        raise DatasetError(f"{where}: field 'choices' is {choices!r}; it must be a list of strings")
+    try:
+        return Question(text, tuple(choices))
+    except QuestionError as error:
+        raise DatasetError(f"{where}: {error}") from error
 
 
 def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]:

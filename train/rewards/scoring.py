@@ -142,7 +142,7 @@ def wanted_mode(kind: PromptKind, oracle: Mode | None) -> Mode | None:
     A.3 defines m* for the adaptive prompt, which leaves the choice to the planner ("plan"): the oracle mode.
     The paper's GRPO data holds refinement prompts too, about which it says nothing. Here:
 
-    - native_refinement: several steps, whatever the oracle says. The prompt asks for more than the one look
+    - native_refinement: several steps, for either oracle mode. The prompt asks for more than the one look
       that it shows, and the same look again would give the same unsure answer.
     - bug_fix, program_refinement: several steps where the oracle is "program", since one look is known to be
       wrong or unsure there and returning to it fixes nothing. Where the oracle is "native", one look is
@@ -150,11 +150,17 @@ def wanted_mode(kind: PromptKind, oracle: Mode | None) -> Mode | None:
       neither is rewarded. (R3 takes both as targets; R4 knows programs only, which is not a reason
       to punish an answer that is known to be right.)
 
+    A row whose oracle mode is unknown gets no mode reward, as all rows of the paper's release, unless it asks
+    for several steps in so many words (plan_program).
+
     None is not the same as 0: all replies to the prompt are left out of this reward, and the logged mean is
-    over the other rows. An adaptive prompt whose oracle mode is unknown is left out as well.
+    over the other rows. TRL adds up the weighted rewards that are left (here 0.5 and 0.2) without scaling
+    them up; with `scale_rewards: group`, its default, a group's advantages do not depend on that.
     """
-    if kind == "plan":
+    if kind == "plan_program":
+        return "program"
+    if kind == "plan" or oracle is None:
         return oracle
-    if kind in ("native_refinement", "plan_program"):
+    if kind == "native_refinement":
         return "program"
     return "program" if oracle == "program" else None

@@ -43,5 +43,6 @@ class RefinementTurns:
                 continue
             row = rows[place]
             kind, prompt = build_refinement(row.question, turn.program, execution, turn.outcome.log)
-            refinements[place] = replace(row, kind=kind, prompt=prompt)
+            # As in inference: without a system turn, and with the video first.
+            refinements[place] = replace(row, kind=kind, prompt=prompt, system=None, before="")
         return refinements

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,12 @@ class PolicyPrompt:
     next_position: int
     """The M-RoPE position of a reply's first token."""
     head: int = 0
-    """The number of leading tokens (the video's) that all prompts about the video share."""
+    """The number of leading tokens, up to the end of the video, that all prompts with this system turn and
+    this text before the video share."""
+
+    def begins_as(self, other: PolicyPrompt) -> bool:
+        """Whether both prompts have the same head."""
+        return self.encoded.ids[: self.head] == other.encoded.ids[: other.head]
 
 
 class PromptEncoder:
@@ -65,8 +70,8 @@ class PromptEncoder:
                 "every pass; with 5.18 and newer it runs once per video",
                 stacklevel=2,
             )
-        self._heads: LRUCache[Path, EncodedPrompt] = LRUCache(
-            kept_bytes, lambda head: features_bytes(head.features)
+        self._heads: LRUCache[Path, tuple[_Start, EncodedPrompt]] = LRUCache(
+            kept_bytes, lambda kept: features_bytes(kept[1].features)
         )
         self.looked = 0
         """Videos whose features were computed in order to be kept."""
@@ -74,39 +79,51 @@ class PromptEncoder:
     def encode(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
         """The prompts of rows; rows with equal prompts share one object. Runs the vision tower, without
         gradients, on videos whose features are not kept. Raises VideoError or BackboneError."""
-        made: dict[tuple[Path | None, str], PolicyPrompt] = {}
-        heads: dict[Path, EncodedPrompt] = {}
+        made: dict[tuple[_Start, str], PolicyPrompt] = {}
+        heads: dict[_Start, EncodedPrompt] = {}
         prompts = []
         for row in rows:
-            video, text = row.video if row.prompt_video else None, row.prompt
-            if (video, text) not in made:
-                if video is None:
-                    made[video, text] = self._placed(self._inputs.text(text), 0)
+            start = _start(row)
+            if (start, row.prompt) not in made:
+                if not row.prompt_video:
+                    made[start, row.prompt] = self._placed(self._inputs.text(row.text, system=row.system), 0)
                 else:
-                    if video not in heads:
-                        heads[video] = self._head(video)
-                    encoded = heads[video].append_text(self._inputs.tail(text))
-                    made[video, text] = self._placed(encoded, len(heads[video].ids))
-            prompts.append(made[video, text])
+                    if start not in heads:
+                        heads[start] = self._head(row, start)
+                    encoded = heads[start].append_text(self._inputs.tail(row.prompt))
+                    made[start, row.prompt] = self._placed(encoded, len(heads[start].ids))
+            prompts.append(made[start, row.prompt])
         return prompts
 
     def _placed(self, encoded: EncodedPrompt, head: int) -> PolicyPrompt:
         positions, next_position = self._run.positions(encoded)
         return PolicyPrompt(encoded, positions[:, 0], next_position, head)
 
-    def _head(self, video: Path) -> EncodedPrompt:
-        if video in self._heads:
-            return self._heads[video]
-        head = self._inputs.head(self._frames.frames(video))
+    def _head(self, row: GRPORow, start: _Start) -> EncodedPrompt:
+        """The head of a row's prompt. All heads that show a video share its features."""
+        kept = self._heads.get(row.video)
+        if kept is not None and kept[0] == start:
+            return kept[1]
+        head = self._inputs.head(self._frames.frames(row.video), system=row.system, before=row.before)
         if not self._keeps:
             return head
+        if kept is not None:
+            return replace(head, tensors=kept[1].tensors, features=kept[1].features)
         core: Any = self._run.model
         with torch.no_grad():
             head = encode_vision(core.model, head, self._run.device)
         self.looked += 1
         if features_bytes(head.features) <= self._heads.maxsize:
-            self._heads[video] = head
+            self._heads[row.video] = start, head
         return head
+
+
+_Start = tuple[Path | None, str | None, str]
+"""What decides the head of a prompt: the video (None: not shown), the system turn and the text before it."""
+
+
+def _start(row: GRPORow) -> _Start:
+    return (row.video if row.prompt_video else None, row.system, row.before)
 
 
 _MAX_LENGTH_RATIO = 2

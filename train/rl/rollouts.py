@@ -38,7 +38,8 @@ class Turns:
     """The turns of all rollouts of a batch, concatenated."""
 
     roots: list[PolicyPrompt]
-    """For each turn, the first prompt of its rollout."""
+    """For each turn, the first prompt of its rollout, or its own if the two begin differently: only prompts
+    with the same head share a pass."""
     prompts: list[PolicyPrompt]
     replies: list[list[int]]
     rows: list[int]
@@ -54,7 +55,8 @@ class Turns:
         for row, (rollout, completion, length) in enumerate(completions):
             start = 0
             for prompt, reply in zip(rollout.prompts, rollout.replies(completion[:length]), strict=True):
-                made.roots.append(rollout.prompts[0])
+                first = rollout.prompts[0]
+                made.roots.append(first if prompt.begins_as(first) else prompt)
                 made.prompts.append(prompt)
                 made.replies.append(reply)
                 made.rows.append(row)

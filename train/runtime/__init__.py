@@ -1,5 +1,6 @@
 """Code shared by all trainers: settings, trainable parts, checkpoints, evaluation and the loop."""
 
+from videopro.train.runtime.chat_rows import PLACEHOLDER, ChatRow, read_chat
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
 from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
 from videopro.train.runtime.dummy_vision import DummyVision
@@ -7,7 +8,7 @@ from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.loop import run_training
 from videopro.train.runtime.record import RECORD
-from videopro.train.runtime.rows import digest
+from videopro.train.runtime.rows import RowsOfFile, digest, read_rows_of_file
 from videopro.train.runtime.settings import read_settings, run_command
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainable import (
@@ -22,12 +23,15 @@ from videopro.train.runtime.trainable import (
 from videopro.train.runtime.trainer import RunTrainer
 
 __all__ = [
+    "ChatRow",
     "DummyVision",
     "FrameCache",
     "MODULES_HELP",
+    "PLACEHOLDER",
     "Part",
     "RECORD",
     "ROW_IDS",
+    "RowsOfFile",
     "RunTrainer",
     "TrainingConfig",
     "TrainingRows",
@@ -39,6 +43,8 @@ __all__ = [
     "part_of",
     "publish_checkpoint",
     "put_trained",
+    "read_chat",
+    "read_rows_of_file",
     "read_settings",
     "run_command",
     "run_training",

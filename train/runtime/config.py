@@ -31,7 +31,7 @@ class TrainingConfig:
         default=None,
         metadata={
             "help": "rows to train on: videopro sft takes sft.jsonl or the release's train_sft.jsonl,"
-            " videopro grpo grpo.jsonl"
+            " videopro grpo grpo.jsonl or the release's train_grpo.jsonl"
         },
     )
     adapter: str | None = field(

@@ -47,6 +47,11 @@ def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuest
         found, oracle = _read(Path(spec))
     items = found.select(limit=limit, seed=seed)
     nameless = next((item for item in items if item.answer is None), None)
+    if nameless is not None and nameless.question.is_open:
+        raise DatasetError(
+            f"{spec}: question {nameless.id!r} is open; planners are trained and evaluated on questions with "
+            "options, so give it 'choices' and 'answer', or leave it out"
+        )
     if nameless is not None:
         raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
     if found.fetch is not None:

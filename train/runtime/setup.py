@@ -5,7 +5,7 @@ rows with unreadable videos, and setting up the evaluation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -24,7 +24,7 @@ from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
-from videopro.train.runtime.rows import HasVideo, drop_unreadable
+from videopro.train.runtime.rows import HasVideo, RowsOfFile, drop_unreadable
 from videopro.work import Counter
 
 R = TypeVar("R", bound=HasVideo)
@@ -84,11 +84,26 @@ class TrainingSetup:
 
 @dataclass(frozen=True)
 class TrainingRows(Generic[R]):
-    """Rows to train on and to evaluate on, and the reason for each dropped row, by id."""
+    """Rows to train on and to evaluate on, and the reason for each dropped row, by its id, or by its file and
+    line if it could not be read."""
 
     train: list[R]
     held_out: list[R]
     dropped: Mapping[str, str]
+
+    @classmethod
+    def read(cls, training: TrainingConfig, read: Callable[[Path], RowsOfFile[R]]) -> TrainingRows[R]:
+        """The rows of `train_data` and `eval_data`, by `read`. Prints how many were read and left out, and
+        why. Raises DatasetError or ConfigError."""
+        files = [read(training.train_path)]
+        files += [read(Path(training.eval_data))] if training.eval_data else []
+        if PartialState().is_main_process:
+            for file in files:
+                print(file.summary(), file=sys.stderr)
+        left_out = {
+            f"{file.path.name}, line {number}": why for file in files for number, why in file.left_out.items()
+        }
+        return cls(files[0].rows, files[1].rows if len(files) > 1 else [], left_out)
 
     def decoded(self, cache: FrameCache, workers: int) -> TrainingRows[R]:
         """Decode every video, and drop and print the rows whose video cannot be read. Raises DatasetError if
@@ -102,7 +117,7 @@ class TrainingRows(Generic[R]):
         if PartialState().is_main_process:
             _name_dropped(dropped, failures)
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
-        return TrainingRows(train, held_out, names)
+        return TrainingRows(train, held_out, {**self.dropped, **names})
 
 
 def _check_trackers(names: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 _WHOLE = 64 * 2**20
@@ -14,15 +15,15 @@ _PATTERNS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.txt", "*.model")
 _IGNORED = ("trainer_state.json", "training_record.json", "figures.json")
 
 
-def folder_fingerprint(folder: Path) -> str:
-    """16 hex digits over the names and contents of a model's files.
+def folder_fingerprint(folder: Path, *, also: Sequence[str] = ()) -> str:
+    """16 hex digits over the names and contents of a model's files. `also`: further patterns of such files.
 
     A file of up to 64 MiB is hashed completely. Of a larger file, the size and 16 blocks of 1 MiB are hashed,
     evenly spread from the first byte (the safetensors header with every tensor's name, type and offset) to
     the last. Weights that differ only between the blocks get the same fingerprint; training changes all.
     """
     whole = hashlib.sha256()
-    for path in sorted({path for pattern in _PATTERNS for path in folder.glob(pattern)}):
+    for path in sorted({path for pattern in (*_PATTERNS, *also) for path in folder.glob(pattern)}):
         if path.is_file() and path.name not in _IGNORED:
             whole.update(f"{path.name}\0{path.stat().st_size}\0".encode())
             whole.update(_digest(path))

@@ -46,7 +46,7 @@ class Item:
     shown: tuple[tuple[float, float], ...] = ()
     """The only intervals (s) of the video that may be shown; empty: all of it."""
     reference: str | None = None
-    """The reference answer that a judge compares an open answer with."""
+    """The reference answer that an open answer is compared with."""
     member: SetMember | None = None
     """Its place in a set of questions that are scored together (metrics of kind "set")."""
 

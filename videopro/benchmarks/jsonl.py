@@ -3,7 +3,8 @@
     {"id": "q1", "video": "videos/a.mp4", "question": "What is red?", "choices": ["a ball", "a car"],
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
-`id`, `video`, `question` and `choices` are required; paths are relative to the folder. Without `subtitles`,
+`id`, `video` and `question` are required; paths are relative to the folder. A question without `choices` is
+open: it is answered in words, and compared with the text in `reference` (or `answer`). Without `subtitles`,
 those embedded in the video are used (null: none, whatever the video contains). `family`, `kind` and
 `length` become the groups "family", "kind" and "duration"; further ones go into "groups", an object of texts.
 Missing videos are only noticed when their questions are asked, so a benchmark that lacks a few still runs.
@@ -19,15 +20,17 @@ from typing import Any
 
 from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
+from videopro.benchmarks.open_judge import judged
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import LETTERS, Question
+from videopro.scoring import normalized_words
 from videopro.settings import did_you_mean
 from videopro.storage import read_object
 from videopro.video import has_embedded_subtitles
 
 FILE = "questions.jsonl"
 _FIELDS = (
-    *("id", "video", "question", "choices", "answer", "subtitles", "evidence"),
+    *("id", "video", "question", "choices", "answer", "reference", "subtitles", "evidence"),
     *("family", "kind", "length", "groups"),
 )
 
@@ -89,12 +92,16 @@ def load_folder(
         ]
         # Embedded subtitles change the run's key; a benchmark without any keeps its key.
         version = "embedded subtitles" if tracks else ""
+    protocol = protocol or Protocol(parser=ROBUST)
+    # A folder without open questions keeps the keys of its runs.
+    if any(item.reference is not None for item in items):
+        protocol = judged(protocol)
     return Benchmark(
         name=name,
         split=split,
         version=version,
         items=items,
-        protocol=protocol or Protocol(parser=ROBUST),
+        protocol=protocol,
         broken=tuple(broken),
     )
 
@@ -112,18 +119,7 @@ def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
     for key in record:
         if key not in _FIELDS:
             raise BenchmarkError(f"{where}: unknown field {key!r}; {did_you_mean(key, _FIELDS)}")
-    choices = record.get("choices")
-    if not isinstance(choices, list):
-        raise BenchmarkError(
-            f"{where}: field 'choices' must be a list of 2 to {len(LETTERS)} texts, not {quoted(choices)}"
-        )
-    try:
-        question = Question(_text(record, "question", where), tuple(choices))
-        answer = record.get("answer")
-        if answer is not None:
-            question.choice(answer)
-    except QuestionError as error:
-        raise BenchmarkError(f"{where}: {error}") from error
+    question, answer, reference = _question(record, where)
     video = _path(record, "video", where)
     subtitles = _path(record, "subtitles", where) if record.get("subtitles") is not None else None
     item = Item(
@@ -132,11 +128,54 @@ def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
         video_key=video,
         question=question,
         answer=answer,
+        reference=reference,
         subtitles=root / subtitles if subtitles else None,
         groups=_groups(record, where),
         evidence=_evidence(record.get("evidence"), where),
     )
     return item, "subtitles" in record
+
+
+def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | None, str | None]:
+    """The question of a record, with its right letter or, if it is open, its reference text."""
+    choices = record.get("choices")
+    if choices is None:
+        question = Question.open(_text(record, "question", where))
+        return question, None, _reference(record, where)
+    if not isinstance(choices, list):
+        raise BenchmarkError(
+            f"{where}: field 'choices' must be a list of 2 to {len(LETTERS)} texts, not {quoted(choices)}; "
+            "leave it out for an open question"
+        )
+    if record.get("reference") is not None:
+        raise BenchmarkError(
+            f"{where}: has both 'choices' and 'reference'; give the right letter as 'answer', or leave "
+            "'choices' out for an open question"
+        )
+    try:
+        question = Question(_text(record, "question", where), tuple(choices))
+        answer = record.get("answer")
+        if answer is not None:
+            question.choice(answer)
+    except QuestionError as error:
+        raise BenchmarkError(f"{where}: {error}") from error
+    return question, answer, None
+
+
+def _reference(record: Mapping[str, Any], where: str) -> str | None:
+    """The reference of an open question; None if it has none."""
+    given = [name for name in ("reference", "answer") if record.get(name) is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise BenchmarkError(f"{where}: has both 'reference' and 'answer'; give one of them")
+    reference = _text(record, given[0], where)
+    if not normalized_words(reference):
+        raise BenchmarkError(
+            f"{where}: field {given[0]!r} is {quoted(reference)}, which has no word that counts; an open "
+            "question needs words to compare with, and a question with options needs 'choices'"
+        )
+    return reference
 
 
 def _text(record: Mapping[str, Any], name: str, where: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
@@ -16,8 +16,9 @@ from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, 
 from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.methods.vca import VcaMethod
 from videopro.methods.videoagent import VideoAgentMethod
+from videopro.modules import PAPER_HELP
 from videopro.modules.calls import REMOVABLE
-from videopro.settings import build_settings, did_you_mean, setting
+from videopro.settings import build_settings, did_you_mean, plain_type, setting
 
 __all__ = [
     "FALLBACK_HELP",
@@ -28,6 +29,7 @@ __all__ = [
     "MethodFlags",
     "create",
     "make_trace",
+    "takes",
     "versions",
     "video_ref",
 ]
@@ -51,6 +53,15 @@ def create(name: str, options: Mapping[str, Any]) -> Method:
     """The method `name` with its options. Raises ConfigError for an unknown method or option."""
     method = _method(name)
     return method(build_settings(method.Settings, options, f"method {name}"))
+
+
+def takes(name: str, key: str, value: Any) -> bool:
+    """Whether a method has a setting and, for a preset, knows this one: agents have others than methods of
+    programs."""
+    method = _method(name)
+    if key not in _setting_names(method):
+        return False
+    return key != "preset" or value in get_args(plain_type(get_type_hints(method.Settings)[key]))
 
 
 def _setting_names(method: type[Method]) -> set[str]:
@@ -98,7 +109,10 @@ class MethodFlags:
     final: str | None = field(default=None, metadata=setting(FINAL_HELP, group=FLAGS_GROUP))
     fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP, group=FLAGS_GROUP))
     preset: str | None = field(
-        default=None, metadata=setting(f"settings of an agent; {PRESET_HELP}", group=FLAGS_GROUP)
+        default=None,
+        metadata=setting(
+            f"settings of an agent; {PRESET_HELP}. Methods of programs: {PAPER_HELP}", group=FLAGS_GROUP
+        ),
     )
     without: tuple[str, ...] | None = field(
         default=None,

@@ -100,13 +100,17 @@ class Method(ABC):
         """What to tell the user about `backbone_settings`; empty if nothing was added."""
         return ""
 
-    @classmethod
-    def check_open_questions(cls, open_questions: int) -> None:
+    def check_models(self) -> None:
+        """Raise ConfigError, naming each, for models of a preset that cannot be had here. Called once, before
+        a run begins."""
+        return
+
+    def check_open_questions(self, open_questions: int) -> None:
         """Raise ConfigError if there are open questions and this method cannot answer them."""
         if open_questions:
             raise ConfigError(
-                f"method {cls.name!r} answers multiple-choice questions, but {open_questions} of these are "
-                "open; use --method native"
+                f"method {self.name!r} answers multiple-choice questions only; {open_questions} of these "
+                "questions are open: use --method native or videopro"
             )
 
     @abstractmethod

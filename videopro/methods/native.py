@@ -102,8 +102,7 @@ class NativeMethod(Method):
             return {**options, "subtitles": protocol.subtitles}
         return dict(options)
 
-    @classmethod
-    def check_open_questions(cls, open_questions: int) -> None:
+    def check_open_questions(self, open_questions: int) -> None:
         """Open questions are fine: they are answered in words."""
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
@@ -169,9 +168,9 @@ class NativeMethod(Method):
                 question = items[i].question
                 has_letter = not (question.is_open or names_intervals)
                 letter = extract_letter(reply.text, question) if has_letter else None
-                confidence = (
-                    letter_confidence(reply.tokens, reply.logprobs, letter, question) if letter else 0.0
-                )
+                confidence = reply.confidence if question.is_open else 0.0
+                if letter:
+                    confidence = letter_confidence(reply.tokens, reply.logprobs, letter, question)
                 answers[i] = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
         if chosen:
             requests = [
@@ -179,7 +178,12 @@ class NativeMethod(Method):
             ]
             answers.update(zip(chosen, context.backbone.answer_batch(requests), strict=True))
         return [
-            _result(answers[i], shown, _intervals(answers[i].raw) if names_intervals else ())
+            _result(
+                answers[i],
+                shown,
+                _intervals(answers[i].raw) if names_intervals else (),
+                is_open=items[i].question.is_open,
+            )
             for i, shown in enumerate(asked)
         ]
 
@@ -252,9 +256,12 @@ def _intervals(reply: str) -> tuple[tuple[float, float], ...]:
     return tuple(pair for pair in written_intervals(reply) or () if all(map(math.isfinite, pair)))
 
 
-def _result(answer: Answer, shown: _Shown, intervals: tuple[tuple[float, float], ...]) -> Result:
+def _result(
+    answer: Answer, shown: _Shown, intervals: tuple[tuple[float, float], ...], *, is_open: bool
+) -> Result:
     refs = frame_refs(shown.visual)
     call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
-    execution = Execution("ok" if answer.letter is not None else "empty", answer, calls=(call,))
+    is_answered = answer.letter is not None or (is_open and bool(answer.raw.strip()))
+    execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
     only = Round("native", answer.raw, execution=execution, mode="native")
     return Result((only,), answer, answer, selected=0, notes=shown.notes)

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from videopro.backbones import Backbone, Sampling, Visual
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
-from videopro.benchmarks import Item
+from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.methods.base import Method, MethodContext
-from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket
+from videopro.modules import (
+    PAPER_FRAMES,
+    ModuleModels,
+    ModuleSettings,
+    VideoContext,
+    check_paper_parts,
+    is_pocket,
+    paper_notes,
+    resolve_speech,
+)
 from videopro.modules.calls import REMOVABLE
 from videopro.modules.search import prepare_index
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
@@ -83,6 +92,9 @@ class ProgramSettings(ModuleSettings):
     )
 
     def __post_init__(self) -> None:
+        if self.subtitles == "none" and self.speech == "auto":
+            object.__setattr__(self, "speech", "none")
+        super().__post_init__()
         check_planner(self.planner)
         if self.planner_frames is not None and self.planner_frames < 0:
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
@@ -141,6 +153,12 @@ class VideoProSettings(ProgramSettings):
         )
 
 
+_SHIPPED_PLANNER = (
+    f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
+    "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
+)
+
+
 class BaseProgramMethod(Method):
     """The common base of the three methods."""
 
@@ -153,6 +171,9 @@ class BaseProgramMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
+        # What the preset stands for is in the other settings; Whisper is there or it is not.
+        del facts["preset"]
+        facts["speech"] = resolve_speech(facts["speech"])
         # Neither parallelism nor the API key changes an answer.
         del facts["max_parallel"]
         del facts["api_key_env"]
@@ -170,20 +191,40 @@ class BaseProgramMethod(Method):
         return facts
 
     def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """With the shipped planner if the pocket model would have to write programs by itself, which it was
-        never taught. `adapter=null` keeps it as it is."""
+        """With the frames of a preset, and with the shipped planner if the pocket model would have to write
+        programs by itself, which it was never taught. `adapter=null` keeps it as it is."""
+        if self.settings.preset == "paper":
+            given = {"frames": PAPER_FRAMES, **given}
         if self.settings.planner != "self" or "adapter" in given or model != "pocket":
             return dict(given)
         return {**given, "adapter": PLANNERS[0]}
 
     def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
+        notes = paper_notes(asdict(self.settings)) if self.settings.preset == "paper" else []
         added = self.backbone_settings(model, given).keys() - given.keys()
-        if not added:
-            return ""
-        return (
-            f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
-            "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
-        )
+        if "adapter" in added:
+            notes.append(_SHIPPED_PLANNER)
+        return "\n".join(notes)
+
+    def check_models(self) -> None:
+        if self.settings.preset == "paper":
+            check_paper_parts(asdict(self.settings), self.flag_without_model)
+
+    @classmethod
+    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options; under a protocol without subtitles no video is transcribed unless they name a model
+        for it."""
+        options = super().follow(protocol, options)
+        unnamed = options.get("speech", "auto") in ("auto", "whisper")
+        return {**options, "speech": "none"} if protocol.subtitles == "none" and unnamed else options
+
+    def check_open_questions(self, open_questions: int) -> None:
+        """Open questions are fine, unless the planner can only write programs that choose."""
+        if open_questions and self.settings.planner.startswith("pocket-teacher"):
+            raise ConfigError(
+                f"planner {self.settings.planner!r} writes programs for multiple-choice questions only; "
+                f"{open_questions} of these questions are open: use --planner self or api:MODEL"
+            )
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""

@@ -11,14 +11,15 @@ class Answer:
     """An answer with the confidence of Eq. 2.
 
     A letter is one token, so Eq. 2 has L = 1 and the confidence is that token's probability under the softmax
-    over the full vocabulary.
+    over the full vocabulary. Of an answer in words it is the exponential of the mean log-probability of its
+    tokens, that is, the geometric mean of their probabilities.
     """
 
     letter: str | None = None
     """The option's letter, "Yes" or "No", or a counted number; None for any other reply, and for an
     answer in words, which is in `raw`."""
     confidence: float = 0.0
-    """Eq. 2, in 0..1; 0.0 if there is no letter, and for a letter that no answering call gave."""
+    """Eq. 2, in 0..1; 0.0 if there is no answer, and for a letter or words that no answering call gave."""
     letters: Mapping[str, float] = field(default_factory=dict)
     """Probability of each option's letter, not renormalised: the sum is the mass that the model puts on
     letters. Empty if the reply was free text."""

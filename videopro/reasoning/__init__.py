@@ -8,6 +8,7 @@ from videopro.reasoning.refinement import (
     build_refinement,
     refinement_kind,
     refinement_prompt,
+    shown_answer,
 )
 from videopro.reasoning.rounds import Observer, cost_of_rounds, derive_seed, prompt_seed, round_from_reply
 
@@ -30,4 +31,5 @@ __all__ = [
     "refinement_prompt",
     "round_from_reply",
     "run_parallel",
+    "shown_answer",
 ]

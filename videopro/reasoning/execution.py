@@ -18,7 +18,7 @@ from videopro.errors import (
 )
 from videopro.executor import BudgetExceeded, Limits, Outcome, ZygoteGone, run, use_frames
 from videopro.modules import ModelError, ModuleLibrary, VideoContext
-from videopro.modules.calls import read_program_answer
+from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
 from videopro.program import Program
 from videopro.question import Answer, Question
 from videopro.reasoning.rounds import Observer
@@ -95,7 +95,7 @@ def _run_once(
     thread_meter: ThreadMeter,
     observer: Observer | None,
 ) -> tuple[Execution, str]:
-    library = ModuleLibrary(context, use_frames=use_frames)
+    library = ModuleLibrary(context, use_frames=use_frames, is_open=question.is_open)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
     inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
     functions = {
@@ -114,11 +114,11 @@ def _run_once(
         return Execution(
             "failed", error=error, calls=_calls_with_lines(outcome, library), cost=cost
         ), outcome.log
-    answer, claim = read_program_answer(outcome.value, question, library.answers)
+    answer, claim = _read(outcome.value, question, library.answers)
     execution = Execution(
-        _status(answer), answer, claim, calls=_calls_with_lines(outcome, library), cost=cost
+        _status(answer, question), answer, claim, calls=_calls_with_lines(outcome, library), cost=cost
     )
-    return execution, _answerless_log(outcome, answer)
+    return execution, _answerless_log(outcome, execution)
 
 
 def _calls_with_lines(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
@@ -133,13 +133,15 @@ def answer_natively(
     question: Question, context: VideoContext, *, thread_meter: ThreadMeter, observer: Observer | None = None
 ) -> Execution:
     """The direct answer of the native program, without a program."""
-    library = ModuleLibrary(context)
+    library = ModuleLibrary(context, is_open=question.is_open)
     meter = Meter()
     with thread_meter.into(meter):
         query = _guard_module(library.functions()["query_native"], library, observer)
-        value = query(library.video, question.text, list(question.choices))
-    answer, claim = read_program_answer(value, question, library.answers)
-    return Execution(_status(answer), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library))
+        value = query(library.video, question.text, *([] if question.is_open else [list(question.choices)]))
+    answer, claim = _read(value, question, library.answers)
+    return Execution(
+        _status(answer, question), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library)
+    )
 
 
 def run_parallel(
@@ -163,14 +165,23 @@ def run_parallel(
         return list(threads.map(attempt, items))
 
 
-def _status(answer: Answer) -> Literal["ok", "empty"]:
-    return "ok" if answer.letter is not None else "empty"
+def _read(value: Any, question: Question, answers: Sequence[AnswerHandle]) -> tuple[Answer, float | None]:
+    """The answer that a program returned, and the confidence that it claimed."""
+    if question.is_open:
+        return read_open_answer(value, answers)
+    return read_program_answer(value, question, answers)
 
 
-def _answerless_log(outcome: Outcome, answer: Answer) -> str:
+def _status(answer: Answer, question: Question) -> Literal["ok", "empty"]:
+    is_answered = bool(answer.raw.strip()) if question.is_open else answer.letter is not None
+    return "ok" if is_answered else "empty"
+
+
+def _answerless_log(outcome: Outcome, execution: Execution) -> str:
     """The log of a program that ran to its end; its first line says so if there is no answer."""
-    if answer.letter is not None:
+    if execution.status == "ok":
         return outcome.log
+    answer = execution.answer
     what = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
     return f"The program gave no answer: {what}\n{outcome.log}".rstrip()
 

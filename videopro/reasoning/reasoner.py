@@ -231,7 +231,10 @@ class Reasoner:
     # ---- prompts -------------------------------------------------------------------------------------------
 
     def _reference(self, state: _TaskState) -> str:
-        return "" if self._planner.is_fine_tuned else api_reference(available_modules(state.task.context))
+        if self._planner.is_fine_tuned:
+            return ""
+        is_open = state.task.question.is_open
+        return api_reference(available_modules(state.task.context, is_open=is_open))
 
     def _plan_prompt(self, state: _TaskState) -> str:
         return prompts.plan(
@@ -274,7 +277,7 @@ class Reasoner:
                 state.rounds.append(Round(FALLBACK, direct.answer.raw, execution=direct, mode="native"))
             if state.error is not None:
                 return _failed(state)
-            if executions[selected].answer.letter is None:
+            if executions[selected].status != "ok":
                 selected = len(state.rounds) - 1
         return Result(
             tuple(state.rounds),
@@ -282,7 +285,10 @@ class Reasoner:
             state.executions[selected].answer,
             selected,
             selection.refined,
-            notes=(NO_SUBTITLES,) if state.task.context.subtitles is None else (),
+            notes=(
+                *((NO_SUBTITLES,) if state.task.context.subtitles is None else ()),
+                *state.task.context.notes,
+            ),
             cost=cost_of_rounds(state.rounds),
         )
 
@@ -293,7 +299,7 @@ class Reasoner:
         first = select_answer(executions, settings.tau, final).refined
         last = select_answer(executions, settings.stored_below, final).refined
         return any(
-            executions[select_answer(executions[: end + 1], math.inf, final).selected].answer.letter is None
+            executions[select_answer(executions[: end + 1], math.inf, final).selected].status != "ok"
             for end in range(first, last + 1)
         )
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from videopro import prompts
 from videopro.program import Program
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.traces import Execution
 
 Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
@@ -42,6 +42,14 @@ def refinement_prompt(
     return prompts.program_refinement(question, program, result=result, log=log, reference=reference)
 
 
+def shown_answer(question: Question, answer: Answer) -> str | None:
+    """An answer as a refinement prompt shows it: a letter, or words in quotes; None if there is none."""
+    if not question.is_open:
+        return answer.letter
+    words = " ".join(answer.raw.split())
+    return f'"{words}"' if words else None
+
+
 def build_refinement(
     question: Question,
     program: Program,
@@ -57,7 +65,7 @@ def build_refinement(
     result = (
         ""
         if shows == "program"
-        else prompts.result_line(execution.answer.letter, execution.answer.confidence)
+        else prompts.result_line(shown_answer(question, execution.answer), execution.answer.confidence)
     )
     if kind != "bug_fix" and shows != "log":
         log = ""

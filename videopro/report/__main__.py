@@ -24,8 +24,8 @@ from videopro.report.runs import ReportRun
 from videopro.settings import setting
 
 NAMES = (
-    "main, efficiency, costs, modules, training, modes, confidence, tau, durations, metrics, pairs, runs; of "
-    "other papers: videoagent, dvd, vca, lvagent, or one table of them such as vca-3"
+    "main, efficiency, costs, modules, training, modes, confidence, tau, durations, metrics, open, pairs, "
+    "runs; of other papers: videoagent, dvd, vca, lvagent, or one table of them such as vca-3"
 )
 
 

@@ -48,6 +48,13 @@ def lmms_eval(run: ReportRun) -> Export:
     return Export("".join(f"{line}\n" for line in lines), len(run.traces))
 
 
+def _read_answer(trace: Trace) -> str:
+    """The letter that was read; of an open question the words."""
+    if trace.final is None:
+        return ""
+    return trace.final.letter or "" if trace.choices else trace.final.raw
+
+
 def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
     final = trace.final
     doc = {"question": trace.question, "choices": list(trace.choices), "answer": trace.gold}
@@ -56,7 +63,7 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
         # A question that is not scored has no target and no "score" key, so lmms-eval does not compare it.
         "target": trace.gold if verdict is not None else "",
         "resps": [[final.raw if final is not None else ""]],
-        "filtered_resps": [(final.letter if final is not None else None) or ""],
+        "filtered_resps": [_read_answer(trace)],
         "doc_hash": hashlib.sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode()).hexdigest(),
         "input": _question_text(trace),
         "token_counts": [
@@ -269,9 +276,10 @@ def _messages(step: Step) -> Iterator[dict[str, Any]]:
 def _outcome(execution: Execution) -> str:
     if execution.error is not None:
         return f"failed: {execution.error.type}: {execution.error.message}"
-    if execution.answer.letter is None:
+    if execution.status != "ok":
         return "no answer"
-    return f"answer {execution.answer.letter}, confidence {execution.answer.confidence:.3f}"
+    answer = execution.answer.letter or " ".join(execution.answer.raw.split())
+    return f"answer {answer}, confidence {execution.answer.confidence:.3f}"
 
 
 def _usage(traces: tuple[Trace, ...]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from videopro.report.confidence import confidence
 from videopro.report.costs import costs
 from videopro.report.durations import durations
 from videopro.report.main_results import about_runs, main_results, own_metrics
+from videopro.report.open_answers import open_answers
 from videopro.report.pairs import pairs
 from videopro.report.paradigms import efficiency, modes
 from videopro.report.runs import ReportRun, counts_note
@@ -35,6 +36,7 @@ BUILDERS: Mapping[str, Builder] = {
     "tau": thresholds,
     "durations": durations,
     "metrics": own_metrics,
+    "open": open_answers,
     "pairs": pairs,
     "runs": about_runs,
 }

@@ -79,15 +79,16 @@ def share(value: float | None, decimals: int = 1) -> Number | None:
 
 def accuracy_cell(found: Accuracy) -> Estimate | None:
     """An accuracy in percent."""
-    return None if found.accuracy is None else _estimate(found.accuracy, found.shown_ci95)
+    return None if found.accuracy is None else estimate(found.accuracy, found.shown_ci95)
 
 
 def difference_cell(found: Difference) -> Estimate | None:
     """A difference in percentage points."""
-    return None if found.difference is None else _estimate(found.difference, found.shown_ci95, signed=True)
+    return None if found.difference is None else estimate(found.difference, found.shown_ci95, signed=True)
 
 
-def _estimate(share: float, interval: Sequence[float] | None, *, signed: bool = False) -> Estimate:
+def estimate(share: float, interval: Sequence[float] | None, *, signed: bool = False) -> Estimate:
+    """A share, or a difference of shares if `signed`, in percent with its interval."""
     low, high = (None, None) if interval is None else (100 * interval[0], 100 * interval[1])
     return Estimate(100 * share, low, high, signed)
 

@@ -65,6 +65,7 @@ def summarize(
             name: asdict(value)
             for name, value in compute_metrics(protocol, traces, records, official_records, grades).items()
         },
+        "open": scoring.open_summary(traces),
         "unparsed": unread_share(traces) if is_grounding else scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
@@ -168,6 +169,7 @@ def _cells(part: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    yield from _open_lines(summary)
     yield from metric_lines(summary)
     coverage = percent(summary["coverage"])
     yield f"unparsed {percent(summary['unparsed'])} %, coverage {coverage} % of the videos"
@@ -197,6 +199,23 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {note}"
+
+
+def _open_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The open questions, which are not among the scored ones."""
+    found = summary["open"]
+    if found:
+        exact, f1 = (_with_interval(found, name) for name in ("exact_match", "f1"))
+        yield (
+            f"{_questions(found['n'])} in words (videos: {found['videos']}): exact match {exact}, token F1 "
+            f"{f1}, {percent(found['unanswered'])} % unanswered"
+        )
+
+
+def _with_interval(found: Mapping[str, Any], name: str) -> str:
+    between = shown_interval(found[f"{name}_ci95"], found["videos"])
+    share = f"{percent(found[name])} %"
+    return share if between is None else f"{share} ({percent_interval(between)})"
 
 
 _MAX_IDS = 3

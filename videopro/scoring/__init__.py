@@ -37,6 +37,18 @@ from videopro.scoring.metrics import (
     reliability,
     unparsed_rate,
 )
+from videopro.scoring.open_answers import (
+    OpenDifference,
+    OpenMetrics,
+    OpenScore,
+    exact_match,
+    normalized_words,
+    open_difference,
+    open_metrics,
+    open_scores,
+    open_summary,
+    token_f1,
+)
 from videopro.scoring.over_seeds import ROUTING, SeedRow, seed_table
 from videopro.scoring.percentages import percent, percent_interval
 from videopro.scoring.planning import (
@@ -72,6 +84,9 @@ __all__ = [
     "Bin",
     "Difference",
     "Mode",
+    "OpenDifference",
+    "OpenMetrics",
+    "OpenScore",
     "WeightedPart",
     "PlanRecord",
     "QuestionCosts",
@@ -90,6 +105,7 @@ __all__ = [
     "counted",
     "cost_metrics",
     "coverage",
+    "exact_match",
     "expected_calibration_error",
     "planning_metrics",
     "group_accuracy",
@@ -102,8 +118,13 @@ __all__ = [
     "macro_accuracy",
     "mean_costs",
     "mean_frames_seen",
+    "normalized_words",
     "official_accuracy",
     "official_records_of",
+    "open_difference",
+    "open_metrics",
+    "open_scores",
+    "open_summary",
     "oracle_mode",
     "oracle_modes",
     "paired_difference",
@@ -121,6 +142,7 @@ __all__ = [
     "segment_choices",
     "shown_interval",
     "t_interval",
+    "token_f1",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",

@@ -55,6 +55,29 @@ def clustered_interval(
     return wilson(share, effective, t975(count - 1))
 
 
+def mean_interval(values: Mapping[str, Sequence[float]], *, low: float, high: float) -> tuple[float, float]:
+    """A 95 % interval for the mean of values in low..high, given each cluster's values.
+
+    The variance of the mean is cluster-robust with the factor G / (G - 1) (Liang and Zeger, 1986; for paired
+    comparisons of models: Miller, "Adding Error Bars to Evals", 2024), with Student's t on G - 1 degrees of
+    freedom. If all values are equal, their variance cannot be estimated: the half width is then the largest
+    probability of another value at which seeing none in G clusters still has 5 % probability. A single
+    cluster gives (low, high).
+    """
+    n, count = sum(map(len, values.values())), len(values)
+    if n == 0 or not all(values.values()):
+        raise ValueError("An interval needs at least one value in every cluster.")
+    if count == 1:
+        return low, high
+    mean = sum(map(sum, values.values())) / n
+    if len({value for own in values.values() for value in own}) == 1:
+        half = 1 - 0.05 ** (1 / count)
+    else:
+        spread = sum((sum(own) - mean * len(own)) ** 2 for own in values.values())
+        half = t975(count - 1) * math.sqrt(count / (count - 1) * spread) / n
+    return max(low, mean - half), min(high, mean + half)
+
+
 def wilson(share: float, n: float, z: float) -> tuple[float, float]:
     """Wilson's score interval (1927) for a share of n observations, with the quantile z."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)

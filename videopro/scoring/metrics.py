@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import sqrt
 from typing import Literal
 
-from videopro.scoring.intervals import Interval, clustered_interval, shown_interval, t975
+from videopro.scoring.intervals import Interval, clustered_interval, mean_interval, shown_interval
 
 # Joins the names of a question that is in several groups of one kind, as in {"ability": "ER | TG"}.
 GROUP_SEPARATOR = " | "
@@ -149,14 +148,8 @@ class Difference:
 
 
 def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionScore]) -> Difference:
-    """The difference of two accuracies, question by question, with a 95 % interval clustered by video.
-
-    The variance of the mean of paired differences is cluster-robust with the factor G / (G - 1) (Liang and
-    Zeger, 1986; for paired comparisons of models: Miller, "Adding Error Bars to Evals", 2024), with
-    Student's t on G - 1 degrees of freedom. If all differences are equal, their variance cannot be estimated:
-    the half width is then the largest probability of another difference at which seeing none in G videos
-    still has 5 % probability.
-    """
+    """The difference of two accuracies, question by question, with a 95 % interval clustered by video; see
+    `mean_interval`."""
     others = {record.question_id: record for record in second}
     gaps: dict[str, list[int]] = defaultdict(list)
     for record in first:
@@ -166,14 +159,7 @@ def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionS
     if not n:
         return Difference(None, None, 0, 0)
     mean = sum(map(sum, gaps.values())) / n
-    if count == 1:
-        return Difference(mean, (-1.0, 1.0), n, 1)
-    spread = sum((sum(own) - mean * len(own)) ** 2 for own in gaps.values())
-    if len({gap for own in gaps.values() for gap in own}) == 1:
-        half = 1 - 0.05 ** (1 / count)
-    else:
-        half = t975(count - 1) * sqrt(count / (count - 1) * spread) / n
-    return Difference(mean, (max(-1.0, mean - half), min(1.0, mean + half)), n, count)
+    return Difference(mean, mean_interval(gaps, low=-1.0, high=1.0), n, count)
 
 
 # ---- calibration ------------------------------------------------------------------------------------------

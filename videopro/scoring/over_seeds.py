@@ -9,7 +9,7 @@ method needs the second. Pure functions over traces.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from videopro.errors import ConfigError
 from videopro.scoring import metrics as scoring
 from videopro.scoring.intervals import t_interval
 from videopro.scoring.metrics import QuestionScore
+from videopro.scoring.open_answers import OpenScore, open_difference, open_metrics, open_scores
 from videopro.scoring.planning import Mode, planning_metrics, trace_plan_record
 from videopro.scoring.programs import planner_tokens_out
 from videopro.scoring.verdicts import is_answerable, records_of
@@ -74,13 +75,14 @@ def _numbers(
         "answers": row.read_as,
         "runs": [str(run) for run in row.runs],
         "questions": len(row.seeds[0]),
-        "videos": len({record.video for record in _pooled(_records(row.seeds))}),
+        "videos": len({score.video for traces in row.seeds for score in _scored(traces)}),
         **_right(row.name, row.seeds, others),
         "families": {
             name: part.accuracy
             for name, part in scoring.group_accuracy(_pooled(_records(row.seeds))).get("family", {}).items()
         },
         **_costs(row.seeds),
+        **_open(row.seeds, others),
     }
     if row.has_rules:
         found["rules"] = _by_rules(row, None if row is reference else reference, natives)
@@ -146,9 +148,45 @@ def _right(
     }
 
 
+def _open(seeds: Sequence[Sequence[Trace]], others: Sequence[Sequence[Trace]] | None) -> dict[str, Any]:
+    """Exact match and token F1 over the open questions, and their differences; empty without any."""
+    each = [open_scores(traces) for traces in seeds]
+    pooled = open_metrics(_pooled_open(each), distinct=len(each[0]))
+    alone = [open_metrics(scores) for scores in each]
+    if pooled is None or any(found is None for found in alone):
+        return {}
+    f1 = [found.f1 for found in alone if found is not None]
+    found: dict[str, Any] = {
+        **asdict(pooled),
+        "n": len(each[0]),
+        "f1_seeds": f1,
+        "f1_seeds_ci95": t_interval(f1),
+    }
+    if others is not None:
+        theirs = [open_scores(traces) for traces in others]
+        theirs = theirs * len(each) if len(theirs) == 1 else theirs
+        ours = each * len(theirs) if len(each) == 1 else each
+        gap = open_difference(_pooled_open(ours), _pooled_open(theirs))
+        if gap is not None:
+            found["difference"] = asdict(gap)
+    return {"open": found}
+
+
+def _pooled_open(each: Sequence[Sequence[OpenScore]]) -> list[OpenScore]:
+    return [
+        replace(score, question_id=f"{seed}/{score.question_id}")
+        for seed, scores in enumerate(each)
+        for score in scores
+    ]
+
+
 def _over_seeds(values: Sequence[float | None]) -> tuple[float, float] | None:
     known = [value for value in values if value is not None]
     return t_interval(known) if len(known) == len(values) else None
+
+
+def _scored(traces: Sequence[Trace]) -> list[QuestionScore | OpenScore]:
+    return [*records_of(traces), *open_scores(traces)]
 
 
 def _records(seeds: Sequence[Sequence[Trace]]) -> list[list[QuestionScore]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from videopro.question import Answer
+from videopro.scoring.open_answers import exact_match
 from videopro.traces import FALLBACK, Round, Trace
 
 PLANNER_TOKENS_OUT = "planner tokens out"
@@ -134,4 +135,9 @@ def _status(attempt: Round) -> str:
 
 
 def _is_right(trace: Trace, answer: Answer | None) -> bool:
-    return answer is not None and trace.is_right(answer.letter)
+    """By its letter; in words, by exact match."""
+    if answer is None:
+        return False
+    if trace.reference is not None:
+        return exact_match(answer.raw, trace.reference)
+    return trace.is_right(answer.letter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,12 @@ from videopro.errors import DatasetError
 from videopro.storage.json_objects import read_object
 
 
-def read_json_lines(path: Path, give: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def read_json_lines(
+    path: Path, give: str, *, left_out: MutableMapping[int, str] | None = None
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield (line number, "FILE, line N" for messages, object) for each line that is not empty. Raises
     DatasetError for a file that cannot be read, saying what to `give`, and for a line that is not an
-    object."""
+    object; with `left_out`, such a line is skipped, and its reason is put there by its number."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
@@ -23,4 +25,11 @@ def read_json_lines(path: Path, give: str) -> Iterator[tuple[int, str, dict[str,
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{path}, line {number}"
-            yield number, where, read_object(line, where, DatasetError)
+            try:
+                record = read_object(line, where, DatasetError)
+            except DatasetError as error:
+                if left_out is None:
+                    raise
+                left_out[number] = str(error).removeprefix(f"{where}: ")
+                continue
+            yield number, where, record

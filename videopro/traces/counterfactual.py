@@ -71,7 +71,7 @@ def _with_rounds(
     """The trace with only these rounds, and a direct answer appended if round `selected` has no answer."""
     cost = trace.cost
     execution = rounds[selected].execution
-    if fallback == "native" and (execution is None or execution.answer.letter is None):
+    if fallback == "native" and (execution is None or execution.status != "ok"):
         direct = next((round for round in trace.rounds if round.prompt_kind == FALLBACK), None)
         if direct is None:
             direct, more = _direct(trace, native)

@@ -191,8 +191,8 @@ class Execution:
 
     status: Literal["ok", "failed", "empty"]
     answer: Answer = field(default_factory=Answer)
-    """The answer; without a letter if there is none. Its confidence is 0.0 unless an answering call gave
-    it."""
+    """The answer; without a letter if there is none, and for an open question, whose answer is its `raw`. Its
+    confidence is 0.0 unless an answering call gave it."""
     claim: float | None = None
     """The confidence that a program or an agent claimed for itself."""
     error: Failure | None = None
@@ -327,7 +327,7 @@ class Trace(Result):
     """The letter that the benchmark's official reader takes from `final.raw`."""
     versions: Mapping[str, str] = field(default_factory=dict)
     reference: str | None = None
-    """The reference answer with which a judge compares an open answer."""
+    """The reference answer with which an open answer is compared."""
     evidence: tuple[tuple[float, ...], ...] = ()
     """(start, end) in seconds of the intervals that hold the answer, if the benchmark gives them."""
     official_intervals: tuple[tuple[float, ...], ...] | None = None

@@ -52,12 +52,12 @@ class Selection:
 
 
 def is_confident(execution: Execution, tau: float) -> bool:
-    """Whether an execution needs no refinement: it has an answer, and c >= tau (inclusive)."""
-    return (
-        execution.status == "ok"
-        and execution.answer.letter is not None
-        and execution.answer.confidence >= tau
-    )
+    """Whether an execution needs no refinement: it has an answer, and c >= tau (inclusive).
+
+    In words, c is the geometric mean of the probabilities of the answer's tokens (Eq. 2), so a long answer is
+    as confident as its tokens are on average.
+    """
+    return execution.status == "ok" and execution.answer.confidence >= tau
 
 
 def select_answer(
@@ -77,7 +77,7 @@ def select_answer(
     last = len(executions) - 1 if most is None else min(most, len(executions) - 1)
     while end < last and not is_confident(executions[end], tau):
         end += 1
-    answered = [i for i in range(end + 1) if executions[i].answer.letter is not None]
+    answered = [i for i in range(end + 1) if executions[i].status == "ok"]
     if final == "last" or not answered:
         selected = end
     elif final == "last-answered":

@@ -13,10 +13,10 @@ from videopro import prompts
 from videopro.benchmarks import Protocol
 from videopro.errors import QuestionError
 from videopro.modules import ModuleSettings, api_reference
-from videopro.modules.calls import MODULES
+from videopro.modules.calls import modules_for
 from videopro.program import parse_program
 from videopro.question import Question
-from videopro.reasoning import Refinement, refinement_prompt
+from videopro.reasoning import Refinement, refinement_prompt, shown_answer
 from videopro.traces import FALLBACK, NO_SUBTITLES, Round, Trace
 
 _PLANS = {"plan": True, "plan_program": False}
@@ -57,7 +57,7 @@ class AskedPrompts:
         try:
             text = self._text(trace, trace.rounds[place], place)
             # Everything before the question is the same for all questions.
-            at = max(0, text.find(prompts.question_block(_question(trace)))) if trace.choices else 0
+            at = max(0, text.find(prompts.question_block(_question(trace))))
         except _UnknownPrompt as unknown:
             return {"head": None, "text": "", "missing": str(unknown)}
         return {"head": self._head(text[:at]) if at else None, "text": text[at:], "missing": ""}
@@ -69,7 +69,7 @@ class AskedPrompts:
 
     def _text(self, trace: Trace, attempt: Round, place: int) -> str:
         if attempt.prompt_kind == FALLBACK:
-            return prompts.multiple_choice(_question(trace))
+            return _direct(_question(trace))
         name = self._method.get("name")
         if attempt.prompt_kind == "native":
             return self._native(trace, attempt)
@@ -93,7 +93,7 @@ class AskedPrompts:
             raise _UnknownPrompt("the trace does not say which program was to be improved")
         log = before.execution.error.log if before.execution.error is not None else ""
         shows = self._method.get("refinement_shows", "program")
-        answer = before.execution.answer
+        answer, question = before.execution.answer, _question(trace)
         if attempt.prompt_kind != "bug_fix":
             if shows == "log":
                 raise _UnknownPrompt(
@@ -103,10 +103,12 @@ class AskedPrompts:
             log = ""
         return refinement_prompt(
             cast(Refinement, attempt.prompt_kind),
-            _question(trace),
+            question,
             parse_program(before.raw).code,
             log=log,
-            result="" if shows == "program" else prompts.result_line(answer.letter, answer.confidence),
+            result=""
+            if shows == "program"
+            else prompts.result_line(shown_answer(question, answer), answer.confidence),
             reference=self._reference(trace),
         )
 
@@ -122,13 +124,11 @@ class AskedPrompts:
         question = _question(trace)
         official = self._protocol.answer_prompt
         turns = [self._method.get("system") or (official.system if official is not None else "")]
-        if official is not None:
+        if official is None:
+            turns.append(_direct(question))
+        else:
             times = [frame[0] for call in calls for frame in call.frames]
             turns += [official.fill(question, (), len(times), times), official.prefill]
-        elif question.is_open:
-            turns.append(prompts.open_ended(question.text))
-        else:
-            turns.append(prompts.multiple_choice(question))
         return "\n\n".join(turn for turn in turns if turn)
 
     @property
@@ -153,7 +153,8 @@ class AskedPrompts:
             )
         else:
             subtitles = not _has_no_subtitles(trace)
-        return _api_reference(self._needs(subtitles), frozenset(self._method.get("without", ())))
+        without = frozenset(self._method.get("without", ()))
+        return _api_reference(self._needs(subtitles), without, is_open=not trace.choices)
 
     def _needs(self, subtitles: bool) -> frozenset[str]:
         """What the modules had: as `ModuleModels.context` provides it."""
@@ -173,10 +174,21 @@ class AskedPrompts:
 
 
 @lru_cache(maxsize=16)
-def _api_reference(needs: frozenset[str], without: frozenset[str]) -> str:
+def _api_reference(needs: frozenset[str], without: frozenset[str], *, is_open: bool) -> str:
     return api_reference(
-        [module for module in MODULES.values() if module.family not in without and set(module.needs) <= needs]
+        [
+            module
+            for module in modules_for(is_open=is_open).values()
+            if module.family not in without and set(module.needs) <= needs
+        ]
     )
+
+
+def _direct(question: Question) -> str:
+    """The prompt that asks the model directly."""
+    if question.is_open:
+        return prompts.open_ended(question.text)
+    return prompts.multiple_choice(question)
 
 
 def _question(trace: Trace) -> Question:

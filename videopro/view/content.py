@@ -12,7 +12,7 @@ from typing import Any
 from videopro.benchmarks import JudgeGrade
 from videopro.program import planning_text
 from videopro.question import LETTERS, NO_OPTION, Answer
-from videopro.scoring import counted, is_fallback
+from videopro.scoring import counted, exact_match, is_fallback, token_f1
 from videopro.traces import AGENT, Call, Execution, Round, Trace
 from videopro.view.asked import AskedPrompts, refined_by
 from videopro.view.columns import layout
@@ -22,6 +22,7 @@ from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
 from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
 
 _LONGEST_QUESTION = 300
+_LONGEST_WORDS = 80
 
 
 def page_name(question_id: str) -> str:
@@ -98,6 +99,7 @@ def page(
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
     texts = TextTable()
+    words = trace.final.raw if trace.final is not None else ""
     rounds = [_round(trace, place, max_frames, asked, pictures, texts) for place in range(len(trace.rounds))]
     shown = {
         "id": trace.question_id,
@@ -106,6 +108,8 @@ def page(
         "choices": list(trace.choices),
         "gold": trace.gold,
         "reference": trace.reference,
+        "exact": exact_match(words, trace.reference) if trace.reference is not None else None,
+        "f1": _short(token_f1(words, trace.reference)) if trace.reference is not None else None,
         "grade": asdict(grade) if grade is not None else None,
         "groups": dict(trace.groups),
         "video": {
@@ -219,7 +223,7 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         return None
     return {
         "status": execution.status,
-        "answer": execution.answer.letter,
+        "answer": execution.answer.letter or _words(execution),
         "confidence": _short(execution.answer.confidence),
         "claim": execution.claim,
         "letters": _letters(execution.answer.letters),
@@ -227,6 +231,14 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         "error": asdict(execution.error) if execution.error is not None else None,
         "cost": cost_of(execution.cost),
     }
+
+
+def _words(execution: Execution) -> str | None:
+    """The answer in words that counts for an open question, for the outcome of its round."""
+    if execution.status != "ok":
+        return None
+    words = " ".join(execution.answer.raw.split())
+    return words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
 
 
 def _answer(answer: Answer | None) -> dict[str, Any] | None:

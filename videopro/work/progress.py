@@ -82,7 +82,9 @@ class Progress:
         if self._log is None:
             return 0
         for trace in self._log.refresh():
-            if trace.question_id in self._ids and self._log.is_done(trace.question_id):
+            # An open question is neither right nor wrong.
+            is_scored = trace.reference is None
+            if is_scored and trace.question_id in self._ids and self._log.is_done(trace.question_id):
                 letter = trace.final.letter if trace.final else None
                 self._right[trace.question_id] = trace.is_right(letter)
         done = sum(self._log.is_done(question_id) for question_id in self._ids)

@@ -183,7 +183,7 @@ def test_a_forced_open_answer_is_in_words() -> None:
 
 
 def test_open_questions_are_taken() -> None:
-    type(create("vca", {})).check_open_questions(3)
+    create("vca", {}).check_open_questions(3)
 
 
 # ---- settings --------------------------------------------------------------------------------------------

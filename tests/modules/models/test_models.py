@@ -137,6 +137,26 @@ def test_sam3_tracks_objects_through_frames() -> None:
     assert any(box not in (None, (0.0, 0.0, 1.0, 1.0)) for track in tracks for box in track.boxes)
 
 
+def test_a_program_tracks_with_sam3() -> None:
+    tracker = load_tracker(f"sam3:{tiny_models.sam3()}", None, device="cpu")
+    lib = library(tracker=tracker)
+    fns = lib.functions()
+    frames = fns["trim_frames"](lib.video, 1.0, 5.0, num_frames=2)
+    found = fns["track_object"](frames, "a red cat")
+    shown = lib.context.video.frames([2.0, 4.0])
+    assert [frame.time for frame in frames] == [frame.time for frame in shown] == [2.0, 4.0]
+    expected = tracker.track(shown, "a red cat")
+    height, width = shown[0].image.shape[:2]
+    assert len(found) == len(expected) >= 1
+    for track, own in zip(found, expected, strict=True):
+        boxes = [box for box in own.boxes if box is not None]
+        inside = [box for box in track.boxes if box is not None]
+        assert len(inside) == len(boxes) >= 1
+        for box, (x0, y0, x1, y1) in zip(inside, boxes, strict=True):
+            # In pixels, where the tracker has shares.
+            assert box == pytest.approx((x0 * width, y0 * height, x1 * width, y1 * height))
+
+
 def test_tracks_in_a_program_have_times_and_pixels() -> None:
     class Mover(BackboneDetector):
         """Finds one object, a tenth of the frame further right every second."""

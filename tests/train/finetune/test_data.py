@@ -33,14 +33,33 @@ def test_rows_in_our_own_format() -> None:
 
 def test_rows_in_the_releases_format(tmp_path: Path) -> None:
     # As ms-swift reads them: no ids, absolute or relative paths, nothing but messages and videos.
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Watch <video> and say: which one?"},
+        {"role": "assistant", "content": "<code>z</code>"},
+    ]
     rows = [
         world.record("\nWhich one?", "<planning>x</planning>", "/data/CG-Bench/1.mp4"),
         world.record("Which one?", "<code>y</code>", "LongVideoBench/2.mp4"),
+        {"messages": chat, "videos": ["3.mp4"]},
+        {"system": "", "query": "Which one?<video>", "response": "<code>q</code>", "videos": "4.mp4"},
+        # Without <video>, ms-swift puts it first.
+        {"query": "Which one?", "response": "<code>r</code>", "videos": ["5.mp4"], "history": []},
+        {"messages": [chat[0], {"role": "user", "content": "Hello"}, chat[2]]},
     ]
-    first, second = read_rows(world.write(tmp_path / "train_sft.jsonl", rows))
+    found = read_rows(world.write(tmp_path / "train_sft.jsonl", rows))
+    assert found.left_out == {}
+    assert found.summary() == f"{tmp_path / 'train_sft.jsonl'}: 6 rows"
+    first, second, third, fourth, fifth, text = found.rows
     assert (first.id, first.prompt, first.video) == ("line 1", "\nWhich one?", Path("/data/CG-Bench/1.mp4"))
+    assert (first.system, first.before) == (None, "")
     assert second.video == tmp_path / "LongVideoBench" / "2.mp4"
     assert second.reply == "<code>y</code>"
+    assert (third.system, third.before, third.prompt) == ("Be brief.", "Watch ", " and say: which one?")
+    assert (fourth.system, fourth.before, fourth.prompt) == ("", "Which one?", "")
+    assert (fourth.reply, fourth.video) == ("<code>q</code>", tmp_path / "4.mp4")
+    assert (fifth.system, fifth.before, fifth.prompt) == (None, "", "Which one?")
+    assert (text.system, text.prompt, text.video) == ("Be brief.", "Hello", None)
 
 
 GOOD = world.record("q", "a", "v.mp4")
@@ -51,37 +70,46 @@ GOOD = world.record("q", "a", "v.mp4")
     [
         ("{", "is not JSON"),
         ([1], "must be an object"),
-        ({}, "one user turn and one assistant turn"),
-        (
-            {**GOOD, "messages": GOOD["messages"][:1]},
-            "one user turn and one assistant turn, not \\['user'\\]",
-        ),
-        ({**GOOD, "messages": [{"role": "system", "content": "s"}, *GOOD["messages"]]}, "'system', 'user'"),
+        ({}, "has neither 'messages' nor 'query'"),
+        ({**GOOD, "messages": GOOD["messages"][:1]}, "nothing to learn"),
+        ({"query": "q", "response": " "}, "nothing to learn"),
+        ({"query": "q", "response": "r", "history": [["a", "b"]]}, "has a history"),
+        ({"query": 3, "response": "r"}, "field 'query' is 3"),
+        ({**GOOD, "messages": [*GOOD["messages"], *GOOD["messages"]]}, "not ['user', 'assistant', 'user',"),
+        ({**GOOD, "messages": GOOD["messages"][1:]}, "not ['assistant']"),
         (
             {**GOOD, "messages": [{"role": "user"}, {"role": "assistant", "content": "a"}]},
             "no text in 'content'",
         ),
         (world.record("q", " \n", "v.mp4"), "nothing to learn"),
         ({**GOOD, "videos": []}, "has 1 <video> and 0 videos"),
+        (world.record("q <video>", "a", "v.mp4"), "has 2 <video> and 1 videos"),
+        (world.record("q", "a <video>", "v.mp4"), "outside the user's turn"),
+        ({"system": "<video>", "query": "q", "response": "r", "videos": ["v"]}, "outside the user's turn"),
         ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
         ({**GOOD, "videos": [3]}, "list of paths"),
         ({**GOOD, "images": ["a.png"]}, "only videos"),
-        (
-            {"messages": [{"role": "user", "content": "q <video>"}, GOOD["messages"][1]], "videos": ["v"]},
-            "start",
-        ),
-        (
-            {"messages": [{"role": "user", "content": "q"}, GOOD["messages"][1]], "videos": ["v"]},
-            "has 0 <video>",
-        ),
     ],
 )
-def test_a_row_that_cannot_be_trained_on_is_named(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_row_that_cannot_be_trained_on_is_left_out_and_named(tmp_path: Path, row: Any, said: str) -> None:
     path = tmp_path / "rows.jsonl"
     line = row if isinstance(row, str) else json.dumps(row)
     path.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match=rf"rows.jsonl, line 3: .*{said}"):
+    found = read_rows(path)
+    assert len(found.rows) == 1
+    assert list(found.left_out) == [3]
+    assert said in found.left_out[3]
+    assert found.summary() == f"{path}: 1 rows, 1 left out: line 3: {found.left_out[3]}"
+    path.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"rows.jsonl: none of its 1 rows can be used: line 1: "):
         read_rows(path)
+
+
+def test_the_first_rows_that_are_left_out_are_named(tmp_path: Path) -> None:
+    bad = {**GOOD, "videos": []}
+    found = read_rows(world.write(tmp_path / "rows.jsonl", [bad, GOOD, bad, bad, bad, bad]))
+    named = "; ".join(f"line {n}: has 1 <video> and 0 videos; write one <video> per video" for n in (1, 3, 4))
+    assert found.summary() == f"{tmp_path / 'rows.jsonl'}: 1 rows, 5 left out: {named}; and 2 more"
 
 
 def test_a_missing_or_empty_file(tmp_path: Path) -> None:

@@ -146,12 +146,14 @@ def test_where_one_look_is_enough_the_native_program_is_wanted(
         ("plan_program", "native", 0, 1),
         ("native_refinement", "program", 0, 1),
         ("native_refinement", "native", 0, 1),
-        ("native_refinement", None, 0, 1),
+        ("native_refinement", None, None, None),
+        ("plan_program", None, 0, 1),
         ("bug_fix", "program", 0, 1),
         ("bug_fix", "native", None, None),
         ("bug_fix", None, None, None),
         ("program_refinement", "program", 0, 1),
         ("program_refinement", "native", None, None),
+        ("program_refinement", None, None, None),
     ],
 )
 def test_the_mode_that_each_prompt_wants(

@@ -23,7 +23,9 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
     given = [line(id=kind, kind=kind) for kind in KINDS]
     given[1] |= {"subtitles": "videos/b.srt", "native_confidence": 0.25}
     given[2] |= {"video": "/elsewhere/c.mp4", "later": "fields are ignored"}
-    rows = read_grpo_rows(world.write(tmp_path / "grpo.jsonl", given))
+    found = read_grpo_rows(world.write(tmp_path / "grpo.jsonl", given))
+    assert found.left_out == {}
+    rows = found.rows
     assert [row.kind for row in rows] == list(KINDS)
     assert [row.video for row in rows[:3]] == [
         tmp_path / "videos" / "b.mp4",
@@ -41,7 +43,7 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
 
 def test_kinds_are_chosen(tmp_path: Path) -> None:
     path = world.write(tmp_path / "grpo.jsonl", [line(id=kind, kind=kind) for kind in KINDS])
-    assert [row.kind for row in read_grpo_rows(path, ["bug_fix", "plan"])] == ["plan", "bug_fix"]
+    assert [row.kind for row in read_grpo_rows(path, ["bug_fix", "plan"]).rows] == ["plan", "bug_fix"]
     world.write(path, [line(kind="plan")])
     with pytest.raises(DatasetError, match="no prompts of kind bug_fix: its 1 rows are of other kinds"):
         read_grpo_rows(path, ["bug_fix"])
@@ -61,21 +63,25 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
         ({"id": "plan"}, "has the id 'plan' of line 1; ids must differ"),
     ],
 )
-def test_an_invalid_row_is_named_with_its_line(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_used_is_left_out_and_named(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     path = world.write(tmp_path / "grpo.jsonl", [line(id="plan"), line(**changes)])
-    with pytest.raises(DatasetError) as error:
-        read_grpo_rows(path)
-    assert f"{path}, line 2: {said}" in str(error.value)
+    found = read_grpo_rows(path)
+    assert [row.id for row in found.rows] == ["plan"]
+    assert list(found.left_out) == [2]
+    assert found.left_out[2].startswith(said)
+    assert found.summary() == f"{path}: 1 rows, 1 left out: line 2: {found.left_out[2]}"
 
 
 def test_files_that_are_not_grpo_jsonl_are_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
         read_grpo_rows(tmp_path / "nowhere.jsonl")
-    with pytest.raises(DatasetError, match=r"line 1: is a row for fine-tuning \(videopro sft\)"):
+    with pytest.raises(DatasetError, match=r"none of its 4 rows .* line 1: is a row for fine-tuning"):
         read_grpo_rows(world.folder() / "sft.jsonl")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
-    with pytest.raises(DatasetError, match="it holds no rows"):
+    with pytest.raises(DatasetError, match="has no rows"):
         read_grpo_rows(empty)
     empty.write_text(json.dumps([1]) + "\n")
     with pytest.raises(DatasetError, match="line 1: must be an object, not list"):

@@ -86,6 +86,11 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
         # The rest of the row stays: it is about the same question.
         assert found[0] is not None
         assert replace(found[0], kind="plan", prompt="Plan.") == given[0]
+        # Inference shows a refinement the video first, whatever the row's own prompt begins with.
+        (plain,) = RefinementTurns(rewards, 0.75)(
+            [replace(given[0], system="Be brief.", before="Look: ")], [NATIVE]
+        )
+        assert plain == found[0]
         assert rewards.executions == 1
         score(rewards, rows(2), [NATIVE, episode(NATIVE, LOCAL)])
         assert rewards.executions == 2
@@ -166,8 +171,10 @@ def test_both_turns_are_logged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
     first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
+    # In the release's form: the refinement, which begins with the video, shares no pass with the plan.
+    other = replace(first, system="Write programs.", before="Look: ")
     # Two of a group that get the same refinement, one that gets another, one that gets none; another video;
-    # and text alone.
+    # text alone; and two with a system turn, one of which is refined.
     episodes: list[list[tuple[GRPORow, list[int]]]] = [
         [(first, [40, 50, 60, 70]), (grpo.refined(first), [41, 51])],
         [(first, [90]), (grpo.refined(first), [33, 34, 35, 36, 37])],
@@ -175,6 +182,8 @@ def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bo
         [(first, [91, 92, 93])],
         [(second, [30, 31]), (grpo.refined(second), [32, 33, 34])],
         [(text, [60, 61]), (grpo.refined(text), [62])],
+        [(other, [63, 64]), (grpo.refined(first), [65, 66, 67])],
+        [(other, [68])],
     ]
     config = grpo.settings(tmp_path, shared_prompt=shared)
     made = grpo.trainer(family, config, [first, second, text], use_peft=False)
@@ -202,7 +211,7 @@ def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bo
     with torch.no_grad():
         chunks, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width, batch_size=2)
     torch.testing.assert_close(chunks, found.detach(), atol=1e-5, rtol=1e-5)
-    shares = torch.tensor([1.0, -0.7, 0.4, -1.3, 0.9, 0.6])
+    shares = torch.tensor([1.0, -0.7, 0.4, -1.3, 0.9, 0.6, -0.5, 0.8])
     (found.sum(-1) * shares).sum().backward()
     sum(share * part.sum() for share, part in zip(shares, parts, strict=True)).backward()
     assert_gradients(made.model, model)

@@ -3,6 +3,7 @@ each full row; sampling; what is run once; steps."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -162,6 +163,22 @@ def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> 
 
 
 @KEEPS
+def test_prompts_that_begin_differently_share_the_features_of_their_video(tmp_path: Path) -> None:
+    plain = grpo.rows()[0]
+    rows = [plain, replace(plain, system="Be brief."), replace(plain, before="Look: "), plain]
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
+    assert made._prompt_encoder is not None
+    for _ in range(2):
+        prompts = made._prompt_encoder.encode(rows)
+        assert made._prompt_encoder.looked == 1
+        assert len({id(prompt.encoded.features["video"]) for prompt in prompts}) == 1
+    assert prompts[0] is prompts[3]
+    heads = [prompt.encoded.ids[: prompt.head] for prompt in prompts]
+    assert len(set(heads)) == 3
+    assert [prompt.begins_as(prompts[0]) for prompt in prompts] == [True, False, False, True]
+
+
+@KEEPS
 def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None:
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)
@@ -220,6 +237,26 @@ def test_groups_with_equal_rewards_are_skipped_where_their_loss_is_zero(
     assert any(not torch.equal(weight, before[name]) for name, weight in after[0].items())
     for name, weight in after[0].items():
         torch.testing.assert_close(weight, after[1][name], atol=1e-7, rtol=1e-6, msg=name)
+
+
+def test_equal_rewards_are_equal_whatever_their_mean_rounds_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As rows without an oracle mode earn: 0.5 for accuracy and 0.2 for format. In fp32 their mean is not
+    0.7 on every machine."""
+    config = grpo.settings(tmp_path, num_generations=8)
+    made = grpo.trainer(
+        "qwen3_vl", config, grpo.rows()[:1], rewards=lambda prompts, **_: [0.7] * len(prompts)
+    )
+    counted = Mock(wraps=made._score_shared_prefix)
+    monkeypatch.setattr(made, "_score_shared_prefix", counted)
+    before = grpo.weights(made)
+    made.train()
+    (logged,) = [line for line in made.state.log_history if "loss" in line]
+    assert logged["frac_reward_zero_std"] == 1.0
+    assert logged["reward"] == pytest.approx(0.7)
+    assert counted.call_count == 0
+    assert all(torch.equal(weight, before[name]) for name, weight in grpo.weights(made).items())
 
 
 def test_gradient_checkpointing_leaves_a_step_as_it_is(tmp_path: Path) -> None:

@@ -301,10 +301,10 @@ class QwenBackbone(Backbone):
     def _whole(self, asked: _Asked, *, one_token: bool) -> EncodedPrompt:
         if asked.visual is None:
             return self._inputs.text(
-                asked.text, one_token=one_token, system=asked.system, reply=asked.prefill
+                asked.text, one_token=one_token, system=asked.system or None, reply=asked.prefill
             )
         assert not isinstance(asked.visual, Prefix)
-        head = self._inputs.head(asked.visual, system=asked.system)
+        head = self._inputs.head(asked.visual, system=asked.system or None)
         return head.append_text(self._tail(asked, one_token=one_token))
 
     def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
@@ -315,13 +315,13 @@ class QwenBackbone(Backbone):
             raise BackboneError(
                 "this prefix was made by another kind of backbone; make one with prefix(frames)"
             )
-        return self._runner.share(self._inputs.head(visual, system=system))
+        return self._runner.share(self._inputs.head(visual, system=system or None))
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> QwenPrefix:
         """Encode frames once. Later calls run only their own tokens and attend to the prefix's keys and
         values, or to a copy of them if the model has layers that cannot share them."""
         with self._guard():
-            shared = self._runner.share(self._inputs.head(frames, system=system))
+            shared = self._runner.share(self._inputs.head(frames, system=system or None))
             return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on, system=system)
 
     # Adapter, errors, closing

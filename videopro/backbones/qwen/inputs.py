@@ -148,8 +148,11 @@ class QwenInputs:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def text(self, text: str, *, one_token: bool = False, system: str = "", reply: str = "") -> EncodedPrompt:
-        """A text-only prompt, with a system turn and the beginning of the reply if they are given."""
+    def text(
+        self, text: str, *, one_token: bool = False, system: str | None = None, reply: str = ""
+    ) -> EncodedPrompt:
+        """A text-only prompt. `system`: the system turn before it; None: the chat template's own, if any.
+        `reply`: the beginning of the reply."""
         rendered = self.render(_user([], text, system), one_token=one_token or bool(reply))
         ids = self._tokens(rendered + escape_control_tokens(reply))
         return EncodedPrompt(tuple(ids), (0,) * len(ids))
@@ -192,8 +195,10 @@ class QwenInputs:
 
     # Frames
 
-    def head(self, frames: Sequence[Frame], *, system: str = "") -> EncodedPrompt:
-        """The shared start of every prompt about these frames, with a system turn if one is given.
+    def head(self, frames: Sequence[Frame], *, system: str | None = None, before: str = "") -> EncodedPrompt:
+        """The shared start of every prompt about these frames: all up to the end of the visual part. `system`
+        is the system turn (None: the chat template's own, if any) and `before` the user's text that precedes
+        the frames; prompts that differ in them have different heads.
 
         Several frames of one size are sent as a video: with their true times for Qwen3-VL and newer; with the
         mean spacing for Qwen2.5-VL, which takes one interval per video, so uneven times are lost there. An
@@ -206,11 +211,11 @@ class QwenInputs:
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
         floor = self.pixels * 9 // 10 if any(frame.box is not None for frame in frames) else 0
+        parts: list[dict[str, Any]] = [_text(before)] if before else []
         if len(frames) > 1 and len(shapes) == 1 and not isinstance(frames, Stills):
-            messages = _user([{"type": "video"}], "", system)
+            messages = _user([*parts, {"type": "video"}], "", system)
             return self._encode(messages, video=self.as_video(frames), floor=floor)
         texts = frames.texts if isinstance(frames, Interleaved) else ("",) * len(frames)
-        parts: list[dict[str, Any]] = []
         for frame, text in zip(frames, texts, strict=True):
             time = f"<{frame.time:.1f} seconds>" if len(frames) > 1 else ""
             if text or time:
@@ -343,7 +348,10 @@ class SizedVideo:
     metadata: VideoMetadata
 
 
-def _user(parts: Sequence[Mapping[str, Any]], text: str, system: str = "") -> list[dict[str, Any]]:
-    content = [*parts, {"type": "text", "text": escape_control_tokens(text)}]
-    turns = [{"role": "system", "content": escape_control_tokens(system)}] if system else []
-    return [*turns, {"role": "user", "content": content}]
+def _user(parts: Sequence[Mapping[str, Any]], text: str, system: str | None = None) -> list[dict[str, Any]]:
+    first = [] if system is None else [{"role": "system", "content": [_text(system)]}]
+    return [*first, {"role": "user", "content": [*parts, _text(text)]}]
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": escape_control_tokens(text)}

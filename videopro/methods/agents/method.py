@@ -122,9 +122,8 @@ class AgentMethod(Method):
 
     # ---- the interface of a method ---------------------------------------------------------------------
 
-    @classmethod
-    def check_open_questions(cls, open_questions: int) -> None:
-        if not cls.answers_open_questions:
+    def check_open_questions(self, open_questions: int) -> None:
+        if not self.answers_open_questions:
             super().check_open_questions(open_questions)
 
     def identity(self) -> dict[str, Any]:

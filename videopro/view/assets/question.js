@@ -74,6 +74,7 @@
       ...Object.entries(page.groups),
       page.confidence !== null ? ["confidence", two(page.confidence)] : null,
       page.official !== null && page.official !== final?.letter ? ["official reader", page.official] : null,
+      page.f1 !== null ? ["token F1", page.exact ? `${two(page.f1)}, exact` : two(page.f1)] : null,
       page.grade ? ["grade", page.grade.robust ?? "not read"] : null,
       ["time", duration(page.cost.seconds)],
       hasSteps(page) ? ["frames seen", count(page.frames)] : null,

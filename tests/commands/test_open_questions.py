@@ -1,0 +1,224 @@
+"""Open questions of one's own through every command: ask, infer, judge, compare, report, seeds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.benchmark_runs import in_this_process as in_this_process
+from tests.support.method_world import NO_MODELS
+from tests.support.open_questions import COLOURS, load_writing, make_open_folder
+from tests.support.stub_server import StubServer, completion, entry, text_of
+from videopro import ask, compare, infer, seeds
+from videopro.backbones import load_backbone
+from videopro.benchmarks import load
+from videopro.benchmarks.__main__ import main as benchmarks_main
+from videopro.benchmarks.open_judge import JUDGE
+from videopro.data_synthesis.questions import select_questions
+from videopro.errors import BenchmarkError, ConfigError, DatasetError
+from videopro.report.__main__ import main as report_main
+from videopro.traces import Trace, read_traces
+from videopro.train.runtime.held_out import load_eval_questions
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("open")
+    make_open_folder(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A native run and one with programs."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        from tests.support.benchmark_runs import InProcessSupervisor
+
+        patch.setattr("videopro.infer.Supervisor", InProcessSupervisor)
+        for method in ("native", "videopro"):
+            options = [] if method == "native" else ["--options", *NO_MODELS]
+            flags = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--method", method]
+            assert infer.main([*flags, "--output", str(folder / method), *options], load=load_writing) == 0
+    return folder
+
+
+def traces_of(run: Path) -> dict[str, Trace]:
+    return {trace.question_id: trace for trace in read_traces(run / "traces.jsonl")}
+
+
+def summary_of(run: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return content
+
+
+# ---- the folder -------------------------------------------------------------------------------------------
+
+
+def test_a_folder_with_open_questions(root: Path) -> None:
+    found = load("jsonl", root=root)
+    by_id = {item.id: item for item in found.items}
+    assert by_id["q0"].question.is_open
+    assert (by_id["q0"].reference, by_id["q1"].reference) == ("the red one", "the green one")
+    assert (by_id["mc"].answer, by_id["mc"].reference) == ("A", None)
+    assert found.protocol.judge == JUDGE
+    assert [metric.kind for metric in found.protocol.metrics] == ["grade"]
+
+
+def test_a_folder_without_open_questions_keeps_its_protocol(root: Path, tmp_path: Path) -> None:
+    lines = (root / "questions.jsonl").read_text().splitlines()
+    (tmp_path / "questions.jsonl").write_text(lines[-1] + "\n")
+    assert load("jsonl", root=tmp_path).protocol.identity() == {
+        "parser": "robust",
+        "prompt": "multiple_choice",
+        "official_unparsed": "wrong",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"choices": ["a", "b"]}, "both 'choices' and 'reference'; give the right letter as 'answer'"),
+        ({"answer": "x"}, "both 'reference' and 'answer'"),
+        ({"reference": " "}, "field 'reference' is ' '; it must be a text"),
+        ({"reference": "The..."}, "no word that counts"),
+        ({"reference": 3}, "field 'reference' is 3; it must be a text"),
+        ({"reference": None, "answer": "A"}, "no word that counts"),
+        ({"choices": "a, b"}, "a list of 2 to 10 texts"),
+    ],
+)
+def test_an_invalid_open_question_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    record = {"id": "q", "video": "v.mp4", "question": "What?", "reference": "a cup", **changes}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(record) + "\n")
+    with pytest.raises(BenchmarkError, match="line 1") as caught:
+        load("jsonl", root=tmp_path)
+    assert says in str(caught.value)
+
+
+def test_an_open_question_without_a_reference_is_answered_but_not_graded(tmp_path: Path) -> None:
+    record = {"id": "q", "video": "v.mp4", "question": "What?"}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(record) + "\n")
+    found = load("jsonl", root=tmp_path)
+    assert found.items[0].question.is_open
+    assert found.protocol.judge is None
+
+
+# ---- runs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["native", "videopro"])
+def test_a_run_answers_in_words_and_grades_them(runs: Path, method: str) -> None:
+    traces, summary = traces_of(runs / method), summary_of(runs / method)
+    assert {traces[f"q{place}"].final.raw for place in (0, 4)} == {"The red one."}  # type: ignore[union-attr]
+    execution = traces["q0"].rounds[-1].execution
+    assert execution is not None
+    assert execution.status == "ok"
+    # Each word has log-probability -0.6, so Eq. 2 gives exp(-0.6) for any number of words.
+    assert execution.answer.confidence == pytest.approx(0.5488, abs=1e-4)
+    # Three exact; two share one of two words (F1 1/2); one has no word in common.
+    found = summary["open"]
+    assert (found["n"], found["videos"]) == (6, len(COLOURS))
+    assert (found["exact_match"], found["f1"]) == (0.5, pytest.approx(4 / 6))
+    assert found["groups"]["family"]["car"]["n"] == 6
+    # The question with options is scored as ever; PROGRAM names no option of it.
+    assert (summary["n"], summary["accuracy"]) == (1, 1.0 if method == "native" else 0.0)
+
+
+def test_an_unsure_answer_in_words_is_refined(runs: Path) -> None:
+    assert traces_of(runs / "videopro")["q0"].refined == 1
+    assert summary_of(runs / "videopro")["repairs"]["by_state"]["unsure"]["right_after"] == 3
+
+
+def test_tables_show_open_answers(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(runs / "native"), str(runs / "videopro")]
+    assert compare.main(paths) == 0
+    shown = capsys.readouterr().out
+    assert "open questions, %" in shown
+    assert "66.7" in shown
+    assert "+0.0" in shown
+    assert report_main([*paths, "--tables", "open", "--output", str(tmp_path / "report")]) == 0
+    table = (tmp_path / "report/tables/open.md").read_text()
+    assert "Native VideoLLM" in table
+    assert "50.0" in table
+    output = tmp_path / "seeds.json"
+    rows = [f"native={paths[0]}", f"programs={paths[1]},{paths[1]}", "--output", str(output)]
+    assert seeds.main(rows) == 0
+    found = json.loads(output.read_text())[1]["open"]
+    assert found["f1_seeds"] == [pytest.approx(4 / 6)] * 2
+    assert found["difference"]["f1"] == 0.0
+
+
+def test_a_judge_grades_the_answers(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = runs / "native"
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        asked = text_of(body)
+        grade = "3" if "Reference: the" in asked else "1"
+        return completion(grade, [entry(grade, -0.1)])
+
+    with StubServer(reply) as server:
+        flags = ["judge", str(run), "--judge", f"server:served@{server.url}"]
+        assert benchmarks_main(flags, load=load_backbone) == 0
+        system, user = server.chats[0]["messages"]
+    assert system["content"] == JUDGE.system
+    assert "Answer: The " in user["content"]
+    # Three of 3 and three of 1.
+    assert summary_of(run)["metrics"]["Grade (0 to 3)"]["robust"] == 2.0
+
+
+def test_ask_answers_in_words_with_programs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [str(root / "v2.mp4"), "Which car is it?", "--model", "m"]
+    for method in ("program", "adaptive", "videopro"):
+        flags = ["--method", method, "--options", *NO_MODELS]
+        assert ask.main([*argv, *flags], load=load_writing) == 0
+        shown = capsys.readouterr().out
+        assert "it answered 'The blue one.', confidence 0.549" in shown
+        assert "\nThe blue one.\nconfidence 0.549" in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (
+            ["--method", "videopro", "--planner", "pocket-teacher"],
+            "writes programs for multiple-choice questions",
+        ),
+        (
+            ["--method", "lvagent", "--options", "agents=[a, b]"],
+            "method 'lvagent' answers multiple-choice questions only",
+        ),
+    ],
+)
+def test_what_needs_options_says_so(
+    root: Path, tmp_path: Path, flags: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(tmp_path / "r")]
+    assert infer.main([*given, *flags], load=load_writing) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert "6 of these questions are open" in error
+    assert ask.main([str(root / "v0.mp4"), "What?", "--model", "m", *flags], load=load_writing) == 2
+    assert f"{says}" in (error := capsys.readouterr().err)
+    assert "give --choices" in error
+
+
+# ---- training ---------------------------------------------------------------------------------------------
+
+
+def test_synthesis_leaves_open_questions_out_and_refuses_only_open_ones(root: Path) -> None:
+    source = load("jsonl", root=root)
+    found = select_questions(source, seed=0)
+    assert [item.id for item in found.benchmark.items] == ["mc"]
+    assert found.left_out == {"open, without options to train on": 6}
+    only = replace(source, items=[item for item in source.items if item.question.is_open])
+    with pytest.raises(ConfigError, match="6 open, without options to train on"):
+        select_questions(only, seed=0)
+
+
+def test_held_out_questions_need_options(root: Path) -> None:
+    with pytest.raises(DatasetError, match="is open; planners are trained and evaluated on questions with"):
+        load_eval_questions(str(root), limit=None, seed=0)

@@ -1,0 +1,132 @@
+"""EasyOCR offline: its own architectures (a CRAFT detector, a CRNN recognizer) with random weights, in files
+of the names that its Reader looks for. What it reads means nothing; that our path passes on what it reads
+does."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from tests.support.modules_world import library
+from videopro.modules.errors import ModelError
+from videopro.modules.loading import ModuleModels, ModuleSettings
+from videopro.modules.models import load_ocr
+
+SIDE = 480
+"""Pictures of this shorter side are not enlarged before they are read."""
+
+
+def picture() -> np.ndarray:
+    image = Image.new("RGB", (SIDE, SIDE), (235, 235, 225))
+    draw = ImageDraw.Draw(image)
+    for text, x, y in (("HARBOR", 40, 60), ("EXIT", 300, 60), ("Gate 42", 40, 300)):
+        draw.text((x, y), text, font=ImageFont.load_default(48), fill=(20, 20, 30))
+    return np.asarray(image)
+
+
+def write_weights(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Random weights; the detector's last layer is scaled so that some of the picture counts as text."""
+    from easyocr import config
+    from easyocr.craft import CRAFT
+    from easyocr.imgproc import normalizeMeanVariance
+    from easyocr.model.vgg_model import Model
+
+    torch.manual_seed(0)
+    detector = CRAFT(pretrained=False).eval()
+    shown = torch.from_numpy(normalizeMeanVariance(picture()).transpose(2, 0, 1)[None])
+    last = detector.conv_cls[-1]
+    with torch.no_grad():
+        scores = detector(shown)[0][0, :, :, 0]
+        # From half of the places upwards, scores rise from 0 to 1; no place is a link between letters.
+        low, high = scores.median(), scores.quantile(0.98)
+        last.weight.copy_(torch.stack([last.weight[0] / (high - low), last.weight[1] * 0]))
+        last.bias.copy_(torch.stack([(last.bias[0] - low) / (high - low), last.bias[1] * 0]))
+    english = config.recognition_models["gen2"]["english_g2"]
+    recognizer = Model(
+        input_channel=1, output_channel=256, hidden_size=256, num_class=len(english["characters"]) + 1
+    )
+    # Else every place of every picture would be the same letter.
+    with torch.no_grad():
+        for weight in recognizer.parameters():
+            weight.mul_(3)
+    for model, facts in ((detector, config.detection_models["craft"]), (recognizer, english)):
+        path = folder / facts["filename"]
+        # As the published files, which were saved from DataParallel.
+        torch.save({f"module.{name}": weight for name, weight in model.state_dict().items()}, path)
+        patch.setitem(facts, "md5sum", hashlib.md5(path.read_bytes()).hexdigest())
+
+
+@pytest.fixture(scope="module")
+def weights() -> Iterator[Path]:
+    pytest.importorskip("easyocr")
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        write_weights(Path(folder), patch)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def read_by_easyocr(weights: Path) -> list[Any]:
+    """What EasyOCR's own Reader reads in the picture: corners in pixels, text, score."""
+    import easyocr
+
+    reader = easyocr.Reader(
+        ["en"], gpu=False, model_storage_directory=str(weights), download_enabled=False, verbose=False
+    )
+    found = reader.readtext(picture())
+    assert len(found) > 2
+    assert len({text for _, text, _ in found if text}) > 1
+    return list(found)
+
+
+def test_what_its_reader_reads_is_what_we_read(weights: Path, read_by_easyocr: list[Any]) -> None:
+    regions = load_ocr(f"easyocr:en@{weights}", device="cpu").read(picture())
+    expected = {
+        (
+            text,
+            *(min(x for x, _ in corners) / SIDE, min(y for _, y in corners) / SIDE),
+            *(max(x for x, _ in corners) / SIDE, max(y for _, y in corners) / SIDE),
+            float(score),
+        )
+        for corners, text, score in read_by_easyocr
+    }
+    assert {(region.text, *region.box, region.score) for region in regions} == expected
+    middles = [(region.box[1] + region.box[3]) / 2 for region in regions]
+    tallest = max(region.box[3] - region.box[1] for region in regions)
+    assert all(later > earlier - tallest / 2 for earlier, later in pairwise(middles))
+
+
+def test_a_program_reads_with_it(weights: Path, read_by_easyocr: list[Any], monkeypatch: Any) -> None:
+    reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
+    read = type(reader).read
+    monkeypatch.setattr(type(reader), "read", lambda self, image: read(self, picture()))
+    lib = library(ocr=reader)
+    fns = lib.functions()
+    said = fns["run_ocr"](fns["extract_frames"](lib.video, 1)[0])
+    assert sorted(said.split()) == sorted(" ".join(text for _, text, _ in read_by_easyocr).split())
+
+
+def test_other_weights_are_another_run(weights: Path) -> None:
+    models = ModuleModels(ModuleSettings(ocr=f"easyocr:en@{weights}"), pocket=True)
+    before = models.identity()
+    assert "ocr" in before["weights"]  # type: ignore[operator]
+    (weights / "other.pth").write_text("x")
+    assert models.identity() != before
+
+
+def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(weights: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no folder"):
+        load_ocr(f"easyocr:en@{tmp_path / 'none'}")
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(ModelError, match=r"craft_mlt_25k\.pth and downloads disabled"):
+        load_ocr(f"easyocr:en@{tmp_path}")
+    with pytest.raises(ModelError, match="check the language codes"):
+        load_ocr(f"easyocr:klingon@{weights}")

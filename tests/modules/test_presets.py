@@ -1,0 +1,273 @@
+"""The paper's own models as a preset, and Whisper where it is on the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+from tests.support import method_world, tiny_models
+from tests.support import reason_world as world
+from tests.support.making_videos import make
+from tests.support.paper_folders import paper_folders
+from tests.support.reason_world import SceneBackbone
+from tests.support.sounds import with_tone
+from videopro import compare, methods
+from videopro.ask import AskConfig, _options
+from videopro.benchmarks import ROBUST, Protocol
+from videopro.data_synthesis.settings import SynthesisConfig
+from videopro.errors import ConfigError
+from videopro.infer_settings import InferConfig, runs_of
+from videopro.methods import create
+from videopro.modules import ModuleModels, ModuleSettings, check_paper_parts, loading, paper_notes, presets
+from videopro.modules.loading import OPTIONS_FLAG
+from videopro.video import Video
+
+# By hand, from section 4, the appendix's Fig. 7 and the release.
+PAPER = {
+    "encoder": "languagebind",
+    "text_encoder": "BAAI/bge-m3",
+    "ocr": "easyocr:en",
+    "detector": "grounding-dino:IDEA-Research/grounding-dino-base",
+    "tracker": "detector",
+    "speech": "whisper",
+}
+NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
+
+
+def parts(settings: ModuleSettings) -> dict[str, str]:
+    return {name: getattr(settings, name) for name in PAPER}
+
+
+def nothing_here(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """An empty cache of the hub, and no network."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(presets, "_unreachable", lambda url, what: f"{what} cannot be had")
+    return folder
+
+
+def cached(folder: Path, name: str, *files: str) -> None:
+    """A checkpoint in a cache of the hub."""
+    where = folder / f"models--{name.replace('/', '--')}"
+    (where / "refs").mkdir(parents=True)
+    (where / "refs" / "main").write_text("abc")
+    (where / "snapshots" / "abc").mkdir(parents=True)
+    for file in files:
+        (where / "snapshots" / "abc" / file).write_text("{}")
+
+
+# ---- the preset --------------------------------------------------------------------------------------------
+
+
+def test_the_preset_names_the_papers_models_and_leaves_what_is_given() -> None:
+    assert parts(ModuleSettings(preset="paper")) == PAPER
+    given = {"ocr": "rapidocr", "speech": "none"}
+    assert parts(ModuleSettings(preset="paper", **given)) == {**PAPER, **given}
+    assert parts(ModuleSettings()) == {**dict.fromkeys(PAPER, "auto"), "speech": "none"}
+
+
+def test_every_other_value_of_the_preset_is_the_default() -> None:
+    settings = create("videopro", {"preset": "paper"}).settings
+    assert (settings.tau, settings.max_rounds, settings.temperature) == (0.75, 1, 0.7)
+    assert (settings.final, settings.fallback, settings.refinement_shows) == ("last", "none", "program")
+
+
+@pytest.mark.parametrize("name", ["program", "adaptive", "videopro"])
+def test_the_preset_shows_64_frames(name: str) -> None:
+    method = create(name, {"preset": "paper"})
+    assert method.backbone_settings("m", {}) == {"frames": 64}
+    assert method.backbone_settings("m", {"frames": 32, "dtype": "bf16"}) == {"frames": 32, "dtype": "bf16"}
+    assert create(name, {}).backbone_settings("m", {}) == {}
+
+
+def test_a_preset_is_the_settings_it_stands_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    identity = create("videopro", {"preset": "paper"}).identity()
+    assert "preset" not in identity
+    # Without Whisper, videos without subtitles are as they are in a run without it.
+    assert identity == create("videopro", {**PAPER, "speech": "none"}).identity()
+    assert create("videopro", {}).identity()["speech"] == "none"
+    cached(tmp_path, "openai/whisper-small", "config.json", "model.safetensors")
+    assert create("videopro", {"preset": "paper"}).identity()["speech"] == "whisper:openai/whisper-small"
+
+
+def test_asking_with_the_preset_follows_the_papers_rule() -> None:
+    asked: dict[str, Any] = {"video": Path("v"), "question": "q", "model": "m", "method": "videopro"}
+    assert _options(AskConfig(**asked, preset="paper")) == {"preset": "paper"}
+    assert _options(AskConfig(**asked)) == {"final": "last-answered", "fallback": "native"}
+
+
+def test_synthesis_takes_the_preset() -> None:
+    given: dict[str, Any] = {"source": "pocket", "teacher": "pocket-teacher", "model": "pocket"}
+    config = SynthesisConfig(**given, output=Path("x"), preset="paper", backbone={"dtype": "bf16"})
+    assert parts(config) == PAPER
+    assert config.backbone == {"frames": 64, "dtype": "bf16"}
+    plain = SynthesisConfig(**given, output=Path("x"))
+    assert (plain.speech, plain.backbone) == ("none", {})
+    silent = SynthesisConfig(**given, output=Path("x"), preset="paper", subtitles="none")
+    assert silent.speech == "none"
+
+
+def test_presets_of_agents_and_of_programs_are_told_apart() -> None:
+    given = {"benchmark": "pocket", "model": "m", "output": Path("x"), "methods": ("videopro", "vca")}
+    each = compare.settings_of_each(compare.CompareConfig(**given, preset="equal"))  # type: ignore[arg-type]
+    assert (each["videopro"].preset, each["vca"].preset) == (None, "equal")
+    each = compare.settings_of_each(compare.CompareConfig(**given, preset="paper"))  # type: ignore[arg-type]
+    assert (each["videopro"].preset, each["vca"].preset) == ("paper", "paper")
+    with pytest.raises(ConfigError, match="preset is 'equal'"):
+        create("videopro", {"preset": "equal"})
+    assert not methods.takes("native", "preset", "paper")
+
+
+# ---- what cannot be had ------------------------------------------------------------------------------------
+
+
+def test_parts_that_cannot_be_had_are_named_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("easyocr")
+    nothing_here(monkeypatch, tmp_path)
+    monkeypatch.setattr("easyocr.config.MODULE_PATH", str(tmp_path))
+    with pytest.raises(ConfigError) as raised:
+        check_paper_parts(PAPER, OPTIONS_FLAG)
+    for said in (
+        "LanguageBind_Video_FT: LanguageBind/LanguageBind_Video_FT cannot be had",
+        "BGE-M3: BAAI/bge-m3 cannot be had",
+        f"EasyOCR: craft_mlt_25k.pth cannot be had; put it into {tmp_path / 'model'}",
+        "Grounding DINO: IDEA-Research/grounding-dino-base cannot be had",
+        "without it: --options text_encoder=none",
+        "DEVA has no package",
+        "Whisper is not on this machine",
+    ):
+        assert said in str(raised.value)
+    # Those in the cache, and those for which another model is named, are not missed.
+    cached(tmp_path, "IDEA-Research/grounding-dino-base", "config.json", "model.safetensors")
+    cached(tmp_path, "BAAI/bge-m3", "config.json", "pytorch_model.bin")
+    cached(tmp_path, "LanguageBind/LanguageBind_Video_FT", "config.json")
+    with pytest.raises(ConfigError) as raised:
+        check_paper_parts({**PAPER, "ocr": "rapidocr"}, OPTIONS_FLAG)
+    assert "LanguageBind_Video_FT" in str(raised.value)
+    assert not any(f"  {name}:" in str(raised.value) for name in ("BGE-M3", "EasyOCR", "Grounding DINO"))
+    check_paper_parts({**PAPER, "ocr": "none", "encoder": "pocket"}, OPTIONS_FLAG)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigError, match="LanguageBind_Video_FT is not in the cache, and HF_HUB_OFFLINE is"):
+        check_paper_parts({**PAPER, "ocr": "none"}, OPTIONS_FLAG)
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    monkeypatch.setattr("videopro.extras.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"EasyOCR: it needs easyocr: pip install"):
+        check_paper_parts({**PAPER, "encoder": "none", "detector": "none"}, OPTIONS_FLAG)
+
+
+def test_a_command_names_them_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    method = create("videopro", {"preset": "paper", "ocr": "none", "text_encoder": "none"})
+    with pytest.raises(ConfigError, match="LanguageBind_Video_FT"):
+        method.check_models()
+    create("videopro", {}).check_models()
+    assert "DEVA" in method.backbone_note("m", {})
+    assert create("videopro", {}).backbone_note("m", {}) == ""
+
+
+def test_what_differs_from_the_paper_is_noted_unless_it_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    assert ["DEVA" in note for note in paper_notes(PAPER)] == [True, False]
+    assert paper_notes({**PAPER, "tracker": "sam3:facebook/sam3", "speech": "whisper:x"}) == []
+    cached(tmp_path, "openai/whisper-large-v3", "config.json", "model.safetensors.index.json")
+    assert len(paper_notes(PAPER)) == 1
+
+
+# ---- Whisper -----------------------------------------------------------------------------------------------
+
+
+def test_the_best_whisper_of_the_machine_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    assert presets.find_whisper() is None
+    cached(tmp_path, "openai/whisper-small", "config.json", "model.safetensors")
+    assert presets.find_whisper() == "whisper:openai/whisper-small"
+    # Only its config was fetched.
+    cached(tmp_path, "openai/whisper-large-v3", "config.json")
+    assert presets.find_whisper() == "whisper:openai/whisper-small"
+    cached(tmp_path, "openai/whisper-large-v3-turbo", "config.json", "model.safetensors")
+    assert presets.find_whisper() == "whisper:openai/whisper-large-v3-turbo"
+
+
+def contexts(tmp_path: Path, *videos: Path) -> list[Any]:
+    models = ModuleModels(ModuleSettings(**NO_MODELS, speech="whisper"), pocket=True, root=tmp_path / "kept")
+    return [models.context(Video.open(video), SceneBackbone(), None) for video in videos]
+
+
+def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loud = with_tone(tmp_path / "loud.mkv", starts=(0.0,), seconds=4.0)
+    make(tmp_path / "mute.mp4", 8, rate=4)
+    monkeypatch.setattr(loading, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
+    heard, silent = contexts(tmp_path, loud, tmp_path / "mute.mp4")
+    assert heard.subtitles is not None
+    assert heard.notes == ()
+    assert heard.has("subtitles")
+    # A video without sound is no failure.
+    assert silent.subtitles is None
+    assert silent.notes == ("no transcript: the video has no sound",)
+    monkeypatch.setattr(loading, "find_whisper", lambda: None)
+    (without,) = contexts(tmp_path, loud)
+    assert without.subtitles is None
+    assert without.notes == ("no transcript: Whisper is not on this machine",)
+    plain = ModuleModels(ModuleSettings(**NO_MODELS), pocket=True, root=tmp_path / "kept")
+    assert plain.context(Video.open(loud), SceneBackbone(), None).notes == ()
+
+
+def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "find_whisper", lambda: None)
+    method = create("program", {**method_world.OPTIONS, "speech": "whisper", "planner": "self"})
+    backbone = SceneBackbone(writes=lambda request: world.NATIVE)
+    result = method.run(method_world.item(), method_world.context(backbone))
+    assert result.error is None
+    assert result.notes == ("no subtitles", "no transcript: Whisper is not on this machine")
+
+
+def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
+    paper_folders(tmp_path)
+    given: dict[str, Any] = {"benchmark": "videopro", "model": "m", "output": Path("x"), "root": tmp_path}
+    speech = {
+        name: [
+            run.options.get("speech") for run in runs_of(InferConfig(**given, method=method, options=options))
+        ]
+        for name, method, options in (
+            ("videopro", "videopro", {}),
+            ("program", "program", {"tau": 1}),
+            ("native", "native", {}),
+            ("agent", "dvd", {}),
+            ("named", "videopro", {"speech": "faster-whisper:small"}),
+            ("silent", "videopro", {"subtitles": "none"}),
+        )
+    }
+    assert speech == {
+        "videopro": ["whisper"] * 4,
+        "program": ["whisper"] * 4,
+        "native": [None] * 4,
+        "agent": [None] * 4,
+        "named": ["faster-whisper:small"] * 4,
+        "silent": [None] * 4,
+    }
+    (single,) = runs_of(InferConfig(**{**given, "benchmark": "lvbench"}, method="videopro"))
+    assert single.options == {}
+
+
+def test_a_protocol_without_subtitles_has_no_transcripts() -> None:
+    follow = methods.METHODS["videopro"].follow
+    without = Protocol(ROBUST, subtitles="none")
+    assert follow(without, {"speech": "whisper"}) == {"speech": "none"}
+    assert follow(without, {"preset": "paper"}) == {"preset": "paper", "speech": "none"}
+    assert follow(without, {"speech": "whisper:x"}) == {"speech": "whisper:x"}
+    assert follow(Protocol(ROBUST), {"preset": "paper"}) == {"preset": "paper"}
+    settings = create("videopro", follow(without, {"preset": "paper"})).settings
+    assert (settings.speech, settings.ocr) == ("none", "easyocr:en")

@@ -1,0 +1,37 @@
+"""Videos with sound."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+from tests.support.making_videos import numbered
+
+TONE = 440.0
+
+
+def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float, rate: int = 44_100) -> Path:
+    """A video of 8 s with segments of a stereo tone, each beginning at one of `starts`."""
+    with av.open(str(path), "w") as container:
+        pictures = container.add_stream("libx264", rate=4)
+        pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
+        sound = container.add_stream("pcm_s16le", rate=rate, layout="stereo")
+        for start in starts:
+            times = np.arange(int(seconds * rate)) / rate
+            wave = (12_000 * np.sin(2 * np.pi * TONE * times)).astype(np.int16)
+            for at in range(0, len(wave), 1024):
+                block = np.repeat(wave[at : at + 1024], 2)[None]
+                frame = av.AudioFrame.from_ndarray(block, "s16", "stereo")
+                frame.sample_rate, frame.time_base = rate, Fraction(1, rate)
+                frame.pts = round(start * rate) + at
+                container.mux(sound.encode(frame))
+        container.mux(sound.encode())
+        for number in range(32):
+            picture = av.VideoFrame.from_ndarray(numbered(number), format="rgb24")
+            picture.pts, picture.time_base = number, Fraction(1, 4)
+            container.mux(pictures.encode(picture))
+        container.mux(pictures.encode())
+    return path

@@ -1,0 +1,216 @@
+"""The words around a letter that make it a verdict, a guess or a denial, as regular expressions.
+
+English here; other languages in `answer_languages`. Every repetition is bounded: a reply that repeats a
+character forever must not stall a run.
+"""
+
+from __future__ import annotations
+
+import re
+
+# ---- letters ----------------------------------------------------------------------------------------------
+# What follows a letter decides whether it is one: "B-roll", "C++", "D'Artagnan" are words.
+ENDS = r"(?![A-Za-z0-9_\u00c0-\u024f'’+#]|-[A-Za-z0-9])"
+# "A" and "I" are also words, as a lower-case letter may be: they are letters only before an end, punctuation
+# or a reason.
+CLEAR = (
+    r"(?=[ \t]*(?:$|\n|[^\w\s]|[\u3040-\u9fff]"
+    r"|(?:because|since|as|is|was|due|based|for|given|and|or|with|over|rather|instead|here|if|unless)\b))"
+)
+OPEN = r"[\s(\[{<\"'“‘«:【「]{0,9}"
+CLOSE = r"[)\]}>\"'”’»】」]{0,6}"
+LOOSE = rf"{OPEN}(?P<letter>[B-HJ-Z]{ENDS}|[A-Za-z]{ENDS}{CLEAR})"
+STRICT = rf"{OPEN}(?P<letter>[A-Z]{ENDS}{CLEAR})"
+# After "prefer" or "leaves" a letter other than A and I may go on in any way.
+_CAPITAL = rf"{OPEN}(?P<letter>[B-HJ-Z]{ENDS}|[A-Z]{ENDS}{CLEAR})"
+
+# ---- words before and after a letter ----------------------------------------------------------------------
+_SURELY = (
+    r"(?:\s+(?:clearly|definitely|certainly|indeed|simply|therefore|thus|hence|then|most likely|likely"
+    r"|obviously|undoubtedly|given\s+by|labell?ed),?){0,3}"
+)
+IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
+_THING = (
+    r"(?:answer|ans|option|choice|response|solution|selection|prediction|conclusion|verdict|letter|statement"
+    r"|(?:correct|right|best|remaining|only|closest|most\s+\w+)\s+(?:one|fit|match|pick|label|candidate))"
+)
+_OF_THIS = (
+    r"(?:\s+(?:to|for|of|among|from)\s+(?:this|the|that|these|your)(?:\s+given)?\s+\w+|\s+here"
+    r"|\s+(?:letter|number|choice|option)"
+    r"|\s+to\s+(?:the|this|that|your)\s+(?:[\w-]+\s+)?question\b[^\n]{0,200}?"
+    r"|\s+(?:that|which)\s+[^.,;:\n]{1,80}?)?"
+)
+# "Let me analyze each option: A." announces a list.
+ANSWER_IS = (
+    rf"\b(?<!each )(?<!every )(?<!first )(?<!next )(?<!consider )(?<!analyze )(?<!check )"
+    rf"{_THING}{_OF_THIS}(?:{IS}|\s*(?::|=|->|→|=>|\s[-–—]\s|\n))"
+)
+NAMED = r"(?:\s*(?:the\s+)?(?:option|choice|letter|answer)\b:?)"
+_CHOOSE = (
+    r"\b(?:cho(?:ose|se|osing)|pick(?:ed|ing)?|select(?:ed|ing)?|go(?:ing)?\s+(?:with|for)|opt(?:ed)?\s+for"
+    r"|say|think|believe|settle\s+on|answer(?:ing)?|match(?:es|ing)?|corresponds?\s+to|points?\s+to"
+    r"|supports?|indicates?|suggests?|consistent\s+with|aligns?\s+with|vote(?:\s+for)?|bet\s+on|prefer"
+    r"|lean(?:ing)?\s+towards?|lea(?:ves|ving)(?:\s+us)?(?:\s+with)?(?:\s+only)?|left\s+with|stated\s+in)"
+)
+_IT_IS = (
+    rf"(?:\b(?:it|that|this|which|reason|explanation)(?:{IS}|'d\s+be"
+    r"|\s+(?:seems|appears|looks)\s+(?:to\s+be|like)(?:\s+it['’]s)?)"
+    r"|(?:(?<=[.!?,]\s)|^)(?:must\s+be|should\s+be|gotta\s+be|has\s+to\s+be|looks\s+like|seems\s+like))"
+)
+_SO = (
+    r"\b(?:so|thus|hence|therefore|consequently|ergo|accordingly|in\s+conclusion|overall"
+    r"|(?:by\s+(?:process\s+of\s+)?elimination))\b,?"
+)
+_GOOD = (
+    r"\s+(?:the\s+)?(?:(?:most|best|only|single|one)\s+)?"
+    r"(?:correct|right(?!\s+(?:behind|next|in|on|at|above|below|before|after|side|hand|of|beside|there)\b)|accurate"
+    r"|true|appropriate|suitable|answer|best|likely\s+answer|fitting)\b"
+)
+# What is more likely than the others is chosen; what is only likely is weighed.
+_BETTER = (
+    r"\s+(?:(?:the|a)\s+)?(?:(?:most|more)\s+(?:likely|plausible|probable|logical|reasonable|sensible|accurate"
+    r"|correct|consistent|suitable|appropriate|fitting|convincing)|better"
+    r"|closest\b(?=\s*[.!,;]|\s*$|\s+(?:to\s+what|match|answer|option|description))"
+    r"|(?:only\s+)?one\b(?=\s*[.!,;]|\s*$|\s+that\s+(?:makes|fits|matches|explains)\b)|supported\s+by\b(?!\s+(?:no|nothing|neither|only)\b)|what\s+(?:the|we|is|happens|i\s+would)\b|my\s+(?:answer|choice|pick)\b)"
+)
+_FITS = r"(?:fits|matches|describes|summari[sz]es|represents|captures|reflects|explains|answers)"
+RIGHT = (
+    r"(?:\s*(?:is|was|seems|appears|looks|sounds|must be|would be|should be|can be|remains)(?:\s+to\s+be)?"
+    r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also)){0,3}"
+    rf"(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
+    rf"|\s+makes\s+(?:the\s+)?most\s+sense\b|\s+(?:fits|matches)(?:\s+the\s+(?:video|clip|scene|frames))?"
+    r"(?=\s*[.!]|\s*$)|\s+gets\s+my\s+vote\b|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
+)
+GOOD = _GOOD
+_GUESS = (
+    r"(?<!\bor )\b(?:guess(?:\s+is|\s+would\s+be)?|maybe|perhaps|probably|possibly|(?:most\s+)?likely"
+    r"|(?:might|may|could)(?:\s+well)?\s+be),?"
+)
+# Words that open a reply or a sentence before a lone letter: "Clearly B.", "Okay, C."
+_OPENING = (
+    r"(?:^|(?<=[.!?;,:] ))(?:clearly|definitely|obviously|surely|certainly|undoubtedly|evidently|ok|okay"
+    r"|yes|sure|well|hmm|alright|final|final\s+answer|without\s+a\s+doubt|no\s+doubt"
+    r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
+)
+ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
+# The answer of a line "A: B" after a line "Q: ...".
+_ASKED = r"^Q:[^\n]{1,400}\n+A:\s*"
+_CORRECTED = (
+    r"(?:\?\s*(?:actually[,:]?\s*)?no\b(?:[,:;.]|\s+[-–—])|\b(?:actually|wait)\b[,:]?(?:\s*no\b[,:;.]?)?)"
+    r"(?:\s*(?:it['’]s|it\s+is))?\s+"
+)
+
+
+def patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
+    """The compiled sources; ^ and $ also match at the ends of lines."""
+    return tuple(re.compile(source, re.MULTILINE) for source in sources)
+
+
+FINAL = patterns(rf"(?i:\bfinal\s+{_THING}{_OF_THIS}(?:{IS}|\s*[:=\n→-])?{NAMED}?){LOOSE}")
+VERDICTS = patterns(
+    rf"(?i:{ANSWER_IS}{NAMED}?){LOOSE}",
+    rf"(?i:(?:{_CHOOSE}|{_IT_IS}|{_SO}){NAMED}){LOOSE}",
+    rf"(?i:(?:{_CHOOSE}|{_IT_IS}|{_SO})){STRICT}",
+    rf"(?i:\b(?:prefer|lea(?:ves|ving)(?:\s+us)?(?:\s+with)?(?:\s+only)?|selecting|choosing|find|vote\s+goes\s+to)){_CAPITAL}",
+    rf"(?:(?i:\b(?:option|choice|answer)\s*)|(?<![A-Za-z0-9_'’-]))"
+    rf"{OPEN}(?P<letter>[A-Z]){CLOSE}[.:,]?(?i:{RIGHT})",
+    rf"(?i:\bmak(?:es|ing){NAMED}?){OPEN}(?P<letter>[A-Z]){CLOSE}(?i:{_GOOD})",
+    rf"(?i:{_OPENING}{NAMED}?){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
+    rf"{_ASKED}{OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
+)
+GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}){LOOSE}", rf"(?i:{_GUESS}){STRICT}")
+# "not A but C", "rather than A, C": what comes after the denial is the verdict.
+CONTRASTS = patterns(
+    rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
+    rf"^{OPEN}(?P<letter>[A-Z]){CLOSE},?\s+(?i:rather\s+than|over|instead\s+of|(?:and\s+|but\s+)?not)\s+"
+    rf"{OPEN}(?i:option\s+)?[A-Z]{ENDS}",
+    rf"(?i:\bnot|n['’]t)\s+{OPEN}[A-Z]{CLOSE},?\s+(?i:but)(?:\s+(?i:rather|instead))?\s+{OPEN}"
+    rf"(?P<letter>[A-Z]){ENDS}{ENDED}",
+)
+OPTION_TEXT_VERDICT = re.compile(rf"(?i:{ANSWER_IS})\s*(?P<text>[^\n]+)")
+
+# ---- several letters --------------------------------------------------------------------------------------
+_OR = (
+    r"(?:/|&|\||,?\s*\b(?:or|and|as\s+well\s+as|oder|und|ou|et|o|y|e|of|lub|veya|hoặc|atau|или|и|أو|या)\b"
+    r"|还是|或者?|和|与|か|または|또는|,)"
+)
+MORE = re.compile(
+    rf"{CLOSE}\s*{_OR}\s*(?i:(?:maybe|perhaps|possibly|even)\s+)?(?i:(?:option|choice)\s+)?(?:选|选项)?"
+    rf"{OPEN}(?P<letter>[A-Z]){ENDS}{CLEAR}"
+)
+ONE_MORE = re.compile(r"(?:[,;&]|\band)\s*[(\[]?(?P<letter>[A-Z])[.):\]]+\s+(?=[A-Z])")
+LETTER_MENTION = re.compile(
+    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[.,;:)\]/?]|$|\s*[=→-]|\s+(?:and|or|is|as)\b))"
+)
+
+# ---- retractions and denials ------------------------------------------------------------------------------
+CLAUSE_START = re.compile(r"(?i)[.!?;:,\n。]|\b(?:so|but|thus|hence|therefore|because|and|however|sondern)\b")
+_SUPPOSED = r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing))\b"
+_SUPPOSED += r"|(?:^|[.!?。]\s?)(?:si|se|wenn|falls|wäre|если)\b|如果|若|もし|만약"
+_SOMEONE = (
+    r"(?:others?|one|you|many|people|some)\s+(?:may|might|would|could|choose|say|pick|think)|some\s+people"
+    r"|(?:user|student|he|she|they|man|woman)\s+(?:thinks?|says?|claims?|believes?|answers?|chooses?)"
+)
+NEGATED = re.compile(
+    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|unlikely|cannot|wrong|incorrect"
+    r"|why|than|instead\s+of|except|anything\s+but|rule[sd]?\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
+    r"|discard\w*|dismiss\w*|contradict\w*|contrast|conflict\w*|compared|unlike|against|verify|check"
+    r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
+    r"|second[ -]best|least(?!\s+one)|worst|distractor|first\s+(?:chose|picked|said|thought|answered)"
+    rf"|{_SOMEONE}|at\s+first(?!\s+sight)|initially"
+    r"|nicht|keine?|pas|não|niet|nie|không|bukan|inte|ikke|není|nije|δεν|ei|nem|nu|sin|не|falsch)\b"
+    rf"|ليست|ليس|नहीं|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
+)
+# A condition holds for its whole sentence: "Unless she hears it, the answer is C".
+CONDITION = re.compile(rf"(?i){_SUPPOSED}[^.!?;\n。]*$")
+CONDITION_AFTER = re.compile(
+    rf"{CLOSE}\s*,?\s+(?i:(?:only\s+)?if|unless|provided|assuming|depending|only|but\s+(?:ir|not|only))"
+)
+_NOT = (
+    r"(?:not(?!\s+(?:option\s+)?\(?[A-Z]\b)|never|wrong|incorrect|false|unlikely|less|ruled\s+out|out|excluded"
+    r"|impossible|implausible|eliminated)\b"
+)
+DENIED_AFTER = re.compile(
+    rf"{CLOSE}\s+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
+    rf"|clearly|also|therefore|definitely)\s+){{0,3}}{_NOT}|{CLOSE}\s+(?:is|was|ca|does|did|could|would|wo)n['’]t\b"
+    rf"|{CLOSE}\s+(?:ist|est|es|é|è|está|is)\s+(?:nicht|falsch|fausse?|pas|no|não|non|niet|in[ck]or\w+|errad\w+"
+    rf"|fals\w+|sbagliat\w+|onjuist)"
+    rf"|{CLOSE}\s*(?:번|选项|项)?\s*(?:ではな|ではあり|じゃな|は正しくな|は間違|(?:です|입니다)か|[가이]\s*아니"
+    r"|[가이]\s*아닙|[은는가이]?\s*틀|都?不|错|是错|नहीं|गलत|है\s*नहीं|(?:—|-|–)?\s*(?:не\b|невер|неправильн|ошибочн)"
+    r"|\s*吗|خاطئ|خطأ|غير|ليس)"
+)
+# A capital after these names something in the video: "player B", "vitamin C".
+NAME_BEFORE = re.compile(
+    r"(?i)\b(?:team|player|person|man|woman|boy|girl|group|plan|vitamin|grade|class|car|figure|panel|scene|part"
+    r"|section|image|frame|clip|video|building|house|room|point|line|character|speaker|candidate|type|hepatitis"
+    r"|track|lane|gate|exit|block|level|note|key|size|blood)\s+[(\[\"'“]?$"
+)
+NO_DOUBT = re.compile(
+    r"(?i)\b(?:no|without(?:\s+a)?|beyond)\s+doubt\b|\bby\s+(?:process\s+of\s+)?elimination\b"
+)
+CORRECTION = re.compile(
+    r"(?i)\b(?:wait|actually|correction|sorry|mistake[n]?|scratch\s+that|on\s+second\s+thought|reconsider\w*"
+    r"|instead|changed?\s+my\s+mind|that\s+was\s+wrong)\b|\?\s*(?:actually,?\s+)?no\b"
+)
+# After a guess or an impression: the model goes on looking.
+GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me(?!\s+know)|let['’]s|yet|we\s+should|i\s+should)\b")
+# A letter right after this sentence begins a list, which may be unfinished.
+ANNOUNCED = re.compile(
+    r"(?i)\b(?:each|every|all|these|following)\s+(?:\w+\s+)?option\b|\b(?:options|choices|answers)\b"
+    r"|\bone\s+by\s+one\b|^checking\b|\be\.g|\b(?:first(?:ly)?|next|now|regarding)\b|\bconsider(?:ing)?\b|\blooking\s+at\b|\bstart(?:ing)?\s+with\b"
+    r"|\blet\s+me\b|\blet['’]s\b|\b(?:i|we)\s+(?:need|have)\s+to\b|\bstep\s+by\s+step\b"
+    r"|逐一|分析|让我们|首先"
+)
+# An impression: followed by "however", it is no verdict.
+WEAK = re.compile(
+    r"(?i)\b(?:seems?|appears?|looks?|likely|plausible|probable|better|lean(?:ing)?|would\s+be)\b"
+)
+UNFINISHED = re.compile(
+    r"(?i)(?:[,:;(]|\b(?:and|then|but|or|the|an?|because|with|of|to|is|are|was|in|on|at|that|which|so|if|as|no))\s*$"
+)
+SAID_BEFORE = re.compile(
+    r"(?i)\b(?:says?|reads?|shows?|written|labell?ed|called|named|marked|spells?)\s*[:,]?\s*$"
+)
+AFFIRMED = re.compile(r"(?i)[✓✔✅☑]|\bcorrect\b")
+AFFIRMED_ALONE = re.compile(r"(?i)\b(?:yes|true|right)\b")
+DENIED = re.compile(r"(?i)[✗✘❌☒]|\b(?:incorrect|wrong|not|no|never|false|neither)\b|n['’]t\b")

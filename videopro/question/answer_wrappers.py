@@ -1,0 +1,79 @@
+"""What replies wrap answers in: thinking blocks, tags, boxes, objects and markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from videopro.storage import parse_json
+
+_THOUGHT_OPEN = re.compile(r"(?i)<(?:think|thinking|thought|reasoning|scratchpad)>")
+_THOUGHT_CLOSE = re.compile(r"(?i)</(?:think|thinking|thought|reasoning|scratchpad)>")
+_ANSWER_TAG = re.compile(r"(?i)<(?P<close>/?)(?P<name>answer|final_answer|final)>")
+_TOKEN = re.compile(r"<\|[^|<>]*\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>")
+_CHANNEL = "<|channel|>"
+_TAG = re.compile(r"</?(?![A-Z]>)[A-Za-z][A-Za-z0-9_]*\s*/?>")
+_BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}|\\f?boxed\s+([A-Z])\b")
+_LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|rm|bf)\s*\{([^{}]*)\}")
+_FIELD = r"(?:final[_ ]?)?(?:answer|option|choice|letter|result|prediction|response|best[_ ]option)"
+_LOOSE_FIELD = re.compile(rf"(?i)[\"']?\b({_FIELD})[\"']?\s*:\s*[\"']?([^\"',}}\n]+)")
+_OBJECT = re.compile(r"\{[^{}]*\}")
+_MARKUP = re.compile(r"^```[a-z]+$|[*`~$]|\\[()\[\]]|(?<!\w)_+|_+(?!\w)|^[ \t]*[>#]+", re.MULTILINE)
+# Bullets, arrows and signs of approval before a line's first word, and signs after a reply's last word.
+_BULLET = re.compile(r"^\s*(?:[-–—•·=>→⇒➡👉✅☑✔▶►➤]+\ufe0f?\s*)+(?=[^\s\d.])")
+_APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")
+
+
+def final_message(reply: str) -> str:
+    """The reply without control tokens and thinking. Empty if the thinking has not ended.
+
+    Of channels (`<|channel|>final<|message|>...`) only a final one that comes last counts.
+    """
+    if _CHANNEL in reply:
+        channel, _, message = reply.rpartition(_CHANNEL)[2].partition("<|message|>")
+        reply = message if channel.strip() == "final" else ""
+    # If the template put the opening tag into the prompt, only the closing tag is in the reply.
+    text = _THOUGHT_CLOSE.split(_TOKEN.sub(" ", reply))[-1]
+    return _THOUGHT_OPEN.split(text)[0]
+
+
+def boxes(text: str) -> Iterator[str]:
+    """The texts in LaTeX boxes."""
+    for braced, letter in _BOXED.findall(text):
+        yield letter or _LATEX.sub(r"\1", braced)
+
+
+def objects(text: str) -> Iterator[str]:
+    """The values of the answer fields of objects in JSON or similar ({'answer': 'C'}, {answer: C})."""
+    for body in _OBJECT.findall(text):
+        yield from _fields(body)
+
+
+def _fields(text: str) -> Iterator[str]:
+    try:
+        found = parse_json(text).items()
+    except ValueError:
+        found = _LOOSE_FIELD.findall(text)
+    for key, value in found:
+        if re.fullmatch(_FIELD, str(key), re.IGNORECASE):
+            yield str(value) if isinstance(value, str | int | float) else ""
+
+
+def answer_tags(text: str) -> Iterator[str]:
+    """The texts in <answer> tags; of nested tags only the innermost. An unclosed tag extends to the end."""
+    opening: re.Match[str] | None = None
+    for tag in _ANSWER_TAG.finditer(text):
+        if not tag["close"]:
+            opening = tag
+        elif opening and tag["name"].lower() == opening["name"].lower():
+            yield text[opening.end() : tag.start()]
+            opening = None
+    if opening:
+        yield text[opening.end() :]
+
+
+def plain(text: str) -> str:
+    """The text without markup, and without objects whose fields are not answers."""
+    text = _OBJECT.sub(lambda found: " " if ":" in found[0] else found[0], text)
+    text = _MARKUP.sub(" ", _TAG.sub(" ", _LATEX.sub(r"\1", text))).strip()
+    return _APPROVAL.sub("", _BULLET.sub("", text)).strip()

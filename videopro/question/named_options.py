@@ -1,0 +1,309 @@
+"""Options that a reply names by their texts: "blue", "The car is blue.", "Yes, he does."
+
+A text inside a sentence is read with care, because a word of an option may be there for another reason. The
+reply must be short and name one option only, without denying, supposing or asking. A short option must also
+be what is said about the question's own subject: of "Which colour is the car?", "a blue car" and "It is blue"
+name an option, "a blue house" does not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from videopro.question.answer_phrases import CORRECTION, UNFINISHED
+
+if TYPE_CHECKING:
+    from videopro.question.question import Question
+
+# Longer replies reason: they name options that they do not choose.
+_LONGEST = 300
+_SENTENCES = 3
+_SENTENCE = re.compile(r"(?<=[.!?。！？])(?<!\bMr\.)(?<!\bDr\.)(?<!\bMrs\.)(?:\s+|(?<=[。！？]))|\n+")
+_CLAUSE = re.compile(
+    r"[,;:，、]|\b(?:but|while|whereas|although|though|sondern|sino)\b|而是|ではなく", re.IGNORECASE
+)
+_DENIES = re.compile(
+    r"(?i)\b(?:not|no|never|neither|nor|none|nobody|nothing|without|cannot|wrong|incorrect|false|unlikely"
+    r"|instead\s+of|rather\s+than|except|nicht|kein\w*|pas|não|niet|не|nie)\b|n['’]t\b|不|没|ない|ません|않|아니"
+)
+_DOUBTS = re.compile(
+    r"(?i)[?？]|\b(?:or|if|whether|either|maybe|perhaps|possibly|might|may|could|unless|suppose|assuming|at\s+first"
+    r"|initially|at\s+the\s+(?:start|beginning)|before|requires?|until|used\s+to|no\s+longer|later|afterwards|options?|choices?"
+    r"|question|oder|ou|ni|или"
+    r"|(?:someone|somebody|he|she|they|man|woman|boy|girl|narrator|host|user)\s+(?:says?|said|claims?|thinks?|asks?"
+    r"|wants?|pretends?))\b|或者?|または|또는|还是"
+)
+_REFUSES = re.compile(
+    r"(?i)\b(?:cannot|can['’]?t|could\s*n['’]t|unable|sorry|unclear|don['’]t\s+(?:know|see)|not\s+(?:sure|visible"
+    r"|clear|shown|seen|possible)|let\s+me|let['’]s|need\s+(?:to|more)|step\s+\d|looking\s+for|to\s+help|help\s+you|happy\s+to)\b|无法|让我们|首先"
+)
+_PRONOUN = re.compile(
+    r"(?i)^(?:(?:so|therefore|thus|i\s+(?:think|believe|see|count)|in\s+the\s+(?:video|end)|at\s+the\s+(?:end|start))"
+    r"[,\s]+(?:that\s+)?)*(?:it|he|she|they|there|this|not|to|the\s+(?:answer|object|item|thing))\b"
+)
+_AFTER_MENTION = re.compile(
+    r"^\s*(?:$|[.!?,;:()\"'“”’…—–-]|(?:in|on|at|with|because|as|since|and|which|that|who|when|during|near|by|from|to"
+    r"|for|times?|of|is|are|was|were|now|then|here|there|again|first|one|ones)\b)"
+)
+_COUNTED_LOOSELY = re.compile(
+    r"(?i)(?:at\s+least|at\s+most|more\s+than|less\s+than|fewer\s+than|over|under|nearly|almost|about|around"
+    r"|up\s+to|between|than|from|in|after|before|within|first|last|next|other|another|frame|step|scene|option|number"
+    r"|part|chapter|episode|room|camera|level|round|minute|page|figure|person|player|team|at\s+exactly)\s*$"
+)
+_ANOTHER_CLAUSE = re.compile(
+    r"(?i)\b(?:and|but|while|whereas|although|however)\b[^.]*\b(?:is|are|was|were|looks?|seems?|appears?|turns?)\b"
+)
+_CONTRAST = re.compile(r"\b(?:but|while|whereas|although|however|yet)\b(?!\s+not\b)")
+_REASON = re.compile(
+    r"\s*(?:[.!]?$|[,–—-]\s*(?:because|since|as|not|which|that|seen|shown|according|based)\b)"
+)
+_COPULA = re.compile(
+    r"\b(?:is|are|was|were|looks|seems|appears)(?:\s+(?:to\s+be|clearly|actually|really|very|the|an?|like|mostly"
+    r"|definitely|in\s+fact))*\s*$"
+)
+_BESIDE = re.compile(r"\b(?:behind|beside|near|next|front|past|above|below|under|by|with|against)\b")
+_PREPOSITION = re.compile(
+    r"\s+(?:in|on|at|of|behind|above|below|next|beside|with|that|which|who|from|to|under|near|for|seen|shown)\b"
+)
+_HEADS = re.compile(r"it|he|she|they|there|this|that|answer|option|one|person|thing|object|item|result")
+_LABEL = re.compile(r"(?<!\w)[a-z]\s*[.:)]\s*$")
+_HELP = re.compile(
+    r"(?i)^\w+[,.!;:\s–—-]+(?:i\s+(?:can|will|would|see|understand|have)\b|i['’](?:ll|d)\b|here\b|of\s+course\b|wait\b)"
+)
+_NUMBERS = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "thirteen": 13,
+    "fourteen": 14,
+    "fifteen": 15,
+    "sixteen": 16,
+    "seventeen": 17,
+    "eighteen": 18,
+    "nineteen": 19,
+    "twenty": 20,
+}
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b")
+_ARTICLE = re.compile(r"^(?:an?|the)\s+(?=\S)")
+# Words of a question that are not its subject.
+_COMMON = re.compile(
+    r"the|a|an|is|are|was|were|do|does|did|what|which|who|whom|whose|when|"
+    r"where|why|how|many|much|often|of|in|on|at|to|from|for|with|by|and|or"
+    r"|not|it|its|this|that|these|those|there|following|video|clip|scene|shown|"
+    r"happens|happen|first|last|end|after|before|during|most|least|one"
+)
+
+
+# Cached, because every verdict of a reply is compared with the same few options.
+@lru_cache(maxsize=256)
+def words(text: str) -> str:
+    """The text in lower case, without markup and outer punctuation, for comparing."""
+    text = _spelled(text)
+    return re.sub(r"\s+", " ", re.sub(r"[*`#~$\"“”‘’]", " ", text)).strip(" \t\n.!?,;:'()[]。、")
+
+
+def is_text(text: str, choice: str) -> bool:
+    """Whether a text is exactly an option's text."""
+    return bool(words(text)) and words(text) == words(choice)
+
+
+def by_text(text: str, question: Question) -> str | None:
+    """The letter of the only option with this text. A single letter never counts as a text."""
+    found = words(text)
+    if len(found) < 2 and not found.isdigit():
+        return None
+    fits = [
+        letter
+        for letter, choice in zip(question.letters, question.choices, strict=True)
+        if is_text(text, choice)
+    ]
+    return fits[0] if len(fits) == 1 else None
+
+
+def by_bare_text(text: str, question: Question) -> str | None:
+    """The letter of the only option with this text but for an article: "wrench" for "a wrench"."""
+    bare = _ARTICLE.sub("", words(text))
+    fits = [
+        letter
+        for letter, choice in zip(question.letters, question.choices, strict=True)
+        if len(bare) > 1 and _ARTICLE.sub("", words(choice)) == bare
+    ]
+    return fits[0] if len(fits) == 1 else None
+
+
+def by_label(text: str, question: Question) -> str | None:
+    """The letter of "A red": a letter and its own option's text, without punctuation between them."""
+    letter, _, rest = text.strip().partition(" ")
+    return letter if letter in question.letters and is_text(rest, question.choice(letter)) else None
+
+
+def asks_what_is_not(question: Question) -> bool:
+    """Whether a question asks for what is not so: "Which of these is not shown?"."""
+    return bool(_DENIES.search(question.text))
+
+
+def yes_or_no(text: str, question: Question) -> str | None:
+    """The letter of the option Yes or No with which the reply begins: "Yes, he leaves"."""
+    match = re.match(r"(?i)(yes|no)(?=[,.!;:]|\s+[-–—])", text)
+    if not match or _HELP.match(text) or CORRECTION.search(text) or _REFUSES.search(text):
+        return None
+    other = "no" if match[1].lower() == "yes" else "yes"
+    return None if re.search(rf"(?i)\b{other}\b(?=[,.!?])", text) else by_text(match[1], question)
+
+
+def named_option(text: str, question: Question) -> str | None:
+    """The letter of the only option that a short reply names in its sentences, or None."""
+    text = text.strip()
+    sentences = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    if len(text) > _LONGEST or not 1 <= len(sentences) <= _SENTENCES:
+        return None
+    if asks_what_is_not(question):
+        return None  # "Which is not shown?": a reply that says what is shown does not choose it
+    if UNFINISHED.search(text) or (
+        len(sentences) > 1 and not re.search(r"(?:[.!。！)\]\"”]|\W[A-Z])$", text)
+    ):
+        return None
+    named = set()
+    for sentence in sentences:
+        if len(sentences) > 1 and re.fullmatch(r"\d+[.)]", sentence):
+            return None  # the number of a list's item
+        mentioned = _mentions(_spelled(sentence), question)
+        rest = _without(_spelled(sentence), mentioned)
+        if mentioned and (_DOUBTS.search(rest) or _ANOTHER_CLAUSE.search(rest)):
+            return None
+        if _REFUSES.search(rest):
+            return None
+        named |= {
+            letter
+            for letter, start, end in mentioned
+            if not _denied(rest, start, end) and _is_said(_spelled(sentence), start, end, letter, question)
+        }
+        if mentioned and _CONTRAST.search(rest, max(end for _, _, end in mentioned)):
+            return None  # "a wrench lies there, but he holds a phone"
+        if any(not _denied(rest, start, end) and letter not in named for letter, start, end in mentioned):
+            return None  # named, but not about the question's subject
+    return named.pop() if len(named) == 1 else None
+
+
+def _spelled(text: str) -> str:
+    """The sentence as options are compared: lower case, numbers as digits."""
+    text = re.sub(r"[*`~\"“”]", " ", unicodedata.normalize("NFKC", text).casefold())
+    return _NUMBER_WORD.sub(lambda found: str(_NUMBERS[found[0]]), text)
+
+
+@lru_cache(maxsize=256)
+def _pattern(choice: str) -> re.Pattern[str]:
+    """An option's text with nothing joined to it: "cat" is not in "category", nor "2" in "12" or "2:30"."""
+    bare = _ARTICLE.sub("", _spelled(words(choice)).strip())
+    # Signs before a number belong to it: "$5".
+    signed = unicodedata.normalize("NFKC", choice).strip().casefold()
+    bare = signed if signed[:1] in "€£-" else bare
+    joined = r"\s+".join(re.escape(part) for part in bare.split())
+    before = r"(?<![^\W_])(?<![$€£.:'’/-])(?<!\d[.,])" if bare[:1].isascii() else ""
+    after = r"(?![^\W_])(?![.,:/]\d)(?!['’]\w)(?!-\w)" if bare[-1:].isascii() else ""
+    return re.compile(before + joined + after)
+
+
+def _mentions(sentence: str, question: Question) -> list[tuple[str, int, int]]:
+    """Options and where they are named; of texts inside each other only the longest."""
+    found = [
+        (letter, match.start(), match.end())
+        for letter, choice in zip(question.letters, question.choices, strict=True)
+        if words(choice) not in ("yes", "no")
+        and (len(words(choice)) > 1 or words(choice).isdigit() or not words(choice).isascii())
+        for match in _pattern(choice).finditer(sentence)
+        if match.end() > match.start()
+    ]
+    return [
+        (letter, start, end)
+        for letter, start, end in found
+        if not any(low <= start and end <= high and high - low > end - start for _, low, high in found)
+    ]
+
+
+def _without(sentence: str, mentioned: list[tuple[str, int, int]]) -> str:
+    """The sentence with the options' texts blanked, so that their own "no" denies nothing."""
+    for _, start, end in mentioned:
+        sentence = sentence[:start] + "\0" * (end - start) + sentence[end:]
+    return sentence
+
+
+def _denied(sentence: str, start: int, end: int) -> bool:
+    """Whether the clause around a mention denies it: "not red", "red is wrong"."""
+    cuts = [match.span() for match in _CLAUSE.finditer(sentence)]
+    low = max((stop for _, stop in cuts if stop <= start), default=0)
+    high = min((begin for begin, _ in cuts if begin >= end), default=len(sentence))
+    return bool(_DENIES.search(sentence[low:high]))
+
+
+def _is_said(sentence: str, start: int, end: int, letter: str, question: Question) -> bool:
+    """Whether the mention tells something about the question's subject."""
+    option = sentence[start:end]
+    before, after = sentence[:start], sentence[end:]
+    # "A blue" may be a letter with another option's text.
+    own = words(question.choice(letter))
+    opens = before.strip() in (("", "the") if own == option else ("", "a", "an", "the"))
+    if opens and _REASON.match(after):
+        return True  # "Blue, because ..."
+    if _LABEL.search(before) and not re.search(r"\b(?:is|answer)\W+\w\W+$", before):
+        return False  # an item of a list
+    if _COUNTED_LOOSELY.search(before) and option[:1].isdigit():
+        return False
+    subjects = {word for word in re.findall(r"\w+", _spelled(question.text)) if not _COMMON.fullmatch(word)}
+    following = re.match(r"\s*(\w+)", after)
+    joined = re.match(r"\s+(?:and|but)\s+(\w+)", after)
+    if joined and _is_one_of(joined[1], subjects):
+        return False  # "leaves at 0:35 and arrives later"
+    is_long = len(option.split()) > 2 or not option.isascii()
+    if (
+        option.isascii()
+        and not _AFTER_MENTION.match(after)
+        and not (following and _is_one_of(following[1], subjects))
+    ):
+        return False
+    if is_long:
+        return True
+    if re.search(r"\b(?:in|with|light|dark|pale|deep|half|almost|nearly)\s+$", before):
+        return False  # "the man in blue", "light blue"
+    clause = re.split(r"[,;:]\s", before)[-1]
+    if (copula := _COPULA.search(clause)) and not _heads(clause[: copula.start()], subjects):
+        return False  # "the bus behind the car is red"
+    if not (following and _is_one_of(following[1], subjects)) and _BESIDE.search(clause):
+        return False
+    others = set(re.findall(r"\w+", before + " " + after))
+    return bool(_PRONOUN.match(sentence)) or any(_is_one_of(word, subjects) for word in others)
+
+
+def _heads(phrase: str, subjects: set[str]) -> bool:
+    """Whether what is before "is" is about the question's subject: "the car", not "the roof of the car"."""
+    head = re.findall(r"\w+", _PREPOSITION.split(re.sub(r"['’]s\b", "", phrase.strip()))[0])
+    return not head or bool(_HEADS.fullmatch(head[-1])) or _is_one_of(head[-1], subjects)
+
+
+def _is_one_of(word: str, subjects: set[str]) -> bool:
+    """Whether a word is one of the question's, in any of its endings: "enter", "enters"."""
+    return (
+        word in subjects
+        or any(
+            len(subject) > 3
+            and len(word) > 3
+            and subject[:-1] == word[: len(subject) - 1]
+            and abs(len(subject) - len(word)) <= 3
+            for subject in subjects
+        )
+        or any(
+            len(word) > 3 and subject.startswith(word) and len(subject) - len(word) <= 3
+            for subject in subjects
+        )
+    )
