@@ -56,7 +56,6 @@ def item(record, source, split):
         video=source.files.video(f"{video}.mp4", "Charades_v1_480", "Charades_v1", "videos"),
         video_key=video,
         question=Question.open(sentence),
-        reference=f"{start:g} - {end:g} s",
         evidence=((start, end),),
     )
 
