@@ -24,6 +24,7 @@ from videopro.data_synthesis.rules import (
     trace_oracle_mode,
 )
 from videopro.errors import RunError
+from videopro.planners import PromptFile
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Trace
 
@@ -72,13 +73,14 @@ def assemble(
     seeds: Mapping[str, tuple[str, int]],
     skip: bool = False,
     always_program: bool = False,
+    prompt_file: PromptFile | None = None,
 ) -> Datasets:
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
 
     `source` names where the questions come from; `known` are the videos that must not be included, and
     `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
     which names the video, or with `skip` is left out and counted. `always_program`: see
-    `select_trajectories`.
+    `select_trajectories`. `prompt_file`: the user's prompts for the rows.
     """
     made = Datasets()
     seen: set[tuple[str, ...]] = set()
@@ -95,7 +97,7 @@ def assemble(
         if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
             made.rejected["question: holds a media placeholder or a control token"] += 1
             continue
-        rows, rejected = select_trajectories(trace, tau, always_program=always_program)
+        rows, rejected = select_trajectories(trace, tau, always_program=always_program, file=prompt_file)
         made.rejected += rejected
         for row in rows:
             # A source may contain the same question about the same video twice.
@@ -108,7 +110,7 @@ def assemble(
                 made.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
                 continue
             made.sft.append(_sft_row(trace, row, source, folder))
-        made.grpo += _grpo_rows(trace, tau, folder)
+        made.grpo += _grpo_rows(trace, tau, folder, prompt_file)
     return made
 
 
@@ -130,9 +132,9 @@ def _sft_row(trace: Trace, row: Trajectory, source: str, folder: Path) -> dict[s
     }
 
 
-def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
+def _grpo_rows(trace: Trace, tau: float, folder: Path, file: PromptFile | None) -> list[dict[str, Any]]:
     rows = []
-    for task in grpo_tasks(trace, tau):
+    for task in grpo_tasks(trace, tau, file=file):
         if _TAGS.search(task.prompt):
             continue
         native = trace.rounds[NATIVE].execution

@@ -20,16 +20,15 @@ from videopro.data_synthesis.rules import (
     PLAN,
     REFUSED,
     SAME_AS,
-    execution_log,
-    refined_program,
     refinement_needed,
+    shown_prompt,
 )
 from videopro.data_synthesis.teacher import Refusal, Teacher
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
 from videopro.methods import video_ref
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
-from videopro.planners import PlanRequest, PromptKind
+from videopro.planners import PlanRequest, PromptFile, PromptKind
 from videopro.program import Program
 from videopro.question import right_letters
 from videopro.reasoning import (
@@ -37,7 +36,6 @@ from videopro.reasoning import (
     cost_of_rounds,
     execute,
     prompt_seed,
-    refinement_prompt,
     round_from_reply,
     run_parallel,
 )
@@ -59,6 +57,8 @@ class ExploreSettings:
     """Whether the modules get the subtitles that the source lists."""
     max_parallel: int = 8
     """Programs that run in parallel."""
+    prompt_file: PromptFile | None = None
+    """The user's prompts for the teacher; None: ours."""
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Explorer:
             return self._models.context(video, self._backbone, subtitles)
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
-        known = api_reference(available_modules(context))
+        known = api_reference(available_modules(context), context.clip_times)
         self._answer_natively(states, context)
         self._request_programs(
             (state, self._plan(state.item, number, known), None)
@@ -162,7 +162,11 @@ class Explorer:
     # ---- requests ------------------------------------------------------------------------------------------
 
     def _plan(self, item: Item, number: int, known: str) -> PlanRequest:
-        prompt = prompts.plan(item.question, adaptive=False, reference=known, examples=True)
+        file = self._settings.prompt_file
+        if file is not None:
+            prompt = file.fill(PLAN, item.question, reference=known)
+        else:
+            prompt = prompts.plan(item.question, adaptive=False, reference=known, examples=True)
         return self._request(PLAN, prompt, item, number, known)
 
     def _refinements(self, state: _QuestionState, known: str) -> Iterator[tuple[int, PlanRequest]]:
@@ -170,8 +174,8 @@ class Explorer:
             kind = refinement_needed(round, state.right, self._settings.tau)
             if kind is None:
                 continue
-            prompt = refinement_prompt(
-                kind, state.item.question, refined_program(round), log=execution_log(round), reference=known
+            prompt = shown_prompt(
+                kind, state.item.question, round, reference=known, file=self._settings.prompt_file
             )
             for number in range(self._settings.refinements):
                 yield place, self._request(kind, prompt, state.item, number, known)

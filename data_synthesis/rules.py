@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro import prompts, scoring
-from videopro.planners import PromptKind
+from videopro.planners import PromptFile, PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import Question
 from videopro.reasoning import Refinement, refinement_kind, refinement_prompt
@@ -116,11 +116,38 @@ def execution_log(round: Round) -> str:
     return error.log if error is not None else ""
 
 
+def shown_prompt(
+    kind: Refinement, question: Question, round: Round, *, reference: str = "", file: PromptFile | None = None
+) -> str:
+    """The prompt for a refinement of this round. `file`: the user's prompts in place of ours."""
+    program, log = refined_program(round), execution_log(round)
+    if file is None:
+        return refinement_prompt(kind, question, program, log=log, reference=reference)
+    assert round.execution is not None
+    answer = round.execution.answer
+    return file.fill(
+        kind,
+        question,
+        reference=reference,
+        program=program,
+        log=log,
+        answer=answer.letter,
+        confidence=answer.confidence,
+    )
+
+
+def _plan(question: Question, kind: PromptKind, file: PromptFile | None) -> str:
+    if file is not None:
+        return file.fill(kind, question)
+    return prompts.plan(question, adaptive=kind == "plan")
+
+
 def select_trajectories(
-    trace: Trace, tau: float, *, always_program: bool = False
+    trace: Trace, tau: float, *, always_program: bool = False, file: PromptFile | None = None
 ) -> tuple[list[Trajectory], Counter[str]]:
     """The examples of a trace, and what was rejected, by reason. `always_program`: for a question of R1 also
-    the best correct program of several steps, with the prompt that asks for one."""
+    the best correct program of several steps, with the prompt that asks for one. `file`: the user's prompts
+    in place of ours."""
     rejected: Counter[str] = Counter()
     if trace.error is not None:
         rejected[f"question: {trace.error.type}"] += 1
@@ -128,17 +155,20 @@ def select_trajectories(
     if trace.gold is None:
         rejected["question: no known answer"] += 1
         return [], rejected
-    rows = [*_first(trace, tau, always_program, rejected), *_refinements(trace, tau, rejected)]
+    rows = [
+        *_first(trace, tau, always_program, rejected, file),
+        *_refinements(trace, tau, rejected, file),
+    ]
     return _without_repeats(rows, rejected), rejected
 
 
-def grpo_tasks(trace: Trace, tau: float) -> list[GRPOTask]:
+def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> list[GRPOTask]:
     """The prompts for GRPO about a trace: a plan, and every refinement that its executions call for, each
-    shown program once."""
+    shown program once. `file`: the user's prompts in place of ours."""
     if trace.error is not None or trace.gold is None:
         return []
     question = question_of(trace)
-    found = [GRPOTask("plan", prompts.plan(question, adaptive=True))]
+    found = [GRPOTask("plan", _plan(question, "plan", file))]
     seen: set[tuple[str, str]] = set()
     for place, round in enumerate(trace.rounds):
         kind = refinement_needed(round, trace.right, tau) if round.refines is None else None
@@ -150,7 +180,7 @@ def grpo_tasks(trace: Trace, tau: float) -> list[GRPOTask]:
         key = (kind, _canonical(program))
         if key not in seen:
             seen.add(key)
-            shown = refinement_prompt(kind, question, program, log=log)
+            shown = shown_prompt(kind, question, round, file=file)
             found.append(GRPOTask(kind, shown, program, log if kind == "bug_fix" else "", place))
     return found
 
@@ -158,15 +188,17 @@ def grpo_tasks(trace: Trace, tau: float) -> list[GRPOTask]:
 # ---- R1 and R2 ---------------------------------------------------------------------------------------------
 
 
-def _first(trace: Trace, tau: float, always_program: bool, rejected: Counter[str]) -> Iterator[Trajectory]:
+def _first(
+    trace: Trace, tau: float, always_program: bool, rejected: Counter[str], file: PromptFile | None
+) -> Iterator[Trajectory]:
     question = question_of(trace)
-    prompt = prompts.plan(question, adaptive=True)
+    prompt = _plan(question, "plan", file)
     kind: TrajectoryKind = "program"
     if trace_oracle_mode(trace, tau) == "native":
         yield Trajectory("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
         if not always_program:
             return
-        prompt, kind = prompts.plan(question, adaptive=False), "plan_program"
+        prompt, kind = _plan(question, "plan_program", file), "plan_program"
     best = _best_program(trace, rejected)
     if best is not None:
         place, program = best
@@ -200,7 +232,9 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
 # ---- R3 and R4 ---------------------------------------------------------------------------------------------
 
 
-def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Trajectory]:
+def _refinements(
+    trace: Trace, tau: float, rejected: Counter[str], file: PromptFile | None
+) -> Iterator[Trajectory]:
     question = question_of(trace)
     native_is_fine = trace_oracle_mode(trace, tau) == "native"
     for place, round in enumerate(trace.rounds):
@@ -223,7 +257,7 @@ def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[T
             rejected[f"{rule}: {why}"] += 1
             continue
         shown = refined_program(before)
-        prompt = refinement_prompt(kind, question, shown, log=execution_log(before))
+        prompt = shown_prompt(kind, question, before, file=file)
         yield Trajectory(
             kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place
         )

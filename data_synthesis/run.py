@@ -127,9 +127,11 @@ def _explore(
         concurrency=config.concurrency,
     )
     models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
+    asked = config.asked_prompts()
     full = {
         **identity,
-        "teacher": planner.identity(),
+        # The prompts only if they are not ours, so that older folders keep their keys.
+        "teacher": planner.identity() | ({} if asked is None else {"prompts": dict(asked.texts)}),
         "modules": models.identity(),
         "model": backbone.identity(),
     }
@@ -174,11 +176,15 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     loading them. Raises RunError."""
     recorded, given = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
-    # What the preset stands for is in the other settings.
-    parts = (option.name for option in fields(ModuleSettings) if option.name != "preset")
-    names = ("teacher", *sorted(sampling), *parts)
+    # What the preset stands for is in the other settings. A folder of an earlier version lacks newer ones.
+    defaults = {option.name: option.default for option in fields(ModuleSettings) if option.name != "preset"}
+    names = ("teacher", *sorted(sampling), *defaults)
+    asked = config.asked_prompts()
+    texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}
     lines = identity_difference(
-        {name: recorded.get(name) for name in names}, {name: given[name] for name in names}
+        {name: recorded.get(name, defaults.get(name)) for name in names} | texts,
+        {name: given[name] for name in names}
+        | {"teacher_prompts": None if asked is None else dict(asked.texts)},
     )
     if lines:
         raise RunError(
@@ -198,6 +204,7 @@ def _finish(
     traces = folder.read()
     label = f"{selection.benchmark.name}/{selection.benchmark.split}".rstrip("/")
     source = label if config.world_seed is None else f"{label}-{config.world_seed}"
+    shown = config.row_prompts()
     datasets = assemble(
         traces,
         tau=config.tau,
@@ -207,6 +214,7 @@ def _finish(
         seeds=guard.seeds,
         skip=guard.skip,
         always_program=config.always_program,
+        prompt_file=shown,
     )
     recorded = folder.settings()
     card = make_card(
@@ -215,7 +223,11 @@ def _finish(
         tau=config.tau,
         about={
             "source": source,
-            "settings": {**recorded["identity"]["synthesis"], "always_program": config.always_program},
+            "settings": {
+                **recorded["identity"]["synthesis"],
+                "always_program": config.always_program,
+                **({} if shown is None else {"prompts": dict(shown.texts)}),
+            },
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],
             "modules": recorded["identity"]["modules"],

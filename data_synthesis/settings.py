@@ -11,7 +11,7 @@ from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.errors import ConfigError
 from videopro.modules import PAPER_FRAMES, ModuleSettings
-from videopro.planners import check_planner
+from videopro.planners import REFINEMENT_KINDS, PromptFile, PromptKind, check_planner, read_prompts
 from videopro.settings import setting
 
 
@@ -56,6 +56,17 @@ class SynthesisConfig(ModuleSettings):
         metadata=setting("refinements of each program that failed, was wrong or had low confidence"),
     )
     tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
+    prompts: str | None = field(
+        default=None,
+        metadata=setting(
+            "the prompts in the rows, as --prompts of videopro infer, for a planner that will be run with "
+            "them; unset: ours"
+        ),
+    )
+    teacher_prompts: str | None = field(
+        default=None,
+        metadata=setting("the prompts for an API teacher, in the same form; unset: ours, with the examples"),
+    )
     always_program: bool = field(
         default=False,
         metadata=setting("add rows for --method program: a program even if a direct answer is enough"),
@@ -118,7 +129,16 @@ class SynthesisConfig(ModuleSettings):
             raise ConfigError(
                 "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL"
             )
+        if self.teacher.startswith("server:"):
+            raise ConfigError(
+                f"teacher {self.teacher!r}: a teacher is asked without the video; give "
+                f"api:{self.teacher.removeprefix('server:')}"
+            )
         _check_address(self.teacher)
+        if self.teacher_prompts is not None and self.teacher.startswith("pocket-teacher"):
+            raise ConfigError(f"teacher {self.teacher!r} reads our prompts only; leave --teacher-prompts out")
+        self.row_prompts()
+        self.asked_prompts()
         for name in ("programs", "concurrency", "max_parallel", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
@@ -146,6 +166,25 @@ class SynthesisConfig(ModuleSettings):
         """The caps. Raises ConfigError for invalid ones."""
         return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
 
+    def row_prompts(self) -> PromptFile | None:
+        """The user's prompts for the rows; None: ours. Raises ConfigError."""
+        if self.prompts is None:
+            return None
+        file = read_prompts(self.prompts)
+        kinds: tuple[PromptKind, ...] = ("plan", *REFINEMENT_KINDS)
+        file.require((*kinds, "plan_program") if self.always_program else kinds, "a row")
+        file.require_api("a row")
+        return file
+
+    def asked_prompts(self) -> PromptFile | None:
+        """The user's prompts for the teacher; None: ours. Raises ConfigError."""
+        if self.teacher_prompts is None:
+            return None
+        file = read_prompts(self.teacher_prompts)
+        kinds: tuple[PromptKind, ...] = ("plan_program",)
+        file.require((*kinds, *REFINEMENT_KINDS) if self.refinements else kinds, "a teacher")
+        return file
+
     def explore_settings(self) -> ExploreSettings:
         """The settings of the explorer."""
         return ExploreSettings(
@@ -155,6 +194,7 @@ class SynthesisConfig(ModuleSettings):
             seed=self.seed,
             subtitles=self.subtitles == "listed",
             max_parallel=self.max_parallel,
+            prompt_file=self.asked_prompts(),
         )
 
 

@@ -14,7 +14,15 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from videopro.modules import answering, context, extraction, localization, open_answering, retrieval
+from videopro.modules import (
+    answering,
+    context,
+    extraction,
+    localization,
+    normalizing,
+    open_answering,
+    retrieval,
+)
 from videopro.modules.calls import (
     ALIASES,
     FAMILIES,
@@ -42,7 +50,7 @@ from videopro.traces import FrameRef
 __all__ = ["CallCache", "ModuleLibrary", "VideoContext", "available_modules", "module"]
 
 # Imported for the modules that they register.
-_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering)
+_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
 
 CachedResult = tuple[Any, tuple[FrameRef, ...], int]
 """A result, the frames that were used for it, and how many of them counted against the budget."""
@@ -104,7 +112,8 @@ class ModuleLibrary:
 
     def reference(self) -> str:
         """The API reference of this video's modules, made from their signatures and docstrings."""
-        return api_reference(available_modules(self.context, is_open=self._is_open))
+        modules = available_modules(self.context, is_open=self._is_open)
+        return api_reference(modules, self.context.clip_times)
 
     def _callable(self, spec: Module) -> Callable[..., Any]:
         @functools.wraps(spec.function)

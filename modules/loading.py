@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
+from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
 from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
@@ -88,6 +89,13 @@ class ModuleSettings:
     )
 
     preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP))
+    clip_times: ClipTimes = field(
+        default="video",
+        metadata=setting(
+            "what times in the trims of a clip count from: video, or clip (from its start, for planners "
+            "trained on clips that are files of their own)"
+        ),
+    )
 
     def __post_init__(self) -> None:
         chosen = PAPER if self.preset == "paper" else {"speech": "none"}
@@ -143,6 +151,7 @@ class ModuleModels:
         self.names = settings.resolved(pocket)
         self._speech_name = resolve_speech(settings.speech)
         self._lacks_whisper = settings.speech != self._speech_name == "none"
+        self._clip_times = settings.clip_times
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
@@ -156,7 +165,9 @@ class ModuleModels:
             part: folder_fingerprint(folder, also=("*.pth",) if part == "ocr" else ())
             for part, folder in folders.items()
         }
-        return {**names, "summarize": self._summarize, "weights": weights}
+        facts = {**names, "summarize": self._summarize, "weights": weights}
+        # Only if it is not the default, so that older folders keep their keys.
+        return facts if self._clip_times == "video" else {**facts, "clip_times": self._clip_times}
 
     def context(
         self,
@@ -209,6 +220,7 @@ class ModuleModels:
             can_summarize=self._summarize,
             without=without,
             notes=notes,
+            clip_times=self._clip_times,
         )
 
     def _index(self, video: Video) -> ClipIndex | None:

@@ -1,6 +1,8 @@
 """Temporal localization: frames of a part of the video, with the subtitles shown at their times (A.1).
 
-Frames are references; nothing is decoded here. Times are seconds of the whole video, also for a clip.
+Frames are references; nothing is decoded here. Times are seconds of the whole video, also for a clip, unless
+a run asks for times from the start of a clip (`clip_times`): in the paper's release a clip is a file of its
+own.
 """
 
 from __future__ import annotations
@@ -96,11 +98,14 @@ def _frames_within(
 ) -> list[FrameHandle]:
     """Frames of the part of start..end that lies in the video or clip. A window that reaches over an edge is
     clipped, since programs often add a few seconds on each side; ArgumentError for one wholly outside."""
-    first, last = max(start, video.start), min(end, video.end)
+    # What times count from: the start of the video, unless a run asks for that of the clip.
+    zero = video.start if call.context.clip_times == "clip" else 0.0
+    first, last = max(zero + start, video.start), min(zero + end, video.end)
     if first >= last:
         segment = "video" if isinstance(video, VideoHandle) else "clip"
+        whole = "whole video" if zero == 0.0 else "clip"
         raise ArgumentError(
-            f"{name}(): {start:g}-{end:g} s lies outside the {segment}, which goes from {video.start:g} to "
-            f"{video.end:g} s (times are seconds of the whole video)"
+            f"{name}(): {start:g}-{end:g} s lies outside the {segment}, which goes from "
+            f"{video.start - zero:g} to {video.end - zero:g} s (times are seconds of the {whole})"
         )
     return [call.context.frame(time) for time in uniform_times(first, last, count)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from videopro.modules.calls import FAMILIES, HANDLES, Module
+from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module
 
 # What the sandbox allows; the tests compare it with the sandbox's own list.
 _IMPORTS = """## What a program may import
@@ -19,10 +19,13 @@ no network. What it prints, logs and warns of is kept. What is passed to a modul
 plain data: a dataclass as a dict, an enum as its value, a Decimal or Fraction as a float, a date or time
 as ISO text, a timedelta in seconds, bytes as text, a range or deque as a list."""
 
+_FROM_CLIP = "Times in the trims of a clip are seconds from the start of that clip.\n\n"
 
-def api_reference(modules: Sequence[Module]) -> str:
-    """The reference of these modules as Markdown, by family in the order of FAMILIES."""
-    return "\n\n".join([*_families(modules), _handles(), _paragraphs(_IMPORTS)]) + "\n"
+
+def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") -> str:
+    """The reference of these modules as Markdown, by family in the order of FAMILIES. `clip_times`: what the
+    times in the trims of a clip count from."""
+    return "\n\n".join([*_families(modules, clip_times), _handles(), _paragraphs(_IMPORTS)]) + "\n"
 
 
 def module_entries(modules: Sequence[Module]) -> str:
@@ -30,12 +33,13 @@ def module_entries(modules: Sequence[Module]) -> str:
     return "\n\n".join(_families(modules)) + "\n"
 
 
-def _families(modules: Sequence[Module]) -> list[str]:
+def _families(modules: Sequence[Module], clip_times: ClipTimes = "video") -> list[str]:
     parts = []
     for family, title in FAMILIES.items():
-        members = [module for module in modules if module.family == family]
+        members = [module for module in modules if module.family == family and module.is_documented]
         if members:
-            parts.append(f"## {title}\n\n" + "\n".join(map(_entry, members)))
+            note = _FROM_CLIP if family == "localization" and clip_times == "clip" else ""
+            parts.append(f"## {title}\n\n{note}" + "\n".join(map(_entry, members)))
     return parts
 
 

@@ -135,7 +135,9 @@ def train(
                 training, modules=modules, longest=training.longest, seed=training.seed, output=output
             ),
             prefetcher=rewards if training.run_ahead else None,
-            next_turn=RefinementTurns(rewards, training.tau) if training.episodes == TWO_TURN else None,
+            next_turn=RefinementTurns(rewards, training.tau, start.prompts)
+            if training.episodes == TWO_TURN
+            else None,
             logs=[programs],
         )
         if state.is_main_process:
@@ -174,8 +176,10 @@ def _answerer(
     model: PreTrainedModel,
 ) -> Backbone:
     """The backbone that answers inside programs. Call it before an adapter is added to `model`."""
-    if training.answerer is not None:
-        spec = read_spec(training.answerer, frames=start.frames, pixels=start.pixels)
+    made = start.found.planner
+    named = training.answerer or (made.base if made is not None else None)
+    if named:
+        spec = read_spec(named, frames=start.frames, pixels=start.pixels)
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)

@@ -3,13 +3,12 @@
     videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft \\
         --output runs/sft-merged
 
-Any tool that loads the base loads the result. It has no adapter to turn off: if the base should answer inside
-modules, name the base as well.
+Any tool that loads the base loads the result. It has no adapter to turn off, so it records its base, which
+then answers inside programs, and the prompts that it was trained on (`videopro.json`).
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 
 from videopro.backbones import read_spec
-from videopro.backbones.qwen import DEFAULTS_FILE, find_checkpoint, load_model
+from videopro.backbones.qwen import Defaults, find_checkpoint, load_model, made_from, write_defaults
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -69,8 +68,8 @@ def merge(config: MergeConfig) -> None:
         with writing(output.name, output.parent, then="re-run the command, or give another --output"):
             merged.save_pretrained(part)
             found.processor.save_pretrained(part)
-            budgets = {"frames": found.frames, "pixels": found.pixels}
-            (part / DEFAULTS_FILE).write_text(json.dumps(budgets) + "\n", encoding="utf-8")
+            planner = made_from(found, loaded.planner)
+            write_defaults(part, Defaults(found.frames, found.pixels, planner))
             publish_checkpoint(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -23,6 +23,7 @@ from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, DatasetError, RunError, VideoError
 from videopro.extras import needs_extra
+from videopro.methods import ANSWERER_HELP, load_answerer
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
@@ -47,7 +48,7 @@ class RejectionConfig:
     adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
     answerer: str | None = field(
         default=None,
-        metadata=setting("the model that answers inside programs; unset: the model with its adapter off"),
+        metadata=setting(ANSWERER_HELP),
     )
     kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
     samples: int = field(default=8, metadata=setting("replies per prompt"))
@@ -255,14 +256,14 @@ def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:
 
 
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
-    if config.adapter is None and config.answerer is None:
+    adapter = {} if config.adapter is None else {"adapter": config.adapter}
+    policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
+    answerer = load_answerer(config.answerer, policy)
+    if answerer is policy and config.adapter is None and config.answerer is None:
         raise ConfigError(
             "adapter is not set, but the model without its adapter answers inside programs; set adapter or "
             "answerer"
         )
-    adapter = {} if config.adapter is None else {"adapter": config.adapter}
-    policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
-    answerer = policy if config.answerer is None else load_backbone(read_spec(config.answerer))
     settings = build_settings(ModuleSettings, config.modules, "modules")
     models = ModuleModels(settings, pocket=is_pocket(answerer), flag="--modules {part}=none")
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)

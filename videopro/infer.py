@@ -109,19 +109,23 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
     check_trackers(config.report_to)
+    folder = RunFolder(config.output)
+    folder.check()
     options = config.options_with_flags(config.method, config.options)
+    options, note = _with_recorded_prompts(options, folder)
     method = methods.create(config.method, options)
-    note = method.backbone_note(config.model, config.backbone)
+    note = "\n".join(filter(None, (note, method.backbone_note(config.model, config.backbone))))
     config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))
     if load is load_backbone:
         # Invalid settings are found before anything is loaded.
         read_spec(config.model, **config.backbone)
-    folder = RunFolder(config.output)
-    folder.check()
     method.check_models()
     benchmark = load_benchmark(config)
     options = methods.METHODS[config.method].follow(benchmark.protocol, options)
     method = methods.create(config.method, options)
+    if method.prompt_texts is not None:
+        # Workers get the texts that were checked, even if the file changes meanwhile.
+        options["prompts"] = dict(method.prompt_texts)
     method.check_open_questions(sum(item.question.is_open for item in benchmark.items))
     items = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
     identity = {
@@ -142,6 +146,18 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     if is_done:
         check_model(folder, identity, config.model, config.backbone, load)
     return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done)
+
+
+def _with_recorded_prompts(options: Mapping[str, Any], folder: RunFolder) -> tuple[dict[str, Any], str]:
+    """The options, with the texts that the folder's run recorded if the file of its prompts is gone; and what
+    to tell the user about that."""
+    given = options.get("prompts")
+    if isinstance(given, str) and not Path(given).expanduser().exists():
+        recorded = (folder.recorded_identity() or {}).get("method", {}).get("prompts")
+        if recorded:
+            note = f"prompts {given}: not there; the run goes on with those that it recorded"
+            return {**options, "prompts": recorded}, note
+    return dict(options), ""
 
 
 def _cut_torn_line(folder: RunFolder) -> None:

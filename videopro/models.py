@@ -32,6 +32,7 @@ BACKBONES = {
 }
 WRITERS = {
     "self": "the backbone writes its programs, with its adapter on if it has one",
+    "server:MODEL@URL": "a model behind an OpenAI-compatible server, which sees the video",
     "api:MODEL@URL": "a teacher behind an OpenAI-compatible API",
     "pocket-teacher": "an offline stand-in for such a teacher, in the pocket world",
     "pocket-teacher:unread": "the same without its reader of questions",

@@ -109,6 +109,9 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
     if typing.get_origin(kind) is tuple and isinstance(value, str):
         # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
         value = [value]
+    if isinstance(value, bool) and {"on", "off"} <= set(typing.get_args(kind)):
+        # YAML reads on and off as true and false.
+        value = "on" if value else "off"
     try:
         kinds = typing.get_args(kind) if typing.get_origin(kind) is typing.Union else (kind,)
         if isinstance(value, bool) and bool not in kinds and {int, float, str}.intersection(kinds):

@@ -20,7 +20,7 @@ from videopro.modules.calls.arguments import (
     check_arguments,
 )
 from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.context import CallContext, VideoContext
+from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext
 from videopro.modules.calls.handles import (
     HANDLES,
     AnswerHandle,
@@ -59,6 +59,7 @@ __all__ = [
     "CallContext",
     "Choices",
     "ClipHandle",
+    "ClipTimes",
     "Count",
     "FAMILIES",
     "FrameCount",

@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from videopro.backbones import Backbone
 from videopro.errors import ConfigError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from videopro.modules.models import Detector, Ocr, Tracker
     from videopro.modules.models.encoders import TextEncoder
     from videopro.modules.search import ClipIndex
+
+ClipTimes = Literal["video", "clip"]
+"""What the times in the trims of a clip count from: the start of the video, or of the clip."""
 
 # Crops are cut from full-resolution frames; at most this many such frames are in memory at once.
 _CROP_BATCH = 8
@@ -53,12 +56,13 @@ class VideoContext:
         transcript_words: int = 16_000,
         without: Collection[str] = (),
         notes: Sequence[str] = (),
+        clip_times: ClipTimes = "video",
     ) -> None:
         """`text_encoder` finds subtitle lines by meaning; if None, BM25 finds them by their words. If
         `can_summarize` is False, the backbone cannot write a summary and the lines themselves are returned.
         `transcript_words`: maximum length of a transcript in the model's prompt. `without`: module families
-        to leave out. `notes`: what the results of its questions should note. Raises ConfigError if
-        `transcript_words` is not positive."""
+        to leave out. `notes`: what the results of its questions should note. `clip_times`: see `ClipTimes`.
+        Raises ConfigError if `transcript_words` is not positive."""
         if transcript_words < 1:
             raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
         self.video = video
@@ -73,6 +77,7 @@ class VideoContext:
         self.transcript_words = transcript_words
         self.without = frozenset(without)
         self.notes = tuple(notes)
+        self.clip_times = clip_times
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
         """The program's `video`."""

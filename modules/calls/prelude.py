@@ -29,6 +29,13 @@ class Line(Clip):
         return format(self.text, form)
 
 
+class Frame(Handle):
+    """Crops itself, as a picture does."""
+
+    def crop(self, box):
+        return crop(self, box)
+
+
 class Box(Handle):
     """Unpacks as x0, y0, x1, y1."""
 
@@ -77,6 +84,12 @@ class Answer(Handle):
 
     def get(self, key, default=None):
         return self[key] if key in self.keys() else default
+
+    def copy(self):
+        return dict(self.items())
+
+    def __setitem__(self, key, value):
+        raise TypeError("an answer is read-only; change a copy of it: answer.copy()")
 
     def __contains__(self, item):
         if item in self.keys() or item == self.confidence:

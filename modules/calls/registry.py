@@ -59,6 +59,8 @@ class Module:
     is_cached: bool
     """Whether equal calls may reuse a result."""
     doc: str
+    is_documented: bool = True
+    """Whether planners read of it; False for names that only programs of other releases use."""
 
     @property
     def signature(self) -> str:
@@ -87,14 +89,20 @@ def modules_for(*, is_open: bool) -> Mapping[str, Module]:
 
 
 def module(
-    *, family: str, needs: Sequence[str] = (), cache: bool = True, open_form_of: str = ""
+    *,
+    family: str,
+    needs: Sequence[str] = (),
+    cache: bool = True,
+    open_form_of: str = "",
+    documented: bool = True,
 ) -> Callable[[F], F]:
     """Register a function as a module and return it unchanged.
 
     `family` is a key of FAMILIES; `needs` are keys of NEEDS. Set `cache` to False for a module that is
-    cheaper to run than to look up, or whose result varies. `open_form_of` names the module that this
-    function replaces if the question is open. Raises ValueError for a name that is taken, an
-    unknown family or need, or a missing docstring; TypeError for a parameter without an argument type.
+    cheaper to run than to look up, or whose result varies; `documented` to False for one that planners do not
+    read of. `open_form_of` names the module that this function replaces if the question is open. Raises
+    ValueError for a name that is taken, an unknown family or need, or a missing docstring; TypeError for a
+    parameter without an argument type.
     """
     if family not in FAMILIES:
         raise ValueError(f"unknown family {family!r}; choose from {', '.join(FAMILIES)}")
@@ -120,6 +128,7 @@ def module(
             tuple(needs),
             cache,
             summary.strip(),
+            documented,
         )
         return function
 

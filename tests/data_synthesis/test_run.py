@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.fake_backbone import confident_answer
 from tests.support.stub_server import StubServer, text_of
@@ -152,6 +153,58 @@ def test_our_own_rows_in_the_ms_swift_form_are_the_same_prompts(
     (out / "swift.jsonl").write_text("\n".join(lines))
     # The question, its choices and the right letter are read from the prompt and the solution.
     assert read_grpo_rows(out / "swift.jsonl").rows == own
+
+
+def test_rows_and_the_teacher_have_prompts_of_their_own(
+    root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refinements = {
+        "bug_fix": "fix {question} {choices} {program} {log}",
+        "native_refinement": "closer {question} {choices}",
+        "program_refinement": "better {question} {choices} {program} {answer} {confidence}",
+    }
+    planner = {"plan": "plan {question} {choices}", **refinements}
+    asked = {
+        "plan_program": "TEACHER {question}\nChoices:\n{choices}\n{api}",
+        **{kind: f"TEACHER {text}" for kind, text in refinements.items()},
+    }
+    (tmp_path / "planner.yaml").write_text(yaml.safe_dump(planner))
+    (tmp_path / "teacher.yaml").write_text(yaml.safe_dump(asked))
+    out = tmp_path / "out"
+    words = flags(root, out, stub, "--prompts", str(tmp_path / "planner.yaml"))
+    words += ["--teacher-prompts", str(tmp_path / "teacher.yaml")]
+    assert main(words, load=load_moody) == 0
+    sent = [text_of(body) for body in stub.chats]
+    assert all(text.startswith("TEACHER ") for text in sent)
+    assert any("query_mc(frames, question, choices" in text for text in sent)
+    words_of = {
+        "plan": "plan",
+        "bug_fix": "fix",
+        "native_refinement": "closer",
+        "program_refinement": "better",
+    }
+    grpo = rows(out, "grpo.jsonl")
+    assert {row["kind"] for row in grpo} >= {"plan", "native_refinement"}
+    for row in grpo:
+        assert row["prompt"].startswith(f"{words_of[row['kind']]} {row['question']} A. ")
+    for row in rows(out, "sft.jsonl"):
+        kind = row["kind"] if row["kind"] in words_of else "plan"
+        assert row["messages"][0]["content"].startswith(f"<video>{words_of[kind]} ")
+    card = json.loads((out / "card.json").read_text())
+    assert card["about"]["settings"]["prompts"] == planner
+    assert card["about"]["teacher"]["prompts"] == asked
+
+    # Rows are written again with ours from the same records; another teacher's prompts are another synthesis.
+    again = [word for word in words if word not in ("--prompts", str(tmp_path / "planner.yaml"))]
+    assert main(again, load=load_moody) == 0
+    assert all("plan Which" not in row["prompt"] for row in rows(out, "grpo.jsonl"))
+    (tmp_path / "teacher.yaml").write_text(yaml.safe_dump({**asked, "plan_program": "{question}{choices}"}))
+    capsys.readouterr()
+    assert main(again, load=load_moody) == 2
+    assert "teacher_prompts.plan_program: the run has" in capsys.readouterr().err
+    (tmp_path / "planner.yaml").write_text(yaml.safe_dump({**planner, "plan": "{question}{choices}{api}"}))
+    assert main(words, load=load_moody) == 2
+    assert "plan shows {api}, and a row knows no video's modules" in capsys.readouterr().err
 
 
 def test_videos_below_the_folder_are_named_from_it(tmp_path: Path, stub: StubServer) -> None:

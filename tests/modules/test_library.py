@@ -29,6 +29,8 @@ RELEASE = {
     "run_ocr": "frame",
     "crop": "frame, box",
     "make_result": "answer='', confidence=0.0, raw_output='', **metadata",
+    "finalize_result": "answer='', confidence=0.0, raw_output='', **metadata",
+    "normalize_model_result": "result, choices=None, metadata=None",
     **dict.fromkeys(
         [
             "crop_left",
@@ -53,6 +55,13 @@ def test_every_call_of_the_release_fits(name: str) -> None:
 
 def test_only_two_modules_are_registered_beyond_the_release() -> None:
     assert set(MODULES) == {*RELEASE, "query_count", "track_object"}
+
+
+def test_planners_read_of_one_way_to_state_an_answer() -> None:
+    reference = library().reference()
+    assert "make_result" in reference
+    assert "finalize_result" not in reference
+    assert "normalize_model_result" not in reference
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from tests.support.infer_world import check_complete, flags, lines
 from tests.support.infer_world import root as root
 from videopro import compare
 from videopro.infer import main
+from videopro.runs import identity_difference
 
 
 def test_resuming_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
@@ -132,3 +133,14 @@ def test_changed_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
     file.write_text(file.read_text().replace("Which colour is shown (0)", "What colour is it"))
     assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 2
     assert "'v0q0' now has another text" in capsys.readouterr().err
+
+
+def test_long_texts_are_shown_where_they_begin_to_differ() -> None:
+    text = "Watch the video. " * 20
+    (line,) = identity_difference({"prompts": text + "Now answer."}, {"prompts": text + "Then answer." * 20})
+    assert line == (
+        "prompts: the run has '…o. Watch the video. Now answer.', this command "
+        f"'…o. Watch the video. {('Then answer.' * 20)[:80]}…'"
+    )
+    (line,) = identity_difference({}, {"prompts": text})
+    assert line == f"prompts: the run has nothing, this command '{text[:100]}…'"

@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
+from videopro.backbones import folder_fingerprint, load_backbone
 from videopro.train import merge
 from videopro.train.runtime.trainable import linear_pattern
 
@@ -48,8 +49,26 @@ def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_
     assert (expected - before).abs().max() > 0.5
     processor = AutoProcessor.from_pretrained(output)
     assert processor.chat_template == AutoProcessor.from_pretrained(checkpoint(family)).chat_template
-    assert json.loads((output / "videopro.json").read_text()) == {"frames": 64, "pixels": 50_176}
+    record = {"base": str(checkpoint(family).resolve()), "weights": folder_fingerprint(checkpoint(family))}
+    expected_defaults = {"frames": 64, "pixels": 50_176, "planner": record}
+    assert json.loads((output / "videopro.json").read_text()) == expected_defaults
     assert not (tmp_path / "merged.part").exists()
+
+
+def test_a_planner_merged_twice_keeps_its_base(adapter: tuple[str, Path], tmp_path: Path) -> None:
+    """An adapter that was trained on a merged planner: neither of the two answers inside programs."""
+    family, folder = adapter
+    base = str(checkpoint(family))
+    for start, name in ((base, "once"), (str(tmp_path / "once"), "twice")):
+        words = ["--base", start, "--adapter", str(folder), "--output", str(tmp_path / name)]
+        assert merge.main(words) == 0
+    for name in ("once", "twice"):
+        merged = load_backbone(str(tmp_path / name))
+        assert merged.planner is not None
+        assert merged.planner.base == str(checkpoint(family).resolve())
+        assert merged.identity()["planner_prompt"] == "short"
+    on_top = load_backbone(str(tmp_path / "once"), adapter=str(folder))
+    assert on_top.planner == merged.planner
 
 
 def test_invalid_inputs_are_named(

@@ -11,8 +11,14 @@ import pytest
 
 from tests.support import sft_world as world
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, video
-from tests.support.reward_world import make, row
+from tests.support.reward_world import checked, make, row
+from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.base import GREEDY, GenerateRequest, Generation, Sampling
+from videopro.errors import ConfigError
+from videopro.methods import answerer
+from videopro.modules import library
+from videopro.modules.calls import CallCache
+from videopro.pocket import model_dir
 from videopro.train import rejection
 from videopro.train.finetune import read_rows
 from videopro.video import Frame
@@ -151,3 +157,20 @@ def test_prompts_that_do_not_begin_with_their_video_are_left_out(
     world.write(tmp_path / "system.jsonl", [with_system])
     assert rejection.main(words(tmp_path, "--data", str(tmp_path / "system.jsonl"))) == 2
     assert "no row begins with its video" in capsys.readouterr().err
+
+
+def test_the_base_of_a_merged_policy_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an adapter or an answerer: the merged checkpoint says what answers."""
+    policy, base = Policy(), SceneBackbone()
+    monkeypatch.setattr(rejection, "load_backbone", lambda config: policy)
+    monkeypatch.setattr(answerer, "load_backbone", lambda config: base)
+    monkeypatch.setattr(library, "_cache", CallCache())
+    none = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
+    config = rejection.RejectionConfig("m", tmp_path / "grpo.jsonl", tmp_path / "own.jsonl", modules=none)
+    with pytest.raises(ConfigError, match="set adapter or answerer"):
+        rejection._load(config)
+    policy.planner = PlannerRecord("pocket", folder_fingerprint(model_dir()))
+    _, rewards = rejection._load(config)
+    with rewards:
+        rewards.run([checked()], [NATIVE])
+    assert (len(base.asked), policy.asked) == (1, [])

@@ -21,8 +21,8 @@ WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
 ANSWER, PROBABILITY = "answer", "probability"
 ACCURACIES = (ANSWER, PROBABILITY)
 """What the accuracy reward pays for; see `accuracy_reward`."""
-CLAIM = "make_result"
-"""The only module that does not look at the video: it states an answer."""
+CLAIMS = {"make_result", "finalize_result", "normalize_model_result"}
+"""The modules that do not look at the video: they state an answer."""
 
 # Errors with which the executor refuses a program before it runs. No program raises these itself: it cannot
 # compile code.
@@ -115,7 +115,7 @@ def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
         found += _signature(program)
         unknown = [name for name in program.calls if name not in MODULES]
         found += [f"It calls {name}, which does not exist." for name in unknown]
-        if not unknown and set(program.calls) <= {CLAIM}:
+        if not unknown and set(program.calls) <= CLAIMS:
             found.append("It looks at nothing: it calls no module.")
     if execution.error is not None and execution.error.type in _REFUSED:
         found.append(f"The executor refuses it: {execution.error.message}")

@@ -52,7 +52,7 @@ class VideoGRPOConfig(TrainingConfig, GRPOConfig):
         default=None,
         metadata={
             "help": "the model that answers inside programs: a name or server:MODEL@URL; unset: the model in"
-            " training without its adapter"
+            " training without its adapter, or the base that a merged planner records"
         },
     )
     modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from videopro.planners import PLAN_KINDS
+from videopro.planners import PLAN_KINDS, REFINEMENT_KINDS, PromptFile
 from videopro.reasoning import build_refinement
 from videopro.traces import is_confident
 from videopro.train.rewards import TurnOutcome
@@ -27,9 +27,14 @@ class RunsPrograms(Protocol):
 class RefinementTurns:
     """Chooses the prompt that follows a first reply. Runs the programs in the replies and waits for them."""
 
-    def __init__(self, runs: RunsPrograms, tau: float) -> None:
+    def __init__(self, runs: RunsPrograms, tau: float, prompt_file: PromptFile | None = None) -> None:
+        """`prompt_file`: the user's prompts in place of ours. Raises ConfigError if it lacks a refinement."""
+        if prompt_file is not None:
+            prompt_file.require(REFINEMENT_KINDS, "an episode of two turns")
+            prompt_file.require_api("an episode of two turns")
         self._runs = runs
         self._tau = tau
+        self._prompt_file = prompt_file
 
     def __call__(self, rows: Sequence[GRPORow], replies: Sequence[str]) -> list[GRPORow | None]:
         """For each reply, the row of its refinement; None if it needs none or could not be run. Raises the
@@ -42,7 +47,9 @@ class RefinementTurns:
             if execution is None or is_confident(execution, self._tau):
                 continue
             row = rows[place]
-            kind, prompt = build_refinement(row.question, turn.program, execution, turn.outcome.log)
+            kind, prompt = build_refinement(
+                row.question, turn.program, execution, turn.outcome.log, file=self._prompt_file
+            )
             # As in inference: without a system turn, and with the video first.
             refinements[place] = replace(row, kind=kind, prompt=prompt, system=None, before="")
         return refinements

@@ -56,6 +56,14 @@ class TrainingConfig:
         default=None,
         metadata={"help": "number of held-out questions to use (whole videos, drawn by seed); unset: all"},
     )
+    prompts: str | None = field(
+        default=None,
+        metadata={
+            "help": "the planner's prompts, as --prompts of videopro infer, if the rows have others than"
+            " ours: of eval_questions and of refinements in two-turn episodes; recorded with the planner."
+            " Unset: those that its start recorded, else ours"
+        },
+    )
     fallback: str = field(
         default="none",
         metadata={

@@ -21,11 +21,12 @@ from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.errors import VideoError
-from videopro.methods import Method, MethodContext
+from videopro.methods import AdaptiveMethod, Method, MethodContext
 from videopro.modules import json_flag
 from videopro.question import right_letters
 from videopro.reasoning import ReasoningSettings
 from videopro.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
+from videopro.settings import build_settings
 from videopro.storage import write_atomically
 from videopro.traces import Result, failed_result
 from videopro.train.runtime.held_out import EvalQuestions
@@ -36,8 +37,8 @@ class ProgramEvaluation:
     """Measures a trainer's model on held-out questions, which the ranks share out by video.
 
     Planning is greedy and adaptive, without refinement. Missing oracle modes are determined once, from the
-    base's native answers (A.3); a model trained without an adapter has no base to ask. Not for FSDP, whose
-    ranks hold shards of the weights.
+    base's native answers (A.3). The base is the model with its adapter off, or what a merged planner records;
+    a model trained without either has no base to ask. Not for FSDP, whose ranks hold shards of the weights.
     """
 
     def __init__(
@@ -52,25 +53,25 @@ class ProgramEvaluation:
         fallback: str,
         max_new_tokens: int,
         log: Path,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """`modules_setting`: the setting that holds `modules`, for messages. `fallback`: what answers when a
-        program did not, as in inference. `log`: folder to which each evaluation writes its results per
-        question, as JSON lines. Raises ConfigError for unknown modules."""
+        """`prompts`: the texts of the user's prompts; None: ours. `modules_setting`: the setting that holds
+        `modules`, for messages. `fallback`: what answers when a program did not, as in inference. `log`:
+        folder to which each evaluation writes its results per question, as JSON lines. Raises ConfigError for
+        unknown modules."""
         self._held_out = held_out
         self._found = found
         self._frames = frames
         self._pixels = pixels
         self._log = log
-        self._planner = methods.create(
-            "adaptive",
-            {
-                "planner_prompt": "short",
-                "temperature": 0.0,
-                "max_new_tokens": max_new_tokens,
-                "fallback": fallback,
-                **modules,
-            },
-        )
+        options = {
+            **({"planner_prompt": "short"} if prompts is None else {"prompts": dict(prompts)}),
+            "temperature": 0.0,
+            "max_new_tokens": max_new_tokens,
+            "fallback": fallback,
+            **modules,
+        }
+        self._planner = AdaptiveMethod(build_settings(AdaptiveMethod.Settings, options, "method adaptive"))
         self._planner.flag_without_model = json_flag(modules_setting)
         self._native = methods.create("native", {})
         self._oracle: dict[str, Mode] = dict(held_out.oracle)
@@ -106,7 +107,15 @@ class ProgramEvaluation:
         if self._backbone is None:
             adapter = model if is_peft_model(model) else None
             weights = folder_fingerprint(self._found.folder)
-            facts = {"kind": "qwen", "model": self._found.name, "weights": weights, "adapter": None}
+            facts = {
+                "kind": "qwen",
+                "model": self._found.name,
+                "weights": weights,
+                "adapter": None,
+                "dtype": str(model.dtype).removeprefix("torch."),
+                "frames": self._frames,
+                "pixels": self._pixels,
+            }
             loaded = LoadedModel(
                 model=model.get_base_model() if adapter is not None else model,
                 adapter=adapter,
@@ -114,16 +123,18 @@ class ProgramEvaluation:
                 frames=self._frames,
                 pixels=self._pixels,
                 facts=facts,
+                planner=self._found.planner,
             )
             self._backbone = QwenBackbone.from_loaded(loaded, name=self._found.name)
             self._adapted = adapter is not None
         return self._backbone
 
     def _video(self, items: Sequence[Item], backbone: QwenBackbone) -> Iterator[PlanRecord]:
-        lacking = [item for item in items if item.id not in self._oracle] if self._adapted else []
-        if lacking:
-            with backbone.adapter(False):
-                for item, result in self._results(self._native, lacking, backbone):
+        lacking = [item for item in items if item.id not in self._oracle]
+        base = self._planner.answerer(backbone) if lacking else backbone
+        if lacking and (self._adapted or base is not backbone):
+            with base.adapter(False):
+                for item, result in self._results(self._native, lacking, base):
                     if result.error is None:
                         (only,) = result.rounds
                         assert only.execution is not None

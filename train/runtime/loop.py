@@ -12,10 +12,11 @@ from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint
+from videopro.backbones.qwen import Defaults, made_from, write_defaults
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
-from videopro.train.runtime.record import check_same_run, describe_run, write_budgets, write_record
+from videopro.train.runtime.record import check_same_run, describe_run, write_record
 from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainer import RunTrainer
@@ -45,6 +46,8 @@ def run_training(
         pixels=start.pixels,
         also=also,
     )
+    if start.prompts is not None:
+        run["prompts"] = dict(start.prompts.texts)
     run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
     if checkpoints(output):
         check_same_run(output, run)
@@ -60,8 +63,11 @@ def run_training(
         if state.is_main_process:
             trainer.state.save_to_json(str(aside / STATE))
             if not (model.use_peft or start.adapter):
-                write_budgets(aside, frames=start.frames, pixels=start.pixels)
-            elif training.adapter_dtype == "bfloat16":
+                planner = made_from(start.found, start.planner())
+                write_defaults(aside, Defaults(start.frames, start.pixels, planner))
+            elif start.prompts is not None:
+                write_defaults(aside, Defaults(start.frames, start.pixels, start.planner()))
+            if (model.use_peft or start.adapter) and training.adapter_dtype == "bfloat16":
                 in_bfloat16(aside / "adapter_model.safetensors")
         state.wait_for_everyone()
         if state.is_main_process:

@@ -17,7 +17,7 @@ from transformers import TrainingArguments
 from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint
-from videopro.backbones.qwen import DEFAULTS_FILE, Checkpoint
+from videopro.backbones.qwen import Checkpoint
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
 
@@ -114,9 +114,3 @@ def write_record(
     }
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(output / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-
-
-def write_budgets(output: Path, *, frames: int, pixels: int) -> None:
-    """Write the frames and pixels that a full model was trained with, which the backbone reads."""
-    text = json.dumps({"frames": frames, "pixels": pixels}) + "\n"
-    (output / DEFAULTS_FILE).write_text(text, encoding="utf-8")

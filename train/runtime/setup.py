@@ -15,11 +15,12 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from trl import ModelConfig
 
-from videopro.backbones import read_spec
-from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint
+from videopro.backbones import BackboneConfig, PlannerRecord, read_spec
+from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint, planner_record
 from videopro.errors import ConfigError
 from videopro.extras import check_extra
 from videopro.modules import cache_root
+from videopro.planners import PromptFile, read_prompts
 from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
@@ -40,6 +41,8 @@ class TrainingSetup:
     frames: int
     pixels: int
     inputs: QwenInputs
+    prompts: PromptFile | None = None
+    """The user's prompts: of the settings, or those on which the start was trained."""
 
     @classmethod
     def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
@@ -53,7 +56,11 @@ class TrainingSetup:
         frames = found.frames if training.frames is None else training.frames
         pixels = found.pixels if training.pixels is None else training.pixels
         inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
-        return cls(found, spec.adapter, frames, pixels, inputs)
+        return cls(found, spec.adapter, frames, pixels, inputs, _prompts(training, spec, found))
+
+    def planner(self) -> PlannerRecord | None:
+        """What the folder of a trained adapter records of it; None: nothing."""
+        return None if self.prompts is None else PlannerRecord(prompts=self.prompts.texts)
 
     def frame_cache(self, folder: str | None) -> FrameCache:
         """The cache of decoded frames for this model."""
@@ -74,6 +81,7 @@ class TrainingSetup:
             self.found,
             frames=self.frames,
             pixels=self.pixels,
+            prompts=None if self.prompts is None else self.prompts.texts,
             modules=modules,
             modules_setting="eval_modules" if hasattr(training, "eval_modules") else "modules",
             fallback=training.fallback,
@@ -118,6 +126,15 @@ class TrainingRows(Generic[R]):
             _name_dropped(dropped, failures)
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return TrainingRows(train, held_out, {**self.dropped, **names})
+
+
+def _prompts(training: TrainingConfig, spec: BackboneConfig, found: Checkpoint) -> PromptFile | None:
+    if training.prompts is not None:
+        return read_prompts(training.prompts)
+    record = planner_record(spec, found)
+    if record is None or not record.prompts:
+        return None
+    return PromptFile(record.prompts, f"recorded by {spec.adapter or found.name}")
 
 
 def _check_trackers(names: Sequence[str]) -> None:

@@ -281,6 +281,26 @@ class BackboneConfig:
         return replace(self, **changes)
 
 
+@dataclass(frozen=True)
+class PlannerRecord:
+    """What a trained planner's folder records of it, so that no setting is needed to run it."""
+
+    base: str = ""
+    """The model that answers inside its programs, for a planner without an adapter to turn off (merged, or
+    trained as a whole): "pocket", a hub name or a folder. Empty: the model with its adapter off."""
+    weights: str = ""
+    """The fingerprint of that base."""
+    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The texts of the user's prompts that it was trained on; empty: on our short ones."""
+
+    def facts(self) -> dict[str, object]:
+        """What `Backbone.identity` says of it."""
+        form: dict[str, object] = {"planner_prompt": "short"}
+        if self.prompts:
+            form = {"prompts": dict(self.prompts)}
+        return {"base": self.weights, **form} if self.base else form
+
+
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "kind": ("qwen", "server"),
     "dtype": ("auto", "bf16", "fp32"),
@@ -310,6 +330,8 @@ class Backbone(ABC):
     """The model as the user named it."""
     frames: int
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
+    planner: PlannerRecord | None = None
+    """What its folder records of it as a planner; None: nothing."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

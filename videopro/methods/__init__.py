@@ -8,11 +8,20 @@ from typing import Any, get_args, get_type_hints
 
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
+from videopro.methods.answerer import load_answerer
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
-from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.program import AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.program_settings import (
+    ANSWERER_HELP,
+    FALLBACK_HELP,
+    FINAL_HELP,
+    PLANNER_FRAMES_HELP,
+    PLANNER_HELP,
+    PROMPTS_HELP,
+)
 from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.methods.vca import VcaMethod
 from videopro.methods.videoagent import VideoAgentMethod
@@ -21,6 +30,8 @@ from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, plain_type, setting
 
 __all__ = [
+    "ANSWERER_HELP",
+    "AdaptiveMethod",
     "FALLBACK_HELP",
     "FINAL_HELP",
     "METHODS",
@@ -28,6 +39,7 @@ __all__ = [
     "MethodContext",
     "MethodFlags",
     "create",
+    "load_answerer",
     "make_trace",
     "takes",
     "versions",
@@ -84,14 +96,11 @@ class MethodFlags:
 
     planner: str | None = field(
         default=None,
-        metadata=setting(
-            "planner that writes programs: self, pocket-teacher, api:MODEL or api:MODEL@URL",
-            group=FLAGS_GROUP,
-        ),
+        metadata=setting(PLANNER_HELP, group=FLAGS_GROUP),
     )
-    planner_frames: int | None = field(
-        default=None, metadata=setting("frames in the planner's prompt; 0: none", group=FLAGS_GROUP)
-    )
+    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, group=FLAGS_GROUP))
+    prompts: str | None = field(default=None, metadata=setting(PROMPTS_HELP, group=FLAGS_GROUP))
+    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, group=FLAGS_GROUP))
     tau: float | None = field(
         default=None, metadata=setting("refine answers with a confidence below this", group=FLAGS_GROUP)
     )

@@ -45,9 +45,10 @@ class MethodContext:
         self.seed = seed
         """Seed of all random choices of a method."""
 
-    def frames(self, times: Sequence[float]) -> list[Frame]:
-        """The frames on display at `times` (s), at the size that the backbone uses."""
-        size = self.backbone.frame_size(self.video.height, self.video.width, len(times))
+    def frames(self, times: Sequence[float], model: Backbone | None = None) -> list[Frame]:
+        """The frames on display at `times` (s), at the size that `model` uses; None: the backbone."""
+        shown_to = self.backbone if model is None else model
+        size = shown_to.frame_size(self.video.height, self.video.width, len(times))
         with self.meter.stage("decode"):
             frames = self.video.frames(times, size=size)
         self.meter.add(Cost(frames=len(frames)))
@@ -72,6 +73,8 @@ class Method(ABC):
     Settings: ClassVar[type]
     flag_without_model: str = OPTIONS_FLAG
     """How the command at hand leaves out a module's model, for messages."""
+    prompt_texts: Mapping[str, str] | None = None
+    """The texts of the user's own prompts, by kind; None without any."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

@@ -9,148 +9,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
 
-from videopro.backbones import Backbone, Sampling, Visual
+from videopro.backbones import Backbone, Visual, check_alive
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item, Protocol
-from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
+from videopro.methods.answerer import load_answerer, spec_identity
 from videopro.methods.base import Method, MethodContext
+from videopro.methods.program_settings import ProgramSettings, VideoProSettings
 from videopro.modules import (
     PAPER_FRAMES,
     ModuleModels,
-    ModuleSettings,
     VideoContext,
     check_paper_parts,
     is_pocket,
     paper_notes,
     resolve_speech,
 )
-from videopro.modules.calls import REMOVABLE
 from videopro.modules.search import prepare_index
-from videopro.planners import Planner, check_planner, load_planner, teacher_of
+from videopro.planners import (
+    REFINEMENT_KINDS,
+    Planner,
+    PromptFile,
+    PromptKind,
+    load_planner,
+    read_prompts,
+    teacher_of,
+)
 from videopro.pocket import PLANNERS
-from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
-from videopro.settings import did_you_mean, setting
-from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule, Preparation, Result, failed_result
+from videopro.reasoning import Reasoner, ReasoningTask
+from videopro.traces import Cost, Preparation, Result, failed_result
 from videopro.video import uniform_times
 
-FINAL_HELP = (
-    "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
-    "or best (the most confident)"
-)
-FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
-
 
 @dataclass(frozen=True)
-class ProgramSettings(ModuleSettings):
-    """Settings of every method that writes programs; those of ModuleSettings choose the models behind the
-    modules."""
+class _Loaded:
+    """What a method needs besides its settings."""
 
-    planner: str = field(
-        default="self",
-        metadata=setting(
-            "planner that writes programs: self (the backbone), pocket-teacher, api:MODEL or api:MODEL@URL"
-        ),
-    )
-    planner_frames: int | None = field(
-        default=None,
-        metadata=setting("frames in the planner's prompt, 0 for none; unset: the backbone's budget"),
-    )
-    planner_prompt: Literal["auto", "short", "full"] = field(
-        default="auto",
-        metadata=setting(
-            "full: with the API reference and examples; auto: short if the backbone has an adapter"
-        ),
-    )
-    temperature: float = field(
-        default=0.7, metadata=setting("sampling temperature of the planner; 0: greedy")
-    )
-    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling"))
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a planner's reply"))
-    api_key_env: str | None = field(
-        default=None,
-        metadata=setting(
-            "variable with the API key of api:MODEL@URL; unset: OPENAI_API_KEY, for OpenAI only"
-        ),
-    )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
-    )
-    answer_adapter: Literal["off", "on"] = field(
-        default="off", metadata=setting("on: modules answer with the planner's adapter on")
-    )
-    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
-    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
-    without: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
-    )
-    max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel", former="together")
-    )
-
-    def __post_init__(self) -> None:
-        if self.subtitles == "none" and self.speech == "auto":
-            object.__setattr__(self, "speech", "none")
-        super().__post_init__()
-        check_planner(self.planner)
-        if self.planner_frames is not None and self.planner_frames < 0:
-            raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
-        if self.planner_frames and self.planner != "self":
-            raise ConfigError(
-                f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
-                "video; leave it out"
-            )
-        for group in self.without:
-            if group not in REMOVABLE:
-                raise ConfigError(
-                    f"without: unknown group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
-                )
-        self.sampling()
-        self.reasoning()
-
-    def sampling(self) -> Sampling:
-        """How the planner samples. Raises ConfigError."""
-        return Sampling(self.max_new_tokens, self.temperature, self.top_p)
-
-    def reasoning(self) -> ReasoningSettings:
-        """These settings for the `Reasoner`. Raises ConfigError."""
-        return ReasoningSettings(max_rounds=0, rule=self.rule, max_parallel=self.max_parallel)
-
-    @property
-    def rule(self) -> AnswerRule:
-        """Which answer counts."""
-        return AnswerRule(self.final, self.fallback)
-
-
-@dataclass(frozen=True)
-class VideoProSettings(ProgramSettings):
-    """Settings of the method with refinement."""
-
-    tau: float = field(default=0.75, metadata=setting("refine answers with a confidence below this"))
-    max_rounds: int = field(default=1, metadata=setting("maximum number of refinements per question"))
-    refine_below: float | None = field(
-        default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
-    )
-    refinement_shows: RefinementShows = field(
-        default="program",
-        metadata=setting(
-            "what the prompt for refining a low-confidence answer shows: program, result (program and "
-            "result), or log (program, result and log)"
-        ),
-    )
-
-    def reasoning(self) -> ReasoningSettings:
-        return ReasoningSettings(
-            tau=self.tau,
-            max_rounds=self.max_rounds,
-            refine_below=self.refine_below,
-            rule=self.rule,
-            shows=self.refinement_shows,
-            max_parallel=self.max_parallel,
-        )
+    backbone: Backbone
+    """The run's own."""
+    planner: Planner
+    answerer: Backbone
+    """Answers inside programs."""
+    models: ModuleModels
+    prompt_file: PromptFile | None
+    """The user's prompts, of the settings or recorded by the planner."""
 
 
 _SHIPPED_PLANNER = (
@@ -167,7 +72,19 @@ class BaseProgramMethod(Method):
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
-        self._loaded: tuple[Backbone, Planner, ModuleModels] | None = None
+        self._loaded: _Loaded | None = None
+        self._prompt_file: PromptFile | None = None
+        if settings.prompts is not None:
+            self._prompt_file = self._checked(read_prompts(settings.prompts))
+            self.prompt_texts = self._prompt_file.texts
+
+    def _checked(self, file: PromptFile) -> PromptFile:
+        """The file, if it has the prompts that this method asks with. Raises ConfigError."""
+        kinds: tuple[PromptKind, ...] = ("plan" if self.adaptive else "plan_program",)
+        if self.settings.reasoning().max_rounds > 0:
+            kinds += REFINEMENT_KINDS
+        file.require(kinds, f"method {self.name}")
+        return file
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
@@ -186,6 +103,19 @@ class BaseProgramMethod(Method):
         without = facts.pop("without")
         if without:
             facts["without"] = sorted(set(without))
+        if self.settings.planner.startswith("server:"):
+            # A server's address changes no answer.
+            facts["planner"] = spec_identity(self.settings.planner)["model"]
+        # The texts, and not where they were read: a run can be resumed and viewed without the file.
+        del facts["prompts"]
+        if self._prompt_file is not None:
+            facts["prompts"] = dict(self._prompt_file.texts)
+        for name, default in (("planner_pixels", None), ("clip_times", "video")):
+            if facts[name] == default:
+                del facts[name]
+        answerer = facts.pop("answerer")
+        if answerer is not None:
+            facts["answerer"] = spec_identity(answerer)
         if self.settings.planner.startswith("pocket-teacher"):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
@@ -225,6 +155,8 @@ class BaseProgramMethod(Method):
                 f"planner {self.settings.planner!r} writes programs for multiple-choice questions only; "
                 f"{open_questions} of these questions are open: use --planner self or api:MODEL"
             )
+        if open_questions and self._prompt_file is not None:
+            raise ConfigError(_need_choices(self._prompt_file))
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""
@@ -240,6 +172,7 @@ class BaseProgramMethod(Method):
             try:
                 reasoner, modules, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
+                self._check_answerer([failed_result(error)])
                 cost = context.meter.take().share(len(items))
                 yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
                 return
@@ -248,9 +181,20 @@ class BaseProgramMethod(Method):
             for start in range(0, len(items), self.settings.max_parallel):
                 batch = items[start : start + self.settings.max_parallel]
                 results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
+                self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
                     yield item, replace(result, cost=shared + result.cost, prepared=records)
+
+    def _check_answerer(self, results: Sequence[Result]) -> None:
+        """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
+        checks its backbone itself."""
+        if self._loaded is None:
+            return
+        failed = [result.error for result in results if result.error is not None]
+        broken = next((error for error in failed if error.type == BackboneError.__name__), None)
+        if broken is not None and self._loaded.answerer is not self._loaded.backbone:
+            check_alive(self._loaded.answerer, broken.message)
 
     def _prepare(
         self, item: Item, context: MethodContext, stack: ExitStack
@@ -259,20 +203,22 @@ class BaseProgramMethod(Method):
         search; `stack` releases their resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
         # thread, before they are batched.
-        backbone = context.backbone.inner
-        planner, models = self._load(backbone)
+        loaded = self._load(context.backbone.inner)
+        if loaded.prompt_file is not None and item.question.is_open:
+            raise RunError(_need_choices(loaded.prompt_file))
         adapter = None if self.settings.answer_adapter == "on" else False
         thread_meter = ThreadMeter()
-        answerer = MeteredBackbone(BatchingBackbone(backbone, adapter=adapter), thread_meter)
+        answerer = MeteredBackbone(BatchingBackbone(loaded.answerer, adapter=adapter), thread_meter)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
-        records = _index(models, context)
+        records = _index(loaded.models, context)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
-            modules = models.context(context.video, answerer, subtitles, self.settings.without)
+            modules = loaded.models.context(context.video, answerer, subtitles, self.settings.without)
         reasoner = Reasoner(
-            planner,
+            loaded.planner,
             replace(self.settings.reasoning(), adaptive=self.adaptive),
             thread_meter=thread_meter,
-            visual=self._visual(planner, context, stack),
+            visual=self._visual(loaded.planner, context, stack),
+            prompt_file=loaded.prompt_file,
             seed=context.seed,
             observer=context.observer,
         )
@@ -280,31 +226,70 @@ class BaseProgramMethod(Method):
 
     def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
         """The video for the planner, encoded once for all questions and refinements; None: text only."""
+        seer = context.backbone
+        if planner.backbone is not None:
+            seer = MeteredBackbone(planner.backbone, context.meter)
         count = self.settings.planner_frames
-        count = context.backbone.frames if count is None else count
+        count = seer.frames if count is None else count
         if not planner.sees_video or count == 0:
             return None
-        frames = context.frames(uniform_times(0.0, context.video.duration, count))
-        return stack.enter_context(context.backbone.prefix(frames))
+        frames = context.frames(uniform_times(0.0, context.video.duration, count), seer)
+        return stack.enter_context(seer.prefix(frames))
 
-    def _load(self, backbone: Backbone) -> tuple[Planner, ModuleModels]:
-        """The planner and the module models for a backbone, loaded once."""
-        if self._loaded is None or self._loaded[0] is not backbone:
+    def answerer(self, backbone: Backbone) -> Backbone:
+        """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
+        RunError."""
+        return self._load(backbone).answerer
+
+    def _load(self, backbone: Backbone) -> _Loaded:
+        """The planner and the other models for a backbone, loaded once."""
+        if self._loaded is None or self._loaded.backbone is not backbone:
             settings = self.settings
-            facts = backbone.identity()
-            adapted = bool(facts.get("adapter") or facts.get("adapter_model"))
             planner = load_planner(
                 settings.planner,
                 backbone,
-                is_fine_tuned=adapted
+                is_fine_tuned=_is_short(backbone)
                 if settings.planner_prompt == "auto"
                 else settings.planner_prompt == "short",
                 sampling=settings.sampling(),
                 api_key_env=settings.api_key_env,
+                # At least one, which a planner that is shown none does not use.
+                frames=settings.planner_frames or None,
+                pixels=settings.planner_pixels,
             )
-            models = ModuleModels(settings, pocket=is_pocket(backbone), flag=self.flag_without_model)
-            self._loaded = backbone, planner, models
-        return self._loaded[1:]
+            answerer = backbone
+            if settings.answer_adapter == "off":
+                try:
+                    answerer = load_answerer(settings.answerer, backbone, api_key_env=settings.api_key_env)
+                except BackboneError as error:
+                    # It concerns every question.
+                    raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
+            # The module models of pocket go with who answers: a merged pocket planner is another folder.
+            models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+            self._loaded = _Loaded(backbone, planner, answerer, models, self._prompts_for(backbone))
+        return self._loaded
+
+    def _prompts_for(self, backbone: Backbone) -> PromptFile | None:
+        """The user's prompts: those of the settings, else those on which the backbone says it was trained."""
+        record, settings = backbone.planner, self.settings
+        if self._prompt_file is not None or record is None or not record.prompts:
+            return self._prompt_file
+        if settings.planner != "self" or settings.planner_prompt != "auto":
+            return None
+        return self._checked(PromptFile(record.prompts, f"recorded by {backbone.name}"))
+
+
+def _need_choices(file: PromptFile) -> str:
+    return (
+        f"prompts {file.source}: are for questions with choices, and some of these are open; leave them "
+        "out, or ask only questions with choices"
+    )
+
+
+def _is_short(backbone: Backbone) -> bool:
+    """Whether a backbone was trained on the short prompts: it has an adapter, or its folder records it."""
+    facts = backbone.identity()
+    return bool(facts.get("adapter") or facts.get("adapter_model") or backbone.planner)
 
 
 class ProgramMethod(BaseProgramMethod):

@@ -7,29 +7,35 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from videopro.backbones import Backbone, Sampling
+from videopro.backbones import Backbone, Sampling, read_spec
 from videopro.errors import ConfigError
 from videopro.planners.base import (
     PLAN_KINDS,
     PLAN_SAMPLING,
+    REFINEMENT_KINDS,
     EmptyReply,
     Planner,
     PlannerReply,
     PlanRequest,
     PromptKind,
 )
+from videopro.planners.prompt_file import API, PromptFile, read_prompts
 from videopro.settings import did_you_mean
 
 __all__ = [
+    "API",
     "PLAN_KINDS",
     "PLAN_SAMPLING",
+    "REFINEMENT_KINDS",
     "EmptyReply",
     "PlannerReply",
+    "PromptFile",
     "PromptKind",
     "PlanRequest",
     "Planner",
     "check_planner",
     "load_planner",
+    "read_prompts",
     "teacher_of",
 ]
 
@@ -40,7 +46,10 @@ def check_planner(spec: str) -> None:
     """Raise ConfigError for an invalid spec."""
     if spec in _NAMED or (spec.startswith("api:") and len(spec) > len("api:")):
         return
-    known = [*_NAMED, "api:MODEL", "api:MODEL@URL"]
+    if spec.startswith("server:"):
+        read_spec(spec)
+        return
+    known = [*_NAMED, "api:MODEL", "api:MODEL@URL", "server:MODEL@URL"]
     raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, known)}")
 
 
@@ -61,13 +70,16 @@ def load_planner(
     sampling: Sampling = PLAN_SAMPLING,
     api_key_env: str | None = None,
     concurrency: int = 8,
+    frames: int | None = None,
+    pixels: int | None = None,
 ) -> Planner:
     """Load a planner.
 
     Parameters: `spec`, "self" (`backbone` itself), "pocket-teacher" ("pocket-teacher:unread": without its
-    reader of questions), "api:MODEL" or "api:MODEL@URL"; `is_fine_tuned`, whether "self" was trained on the
-    short prompts; `sampling`, how programs are sampled, whose seed is not used; `api_key_env`, the
-    environment variable that holds an API's key; `concurrency`, maximum requests to an API at a time.
+    reader of questions), "api:MODEL", "api:MODEL@URL" or "server:MODEL@URL"; `is_fine_tuned`, whether "self"
+    or a server's model was trained on the short prompts; `sampling`, how programs are sampled, whose seed is
+    not used; `api_key_env`, the environment variable that holds a server's key; `concurrency`, maximum
+    requests to a server at a time; `frames` and `pixels`, of the video that a server's model is shown.
     Raises ConfigError for any other spec.
     """
     check_planner(spec)
@@ -77,6 +89,18 @@ def load_planner(
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
+    if spec.startswith("server:"):
+        from videopro.planners.server import ServerPlanner
+
+        return ServerPlanner(
+            spec,
+            is_fine_tuned=is_fine_tuned,
+            sampling=sampling,
+            frames=frames,
+            pixels=pixels,
+            api_key_env=api_key_env,
+            concurrency=concurrency,
+        )
     from videopro.planners.api import ApiPlanner
 
     return ApiPlanner(

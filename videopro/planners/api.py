@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from videopro.backbones import Sampling
-from videopro.backbones.server import ChatClient, Completion, RequestRefused, api_config
-from videopro.errors import BackboneError, RunError
+from videopro.backbones.server import ChatClient, Completion, api_config
 from videopro.planners.base import (
     PLAN_SAMPLING,
     EmptyReply,
@@ -21,10 +20,8 @@ from videopro.planners.base import (
     PlanRequest,
     sampling_identity,
 )
+from videopro.planners.served import stopping_run
 from videopro.storage import encodable
-
-# HTTP statuses that concern one request: its form or its length. Any other means that none can be served.
-_REQUEST_STATUSES = (400, 413, 422)
 
 
 class ApiPlanner(Planner):
@@ -65,14 +62,8 @@ class ApiPlanner(Planner):
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """Safe to call from several threads. Raises RunError if the endpoint cannot serve any request: it is
         unreachable, or refuses the key or the model. Raises EmptyReply for a reply without text."""
-        try:
+        with stopping_run(self.name):
             replies, left_out = self._client.complete([self._body(request) for request in requests])
-        except RequestRefused as refused:
-            if refused.status in _REQUEST_STATUSES:
-                raise
-            raise RunError(self._stop_message(refused)) from None
-        except BackboneError as error:
-            raise RunError(self._stop_message(error)) from None
         return [self._read(reply, left_out) for reply in replies]
 
     def close(self) -> None:
@@ -87,12 +78,6 @@ class ApiPlanner(Planner):
             "max_tokens": self._sampling.max_new_tokens,
             "seed": request.seed,
         }
-
-    def _stop_message(self, error: BackboneError) -> str:
-        return (
-            f"planner {self.name}: {error}\nNo other question can be answered either, so the run stops. All "
-            "finished answers are kept; fix this and re-run the same command to resume."
-        )
 
     def _read(self, reply: Completion, left_out: frozenset[str]) -> PlannerReply:
         choice, usage = reply.choices[0], reply.usage

@@ -40,7 +40,8 @@ class BackbonePlanner(Planner):
             PlannerReply(
                 reply.text,
                 reply.tokens_in,
-                len(reply.token_ids),
+                # A server that lists no ids lists the log-probability of every token.
+                max(len(reply.token_ids), len(reply.logprobs)),
                 1,
                 # A program that was cut off fails; the note says why.
                 {"cut off": f"after {self._sampling.max_new_tokens} tokens"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.backbones import Sampling, Visual
+from videopro.backbones import Backbone, Sampling, Visual
 from videopro.errors import BackboneError
 from videopro.question import Question
 
@@ -19,6 +19,7 @@ PLAN_SAMPLING = Sampling(max_new_tokens=1024, temperature=0.7)
 """How programs are sampled unless a setting says otherwise (section 4)."""
 
 PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
+REFINEMENT_KINDS: tuple[PromptKind, ...] = ("bug_fix", "native_refinement", "program_refinement")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Planner(ABC):
     """The planner as the user named it."""
     sees_video: bool = False
     """Whether it uses a request's `visual`."""
+    backbone: Backbone | None = None
+    """The model that sees the video, for which a request's `visual` is made; None: the run's own."""
     asks_model: bool = True
     """Whether a reply requires a request to a model. Otherwise it is free, and the same request always gets
     the same reply."""

@@ -24,8 +24,8 @@ from videopro.program.names import calls, required
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"
-# Wraps an answer without looking at the video.
-_WRAPPER = "make_result"
+# They wrap an answer without looking at the video.
+_WRAPPERS = {"make_result", "finalize_result", "normalize_model_result"}
 
 MAX_CHARS = 64 << 10
 """A longer program is not parsed; ordinary ones have less than a hundredth of it."""
@@ -281,7 +281,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 def _is_native(tree: ast.Module) -> bool:
     defined = {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-    known = defined | set(dir(builtins)) | {_WRAPPER}
+    known = defined | set(dir(builtins)) | _WRAPPERS
     looped: set[int] = set()
     native = 0
     for node in ast.walk(tree):

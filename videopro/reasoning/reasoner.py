@@ -17,7 +17,7 @@ from videopro.backbones.wrappers import ThreadMeter
 from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
 from videopro.executor import Limits
 from videopro.modules import VideoContext, api_reference, available_modules
-from videopro.planners import Planner, PlannerReply, PlanRequest, PromptKind
+from videopro.planners import Planner, PlannerReply, PlanRequest, PromptFile, PromptKind
 from videopro.program import Program
 from videopro.question import Question
 from videopro.reasoning.execution import answer_natively, execute, run_parallel
@@ -104,8 +104,8 @@ class Reasoner:
     """Reasons about the questions of one video.
 
     `planner` writes the programs, and is shown `visual` if it accepts videos. `thread_meter` is the meter of
-    the backbone in the tasks' contexts. With the same `seed` a question gets the same samples, whichever
-    questions are reasoned about together with it.
+    the backbone in the tasks' contexts. `prompt_file`: the user's prompts in place of ours. With the same
+    `seed` a question gets the same samples, whichever questions are reasoned about together with it.
     """
 
     def __init__(
@@ -115,6 +115,7 @@ class Reasoner:
         *,
         thread_meter: ThreadMeter,
         visual: Visual = None,
+        prompt_file: PromptFile | None = None,
         limits: Limits | None = None,
         seed: int = 0,
         observer: Observer | None = None,
@@ -123,6 +124,7 @@ class Reasoner:
         self._settings = settings
         self._thread_meter = thread_meter
         self._visual = visual if planner.sees_video else None
+        self._prompt_file = prompt_file
         self._limits = limits if limits is not None else Limits()
         self._seed = seed
         self._observer = observer
@@ -231,12 +233,16 @@ class Reasoner:
     # ---- prompts -------------------------------------------------------------------------------------------
 
     def _reference(self, state: _TaskState) -> str:
-        if self._planner.is_fine_tuned:
+        if self._planner.is_fine_tuned and self._prompt_file is None:
             return ""
-        is_open = state.task.question.is_open
-        return api_reference(available_modules(state.task.context, is_open=is_open))
+        context = state.task.context
+        modules = available_modules(context, is_open=state.task.question.is_open)
+        return api_reference(modules, context.clip_times)
 
     def _plan_prompt(self, state: _TaskState) -> str:
+        if self._prompt_file is not None:
+            kind: PromptKind = "plan" if self._settings.adaptive else "plan_program"
+            return self._prompt_file.fill(kind, state.task.question, reference=self._reference(state))
         return prompts.plan(
             state.task.question,
             adaptive=self._settings.adaptive,
@@ -253,6 +259,7 @@ class Reasoner:
             state.log,
             shows=self._settings.shows,
             reference=self._reference(state),
+            file=self._prompt_file,
         )
 
     # ---- results -------------------------------------------------------------------------------------------

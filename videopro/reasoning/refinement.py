@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from videopro import prompts
+from videopro.planners import PromptFile
 from videopro.program import Program
 from videopro.question import Answer, Question
 from videopro.traces import Execution
@@ -33,7 +34,7 @@ def refinement_prompt(
     result: str = "",
     reference: str = "",
 ) -> str:
-    """The prompt that shows this program. `log`: the log of its run, always shown for a bug fix; `result`:
+    """Our prompt that shows this program. `log`: the log of its run, always shown for a bug fix; `result`:
     its unsure answer in words; `reference`: the API reference, for planners that were not fine-tuned."""
     if kind == "bug_fix":
         return prompts.bug_fix(question, program, log, reference=reference)
@@ -58,14 +59,25 @@ def build_refinement(
     *,
     shows: RefinementShows = "program",
     reference: str = "",
+    file: PromptFile | None = None,
 ) -> tuple[Refinement, str]:
     """The kind of refinement for this execution of the program, and its prompt. `log`: the execution's
-    log."""
+    log; `file`: the user's prompts, whose slots replace `shows`."""
     kind = refinement_kind(execution, program.mode)
+    answer = execution.answer
+    if file is not None:
+        prompt = file.fill(
+            kind,
+            question,
+            reference=reference,
+            program=program.code,
+            log=log,
+            answer=answer.letter,
+            confidence=answer.confidence,
+        )
+        return kind, prompt
     result = (
-        ""
-        if shows == "program"
-        else prompts.result_line(shown_answer(question, execution.answer), execution.answer.confidence)
+        "" if shows == "program" else prompts.result_line(shown_answer(question, answer), answer.confidence)
     )
     if kind != "bug_fix" and shows != "log":
         log = ""

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from videopro.backbones import DEFAULT_FRAMES
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
 from videopro.scoring import QuestionScore, lack_of_model, records_of
@@ -33,7 +34,7 @@ METHOD_TITLES: Mapping[str, str] = {
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
     *("answer_adapter", "encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "summarize"),
-    "teacher",
+    *("prompts", "answerer", "planner_pixels", "clip_times", "teacher"),
 )
 
 
@@ -110,10 +111,13 @@ class ReportRun:
     @property
     def planner_frames(self) -> int:
         """Frames of the video that the planner was shown besides what the question's calls looked at."""
-        if not self.writes_programs or self.identity["method"]["planner"] != "self":
+        planner = str(self.identity["method"]["planner"]) if self.writes_programs else ""
+        if planner != "self" and not planner.startswith("server:"):
             return 0
         given = self.identity["method"].get("planner_frames")
-        return int(given) if given is not None else self.frames or 0
+        if given is not None:
+            return int(given)
+        return (self.frames or 0) if planner == "self" else DEFAULT_FRAMES
 
     @property
     def preset(self) -> str:
@@ -129,7 +133,11 @@ class ReportRun:
         adapter = (self.settings.get("backbone") or {}).get("adapter")
         if planner != "self":
             return planner
-        return Path(str(adapter)).name if adapter else "not fine-tuned"
+        if adapter:
+            return Path(str(adapter)).name
+        model = self.identity.get("model", {})
+        is_trained = model.get("planner_prompt") or model.get("prompts")
+        return Path(str(self.settings["model"])).name if is_trained else "not fine-tuned"
 
     @property
     def planning(self) -> str:

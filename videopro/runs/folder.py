@@ -24,6 +24,8 @@ from videopro.traces import Trace, TraceLog, read_traces
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
 _ELSEWHERE = "give another --output"
+_LONG = 100
+"""Longer texts, such as prompts, are cut in messages."""
 
 
 def run_key(identity: Mapping[str, Any]) -> str:
@@ -37,14 +39,30 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
     command 'bf16'"; "nothing" stands for a key that one of them does not have."""
     before, now = _flat(old), _flat(new)
 
-    def shown(values: Mapping[str, Any], key: str) -> str:
-        return repr(values[key]) if key in values else "nothing"
+    def shown(values: Mapping[str, Any], others: Mapping[str, Any], key: str) -> str:
+        if key not in values:
+            return "nothing"
+        value = values[key]
+        return repr(_from_difference(value, others.get(key)) if isinstance(value, str) else value)
 
     return [
-        f"{key}: the run has {shown(before, key)}, this command {shown(now, key)}"
+        f"{key}: the run has {shown(before, now, key)}, this command {shown(now, before, key)}"
         for key in sorted({*before, *now})
         if key not in before or key not in now or before[key] != now[key]
     ]
+
+
+def _from_difference(text: str, other: Any) -> str:
+    """Of a long text, such as a prompt, the part where it begins to differ from the other."""
+    if len(text) <= _LONG:
+        return text
+    start = 0
+    if isinstance(other, str):
+        pairs = enumerate(zip(text, other, strict=False))
+        differs = next((place for place, (own, its) in pairs if own != its), min(len(text), len(other)))
+        start = max(0, differs - 20)
+    part = text[start : start + _LONG]
+    return ("…" if start else "") + part + ("…" if start + _LONG < len(text) else "")
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:

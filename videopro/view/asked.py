@@ -11,9 +11,10 @@ from typing import Any, cast
 
 from videopro import prompts
 from videopro.benchmarks import Protocol
-from videopro.errors import QuestionError
+from videopro.errors import ConfigError, QuestionError
 from videopro.modules import ModuleSettings, api_reference
-from videopro.modules.calls import modules_for
+from videopro.modules.calls import ClipTimes, modules_for
+from videopro.planners import API, PromptFile, PromptKind
 from videopro.program import parse_program
 from videopro.question import Question
 from videopro.reasoning import Refinement, refinement_prompt, shown_answer
@@ -23,6 +24,10 @@ _PLANS = {"plan": True, "plan_program": False}
 """Kinds of prompts for a first program, and whether the planner may choose native mode."""
 _REFINEMENTS = ("bug_fix", "native_refinement", "program_refinement")
 _METHODS = ("program", "adaptive", "videopro")
+_NO_LOG = (
+    "it showed the log of the program that it was to improve, and a trace holds the logs of failed programs "
+    "only"
+)
 
 
 class _UnknownPrompt(Exception):
@@ -77,7 +82,11 @@ class AskedPrompts:
             raise _UnknownPrompt(
                 "traces hold no prompts, and this run did not record how its planner was asked"
             )
+        file = self._file
         if attempt.prompt_kind in _PLANS:
+            if file is not None:
+                reference = self._reference(trace)
+                return file.fill(cast(PromptKind, attempt.prompt_kind), _question(trace), reference=reference)
             return prompts.plan(
                 _question(trace),
                 adaptive=_PLANS[attempt.prompt_kind],
@@ -94,17 +103,27 @@ class AskedPrompts:
         log = before.execution.error.log if before.execution.error is not None else ""
         shows = self._method.get("refinement_shows", "program")
         answer, question = before.execution.answer, _question(trace)
+        file, program = self._file, parse_program(before.raw).code
+        if file is not None:
+            if before.execution.error is None and "{log}" in file.texts.get(attempt.prompt_kind, ""):
+                raise _UnknownPrompt(_NO_LOG)
+            return file.fill(
+                cast(PromptKind, attempt.prompt_kind),
+                question,
+                reference=self._reference(trace),
+                program=program,
+                log=log,
+                answer=answer.letter,
+                confidence=answer.confidence,
+            )
         if attempt.prompt_kind != "bug_fix":
             if shows == "log":
-                raise _UnknownPrompt(
-                    "it showed the log of the program that it was to improve (refinement_shows=log), and a "
-                    "trace holds the logs of failed programs only"
-                )
+                raise _UnknownPrompt(_NO_LOG)
             log = ""
         return refinement_prompt(
             cast(Refinement, attempt.prompt_kind),
             question,
-            parse_program(before.raw).code,
+            program,
             log=log,
             result=""
             if shows == "program"
@@ -132,17 +151,39 @@ class AskedPrompts:
         return "\n\n".join(turn for turn in turns if turn)
 
     @property
+    def _file(self) -> PromptFile | None:
+        """The user's prompts: the run's own, or those that its planner recorded of itself."""
+        texts = self._method.get("prompts")
+        if (
+            texts is None
+            and self._method.get("planner") == "self"
+            and self._method["planner_prompt"] == "auto"
+        ):
+            texts = self._model.get("prompts")
+        if texts is None:
+            return None
+        try:
+            return PromptFile(texts, "of the run")
+        except ConfigError as error:
+            raise _UnknownPrompt(f"the prompts that the run recorded are broken: {error}") from error
+
+    @property
     def _is_short(self) -> bool:
         """Whether the planner was asked without the API reference and examples, as one trained on that."""
-        if self._method.get("planner") != "self":
+        planner = str(self._method.get("planner"))
+        if planner.startswith("server:"):
+            return bool(self._method["planner_prompt"] == "short")
+        if planner != "self":
             return False
-        adapted = bool(self._model.get("adapter") or self._model.get("adapter_model"))
+        trained = ("adapter", "adapter_model", "planner_prompt")
+        adapted = any(self._model.get(name) for name in trained)
         return (
             adapted if self._method["planner_prompt"] == "auto" else self._method["planner_prompt"] == "short"
         )
 
     def _reference(self, trace: Trace) -> str:
-        if self._is_short:
+        file = self._file
+        if self._is_short if file is None else API in file.texts:
             return ""
         if self._method.get("subtitles") == "none":
             subtitles = False
@@ -153,8 +194,12 @@ class AskedPrompts:
             )
         else:
             subtitles = not _has_no_subtitles(trace)
-        without = frozenset(self._method.get("without", ()))
-        return _api_reference(self._needs(subtitles), without, is_open=not trace.choices)
+        return _api_reference(
+            self._needs(subtitles),
+            frozenset(self._method.get("without", ())),
+            self._method.get("clip_times", "video"),
+            is_open=not trace.choices,
+        )
 
     def _needs(self, subtitles: bool) -> frozenset[str]:
         """What the modules had: as `ModuleModels.context` provides it."""
@@ -174,14 +219,15 @@ class AskedPrompts:
 
 
 @lru_cache(maxsize=16)
-def _api_reference(needs: frozenset[str], without: frozenset[str], *, is_open: bool) -> str:
-    return api_reference(
-        [
-            module
-            for module in modules_for(is_open=is_open).values()
-            if module.family not in without and set(module.needs) <= needs
-        ]
-    )
+def _api_reference(
+    needs: frozenset[str], without: frozenset[str], clip_times: ClipTimes, *, is_open: bool
+) -> str:
+    known = [
+        module
+        for module in modules_for(is_open=is_open).values()
+        if module.family not in without and set(module.needs) <= needs
+    ]
+    return api_reference(known, clip_times)
 
 
 def _direct(question: Question) -> str:

@@ -25,10 +25,11 @@ from tests.support.qwen_models import (
     reference,
 )
 from videopro import prompts
-from videopro.backbones import BackboneConfig, fingerprint, load_backbone, read_spec
+from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone, read_spec
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.identity import identify
 from videopro.backbones.qwen import QwenBackbone
+from videopro.backbones.qwen import find as find_module
 from videopro.errors import BackboneError, ConfigError
 
 
@@ -219,6 +220,39 @@ def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:
         load_backbone(str(copied))
     (copied / "videopro.json").write_text('{"frames": 0}')
     with pytest.raises(ConfigError, match="frames is 0"):
+        load_backbone(str(copied))
+
+
+def test_the_budgets_of_a_checkpoint_on_the_hub_are_fetched(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers downloads only what it reads itself."""
+    fetched = []
+
+    def fetch(source: str, name: str, **settings: object) -> None:
+        fetched.append((source, name))
+        if source == "owner/model":
+            (copied / name).write_text('{"frames": 8, "planner": {"base": "owner/base"}}')
+
+    monkeypatch.setattr(find_module, "cached_file", fetch)
+    found = find_module._defaults("owner/model", copied)
+    assert (found.frames, found.planner) == (8, PlannerRecord("owner/base"))
+    find_module._defaults(str(copied), copied)
+    assert fetched == [("owner/model", "videopro.json")]
+
+
+@pytest.mark.parametrize(
+    ("planner", "message"),
+    [
+        ("pocket", "planner must be an object"),
+        ({"bases": "pocket"}, "did you mean 'base'"),
+        ({"base": 3}, "base is 3; it must be a text"),
+        ({"prompts": {"plan": 3}}, "must be an object of texts"),
+    ],
+)
+def test_a_broken_record_of_a_planner_is_named(copied: Path, planner: object, message: str) -> None:
+    (copied / "videopro.json").write_text(json.dumps({"planner": planner}))
+    with pytest.raises(ConfigError, match=message):
         load_backbone(str(copied))
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from tests.support import sft_world as world
 from tests.support.making_videos import make
+from tests.support.qwen_models import checkpoint
 from tests.support.sft_reference import EVERYTHING, PLAIN, assert_same, expected_step
 from tests.support.training_runs import (
     LORA,
@@ -22,8 +24,10 @@ from tests.support.training_runs import (
     two_processes,
     whole_and_resumed,
 )
+from videopro.backbones import load_backbone
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.train import sft
+from videopro.train import merge, sft
+from videopro.train.runtime import RECORD
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:
@@ -45,6 +49,39 @@ def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path:
     two_processes(["train/sft.py", *arguments(tmp_path / "two", **plain)], tmp_path / "log")
     _, expected = expected_step("qwen3_vl", chosen)
     assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
+
+
+def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) -> None:
+    """An adapter, what is merged from it, and what is trained from it bring their prompts; a checkpoint that
+    is trained as a whole also records what answers inside its programs."""
+    texts = {"plan": "plan {question} {choices}"}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(texts))
+    once = {**LORA, "max_steps": 1}
+    assert sft.main(arguments(tmp_path / "first", **once, prompts=tmp_path / "p.yaml")) == 0
+    assert json.loads((tmp_path / "first" / RECORD).read_text())["run"]["prompts"] == texts
+    assert sft.main(arguments(tmp_path / "second", **once, adapter=tmp_path / "first")) == 0
+    base = str(checkpoint("qwen3_vl"))
+    words = ["--base", base, "--adapter", str(tmp_path / "second"), "--output", str(tmp_path / "merged")]
+    assert merge.main(words) == 0
+    for model, settings in (
+        (base, {"adapter": str(tmp_path / "first")}),
+        (base, {"adapter": str(tmp_path / "second")}),
+        (str(tmp_path / "merged"), {}),
+    ):
+        planner = load_backbone(model, **settings).planner
+        assert planner is not None
+        assert planner.prompts == texts
+        assert planner.base == ("" if settings else str(Path(base).resolve()))
+    whole = {"use_peft": "false", "max_steps": 1}
+    assert sft.main(arguments(tmp_path / "whole", **whole)) == 0
+    made = load_backbone(str(tmp_path / "whole"))
+    assert made.planner is not None
+    assert (made.planner.base, made.planner.prompts) == (str(Path(base).resolve()), {})
+    assert made.identity()["planner_prompt"] == "short"
+    plain = json.loads((tmp_path / "first" / "videopro.json").read_text())
+    assert plain["planner"] == {"prompts": texts}
+    assert sft.main(arguments(tmp_path / "ours", **once)) == 0
+    assert not (tmp_path / "ours" / "videopro.json").exists()
 
 
 def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_change_training(

@@ -29,6 +29,8 @@ from tests.support.reward_world import (
     score,
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
+from videopro.errors import ConfigError
+from videopro.planners import PromptFile
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.traces import FinalRule
 from videopro.train.rl import GRPORow, RefinementTurns
@@ -46,11 +48,11 @@ def plan_row(**changes: Any) -> GRPORow:
     return GRPORow(**vars(checked(**changes)), prompt="Plan.")
 
 
-def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
+def asked_by_inference(text: str, tau: float, file: PromptFile | None = None) -> tuple[str, str] | None:
     """The kind and the prompt of the refinement that inference asks for after this reply."""
     planner, counted = ScriptedPlanner(lambda request: text), ThreadMeter()
     context = SceneModels().context(video(), MeteredBackbone(SceneBackbone(), counted), None)
-    Reasoner(planner, ReasoningSettings(tau=tau), thread_meter=counted).reason(
+    Reasoner(planner, ReasoningSettings(tau=tau), thread_meter=counted, prompt_file=file).reason(
         [ReasoningTask(QUESTION, context)]
     )
     followed = planner.requests[1:]
@@ -76,6 +78,29 @@ def test_the_refinement_prompt_is_that_of_inference(text: str, tau: float, kind:
     shown = None if found is None else (found.kind, found.prompt)
     assert shown == asked_by_inference(text, tau)
     assert (found and found.kind) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(NATIVE, "closer D 0.40"), (UNSURE, "better D 0.40 query_mc"), (BROKEN, "fix NameError")],
+)
+def test_a_users_prompts_refine_as_in_inference(text: str, said: str) -> None:
+    slots = "{question} {choices} {program} {log}"
+    texts = {
+        "plan": slots.partition(" {program}")[0],
+        "bug_fix": f"fix {slots}",
+        "native_refinement": f"closer {{answer}} {{confidence}} {slots}",
+        "program_refinement": f"better {{answer}} {{confidence}} {slots}",
+    }
+    file = PromptFile(texts, "f")
+    with make() as rewards:
+        (found,) = RefinementTurns(rewards, 0.75, file)([plan_row()], [text])
+    assert found is not None
+    assert (found.kind, found.prompt) == asked_by_inference(text, 0.75, file)
+    assert found.prompt.startswith(said.split()[0])
+    assert all(word in found.prompt for word in said.split())
+    with make() as rewards, pytest.raises(ConfigError, match="has no bug_fix, with which an episode"):
+        RefinementTurns(rewards, 0.75, PromptFile({"plan": texts["plan"]}, "f"))
 
 
 def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:

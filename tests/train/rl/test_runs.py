@@ -24,8 +24,9 @@ from tests.support.training_runs import (
     two_processes,
     whole_and_resumed,
 )
-from videopro.backbones.base import ChoiceRequest
+from videopro.backbones import Backbone, BackboneConfig, ChoiceRequest, load_backbone
 from videopro.train import grpo as command
+from videopro.train import merge
 from videopro.train.rl import VideoGRPOConfig, as_dataset
 from videopro.train.runtime import read_settings, without_adapter
 from videopro.train.runtime.trainable import choose_trained
@@ -84,6 +85,34 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path
         "gradient_accumulation_steps": 2,
     }
     whole_and_resumed(command.main, lambda output: arguments(output, **changes), tmp_path, steps=5)
+
+
+@pytest.mark.usefixtures("some_rewards")
+def test_a_merged_planner_is_trained_and_its_base_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No setting names the base: the merged checkpoint records it, and so does what is trained from it."""
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
+    lora = choose_trained(model, world.model_settings("qwen3_vl"), ["language"])
+    get_peft_model(model, lora).save_pretrained(tmp_path / "sft")
+    words = ["--base", str(checkpoint("qwen3_vl")), "--adapter", str(tmp_path / "sft")]
+    assert merge.main([*words, "--output", str(tmp_path / "merged")]) == 0
+    asked: list[BackboneConfig] = []
+
+    def load(config: BackboneConfig) -> Backbone:
+        asked.append(config)
+        return load_backbone(config)
+
+    monkeypatch.setattr(command, "load_backbone", load)
+    run(tmp_path / "peft", model_name_or_path=tmp_path / "merged", max_steps=1)
+    whole = {"use_peft": "false", "beta": 0.0, "max_steps": 1}
+    run(tmp_path / "whole", model_name_or_path=tmp_path / "merged", **whole)
+    base = str(checkpoint("qwen3_vl").resolve())
+    assert [config.model for config in asked] == [base, base]
+    for name, settings in (("merged", {"adapter": str(tmp_path / "peft")}), ("whole", {})):
+        planner = load_backbone(str(tmp_path / name), **settings).planner
+        assert planner is not None
+        assert planner.base == base
 
 
 @pytest.mark.usefixtures("some_rewards")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from peft.tuners.lora import LoraLayer
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
+from tests.support.reason_world import SceneBackbone
+from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
+from videopro.methods import answerer
 from videopro.modules import library
 from videopro.modules.calls import CallCache
+from videopro.pocket import model_dir
 from videopro.question import Answer
 from videopro.scoring import PlanRecord, planning_metrics
 from videopro.scoring import plan_record as of_first
@@ -184,6 +189,25 @@ def test_a_trained_planner_scores_as_expected(trained: VideoSFTTrainer, tmp_path
     kept = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
     assert [line["raw"] for line in kept] == [world.NATIVE, world.STEPS]
     assert found["answer_accuracy"] == sum(line["letter"] == "B" for line in kept) / 2
+
+
+def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
+    trained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adapter on a merged planner: with the adapter off, that planner is left, which is not to answer."""
+    base = SceneBackbone()
+    monkeypatch.setattr(answerer, "load_backbone", lambda config: base)
+    monkeypatch.setattr(QwenBackbone, "answer_batch", None)
+    monkeypatch.setattr(library, "_cache", CallCache())
+    measured = evaluation(held_out(oracle_mode=None), tmp_path)
+    record = PlannerRecord("pocket", folder_fingerprint(model_dir()))
+    measured._found = replace(measured._found, planner=record)
+    found = measured(trained)
+    assert (found["questions"], found["executed"]) == (2, 1.0)
+    # The oracle of the first question, and the answers of both programs.
+    first, second = (question.text for question in world.QUESTIONS[:2])
+    assert [first in text for text, _ in base.asked] == [True, True, False]
+    assert second in base.asked[2][0]
 
 
 def test_programs_are_written_with_the_adapter_and_modules_answered_without(

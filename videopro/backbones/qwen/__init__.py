@@ -1,15 +1,14 @@
 """Qwen-VL models through transformers. Importing this package imports torch and transformers."""
 
 from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, write_defaults
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
+from videopro.backbones.qwen.find import Checkpoint, find_checkpoint, made_from, planner_record
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
-    DEFAULTS_FILE,
-    Checkpoint,
     LoadedModel,
     attach_adapter,
     checkpoint_facts,
-    find_checkpoint,
     load_model,
     load_weights,
 )
@@ -18,6 +17,7 @@ from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledRepl
 __all__ = [
     "Checkpoint",
     "DEFAULTS_FILE",
+    "Defaults",
     "EncodedPrompt",
     "LoadedModel",
     "NonFiniteLogits",
@@ -32,6 +32,9 @@ __all__ = [
     "find_checkpoint",
     "load_model",
     "load_weights",
+    "made_from",
+    "planner_record",
     "takes_features",
     "visual_inputs",
+    "write_defaults",
 ]

@@ -84,6 +84,7 @@ class QwenBackbone(Backbone):
         self.name = name
         self.frames = loaded.frames
         self.pixels = loaded.pixels
+        self.planner = loaded.planner
         self._batch = batch_size
         self._facts = dict(loaded.facts)
         self._adapter = loaded.adapter

@@ -1,4 +1,4 @@
-"""Loads a Qwen vision-language checkpoint (config, weights, processor, adapter), with clear errors."""
+"""Loads a Qwen vision-language checkpoint (weights, processor, adapter), with clear errors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
+from transformers import AutoModelForImageTextToText, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.processing_utils import ProcessorMixin
-from transformers.utils.hub import cached_file
 
-from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
+from videopro.backbones.base import BackboneConfig, PlannerRecord
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.errors import BackboneError, ConfigError
+from videopro.backbones.qwen.find import (
+    Checkpoint,
+    adapter_folder,
+    find_checkpoint,
+    find_source,
+    first_line,
+    planner_record,
+)
+from videopro.errors import BackboneError
 from videopro.library_messages import hide_weights_bar
-from videopro.storage import non_finite, non_finite_in, parse_json
-
-DEFAULTS_FILE = "videopro.json"
-"""In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets it was trained for."""
+from videopro.storage import non_finite, non_finite_in
 
 
 @dataclass(frozen=True)
@@ -40,34 +44,8 @@ class LoadedModel:
     pixels: int
     facts: Mapping[str, object]
     """What `Backbone.identity` returns."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A valid checkpoint, without its weights."""
-
-    name: str
-    """The name that the user gave."""
-    source: str
-    """Folder or hub name."""
-    folder: Path
-    settings: Any
-    """The model's config."""
-    processor: ProcessorMixin
-    frames: int
-    """The budgets it was trained for; see `DEFAULTS_FILE`."""
-    pixels: int
-
-
-def find_checkpoint(name: str) -> Checkpoint:
-    """The checkpoint for a name, without its weights. Raises `BackboneError` or `ConfigError`, which say how
-    to fix the problem."""
-    source = _source(name, "model")
-    settings = _settings(name, source)
-    folder = _folder(source)
-    defaults = _defaults(folder)
-    processor = _processor(name, source)
-    return Checkpoint(name, source, folder, settings, processor, defaults["frames"], defaults["pixels"])
+    planner: PlannerRecord | None = None
+    """What the checkpoint, or the adapter's folder, records of it as a planner."""
 
 
 def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
@@ -88,7 +66,7 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
             "dtype 'bf16', or device_map 'auto' to spread it"
         ) from error
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
-        raise BackboneError(f"model {name!r}: its weights cannot be loaded ({_first_line(error)})") from error
+        raise BackboneError(f"model {name!r}: its weights cannot be loaded ({first_line(error)})") from error
     if info["missing_keys"]:
         examples = ", ".join(sorted(info["missing_keys"])[:3])
         raise BackboneError(
@@ -138,6 +116,7 @@ def load_model(config: BackboneConfig) -> LoadedModel:
         frames=config.frames or found.frames,
         pixels=config.pixels or found.pixels,
         facts=checkpoint_facts(config, found),
+        planner=planner_record(config, found),
     )
 
 
@@ -145,126 +124,20 @@ def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, obj
     """What `Backbone.identity` returns for a checkpoint with its adapter on; reads files but loads no
     weights. Raises BackboneError."""
     _, device = _device(config)
+    planner = planner_record(config, found)
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
     return {
         "kind": "qwen",
         "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
         "class": model_class.__name__,
         "weights": folder_fingerprint(found.folder),
-        "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
-        if config.adapter
-        else None,
+        "adapter": folder_fingerprint(adapter_folder(config.adapter)) if config.adapter else None,
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
         "attention": config.attention,
         "frames": config.frames or found.frames,
         "pixels": config.pixels or found.pixels,
+        **(planner.facts() if planner is not None else {}),
     }
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0][:300] or type(error).__name__
-
-
-def _source(name: str, what: str) -> str:
-    """The path of an existing folder, else the hub name. Raises BackboneError for a name that is neither."""
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return str(path)
-    if path.exists():
-        raise BackboneError(f"{what} {name!r} is a file; give the folder with its config and weights")
-    if name.startswith((".", "/", "~")) or name.count("/") != 1:
-        raise BackboneError(
-            f"{what} {name!r}: there is no such folder; give an existing one or a hub name such as "
-            "Qwen/Qwen3-VL-8B-Instruct"
-        )
-    return name
-
-
-def _settings(name: str, source: str) -> Any:
-    """The checkpoint's config. Raises BackboneError unless it is that of a Qwen model with vision."""
-    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
-        hint = ""
-        if (Path(source) / "adapter_config.json").is_file():
-            hint = " (it contains an adapter: give its base as the model and this folder as 'adapter')"
-        raise BackboneError(
-            f"model {name!r}: the folder has no config.json{hint}; save_pretrained writes one"
-        )
-    try:
-        settings = AutoConfig.from_pretrained(source)
-    except OSError as error:
-        raise BackboneError(_unreachable(name, source, error)) from error
-    except (ValueError, KeyError) as error:
-        raise BackboneError(
-            f"model {name!r}: its config cannot be read ({_first_line(error)}); it may need a newer "
-            "transformers"
-        ) from error
-    known = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-    if not known or not settings.model_type.startswith("qwen") or "vision_config" not in settings.to_dict():
-        raise BackboneError(
-            f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
-            "Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
-        )
-    return settings
-
-
-def _unreachable(name: str, source: str, error: BaseException) -> str:
-    if Path(source).is_dir():
-        return (
-            f"model {name!r}: a file is missing or broken ({_first_line(error)}); save or download it again"
-        )
-    return (
-        f"model {name!r} is not a folder here and cannot be downloaded from the hub ({_first_line(error)}); "
-        "check the name and the network, set HF_TOKEN for a gated model, or give a local folder"
-    )
-
-
-def _processor(name: str, source: str) -> ProcessorMixin:
-    try:
-        processor = AutoProcessor.from_pretrained(source)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BackboneError(
-            f"model {name!r}: its processor cannot be loaded ({_first_line(error)}); save it beside the "
-            "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
-        ) from error
-    # Without a processor's files, AutoProcessor returns a bare tokenizer.
-    if not isinstance(processor, ProcessorMixin) or "video_processor" not in processor.get_attributes():
-        raise BackboneError(
-            f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it "
-            "beside the weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
-        )
-    if processor.chat_template is None:
-        raise BackboneError(
-            f"model {name!r}: the processor has no chat template; save chat_template.jinja beside it"
-        )
-    return processor
-
-
-def _folder(source: str, file: str = "config.json") -> Path:
-    """The folder with the checkpoint's files: `source` itself, or its folder in the hub cache."""
-    if Path(source).is_dir():
-        return Path(source)
-    try:
-        return Path(str(cached_file(source, file))).parent
-    except OSError as error:
-        raise BackboneError(_unreachable(source, source, error)) from error
-
-
-def _defaults(folder: Path) -> dict[str, int]:
-    """The budgets in the checkpoint's `DEFAULTS_FILE`, else the paper's."""
-    path = folder / DEFAULTS_FILE
-    found: dict[str, int] = {}
-    if path.is_file():
-        try:
-            found = parse_json(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ConfigError(f"{path}: not JSON ({_first_line(error)})") from error
-        if not isinstance(found, dict):
-            raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {found!r}")
-        check_keys(found, ("frames", "pixels"))
-        for key, value in found.items():
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
-    return {"frames": DEFAULT_FRAMES, "pixels": DEFAULT_PIXELS, **found}
 
 
 def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
@@ -279,7 +152,7 @@ def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise BackboneError(
-            f"device_map {config.device_map!r} is not a device of this machine ({_first_line(error)}); use "
+            f"device_map {config.device_map!r} is not a device of this machine ({first_line(error)}); use "
             "'cpu', 'cuda', 'cuda:N' or 'auto'"
         ) from error
     return None, device
@@ -294,7 +167,7 @@ def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
 def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: bool = False) -> PeftModel:
     """Insert an adapter's layers into the model. Its weights are frozen unless `trained`. Raises
     BackboneError unless the weights of the adapter's file match the inserted layers exactly."""
-    source = _source(adapter, "adapter")
+    source = find_source(adapter, "adapter")
     if Path(source).is_dir() and not (Path(source) / "adapter_config.json").is_file():
         raise BackboneError(
             f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained writes one"
@@ -311,7 +184,7 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             weights = load_peft_weights(source, device="cpu")
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
             raise BackboneError(
-                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base model "
+                f"adapter {adapter!r} does not fit model {name!r} ({first_line(error)}); use the base model "
                 "it was trained on"
             ) from error
     damaged = non_finite(weights.items())

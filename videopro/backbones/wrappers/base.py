@@ -28,6 +28,7 @@ class BackboneWrapper(Backbone):
         """The wrapped backbone."""
         self.name = inner.name
         self.frames = inner.frames
+        self.planner = inner.planner
 
     def identity(self) -> dict[str, object]:
         return self.inner.identity()

@@ -1,0 +1,171 @@
+"""Finds a Qwen vision-language checkpoint by its name: folder, config, processor, and what it records of
+itself. Loads no weights; errors say how to fix the problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoProcessor
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+from transformers.processing_utils import ProcessorMixin
+from transformers.utils.hub import cached_file
+
+from videopro.backbones.base import BackboneConfig, PlannerRecord
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, lasting_name, read_defaults
+from videopro.errors import BackboneError
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A valid checkpoint, without its weights."""
+
+    name: str
+    """The name that the user gave."""
+    source: str
+    """Folder or hub name."""
+    folder: Path
+    settings: Any
+    """The model's config."""
+    processor: ProcessorMixin
+    frames: int
+    """The budgets it was trained for; see `videopro.backbones.qwen.defaults`."""
+    pixels: int
+    planner: PlannerRecord | None = None
+    """What it records of itself as a planner."""
+
+
+def find_checkpoint(name: str) -> Checkpoint:
+    """The checkpoint for a name, without its weights. Raises `BackboneError` or `ConfigError`, which say how
+    to fix the problem."""
+    source = find_source(name, "model")
+    settings = _settings(name, source)
+    folder = _folder(source)
+    own = _defaults(source, folder)
+    processor = _processor(name, source)
+    return Checkpoint(name, source, folder, settings, processor, own.frames, own.pixels, own.planner)
+
+
+def planner_record(config: BackboneConfig, found: Checkpoint) -> PlannerRecord | None:
+    """What the adapter's folder records, else the checkpoint's; the base is the checkpoint's in any case, as
+    an adapter on a merged planner leaves that planner when it is turned off."""
+    if not config.adapter:
+        return found.planner
+    own = _defaults(find_source(config.adapter, "adapter"), adapter_folder(config.adapter)).planner
+    if own is None or found.planner is None:
+        return own or found.planner
+    return replace(own, base=found.planner.base, weights=found.planner.weights)
+
+
+def made_from(found: Checkpoint, own: PlannerRecord | None) -> PlannerRecord:
+    """What a planner records that was made from a checkpoint and has no adapter to turn off. `own`: the
+    record of its prompts. A planner that was made from another planner has the base of that one."""
+    before = found.planner
+    if before is None or not before.base:
+        before = PlannerRecord(lasting_name(found.source), folder_fingerprint(found.folder))
+    return replace(before, prompts={} if own is None else own.prompts)
+
+
+def _defaults(source: str, folder: Path) -> Defaults:
+    """The defaults in a folder, whose file is first fetched if the source is a hub name and has one."""
+    if not Path(source).is_dir():
+        cached_file(
+            source,
+            DEFAULTS_FILE,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    return read_defaults(folder)
+
+
+def adapter_folder(adapter: str) -> Path:
+    return _folder(find_source(adapter, "adapter"), "adapter_config.json")
+
+
+def find_source(name: str, what: str) -> str:
+    """The path of an existing folder, else the hub name. Raises BackboneError for a name that is neither."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path)
+    if path.exists():
+        raise BackboneError(f"{what} {name!r} is a file; give the folder with its config and weights")
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise BackboneError(
+            f"{what} {name!r}: there is no such folder; give an existing one or a hub name such as "
+            "Qwen/Qwen3-VL-8B-Instruct"
+        )
+    return name
+
+
+def _settings(name: str, source: str) -> Any:
+    """The checkpoint's config. Raises BackboneError unless it is that of a Qwen model with vision."""
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        hint = ""
+        if (Path(source) / "adapter_config.json").is_file():
+            hint = " (it contains an adapter: give its base as the model and this folder as 'adapter')"
+        raise BackboneError(
+            f"model {name!r}: the folder has no config.json{hint}; save_pretrained writes one"
+        )
+    try:
+        settings = AutoConfig.from_pretrained(source)
+    except OSError as error:
+        raise BackboneError(_unreachable(name, source, error)) from error
+    except (ValueError, KeyError) as error:
+        raise BackboneError(
+            f"model {name!r}: its config cannot be read ({first_line(error)}); it may need a newer "
+            "transformers"
+        ) from error
+    known = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if not known or not settings.model_type.startswith("qwen") or "vision_config" not in settings.to_dict():
+        raise BackboneError(
+            f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
+            "Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
+        )
+    return settings
+
+
+def _unreachable(name: str, source: str, error: BaseException) -> str:
+    if Path(source).is_dir():
+        return f"model {name!r}: a file is missing or broken ({first_line(error)}); save or download it again"
+    return (
+        f"model {name!r} is not a folder here and cannot be downloaded from the hub ({first_line(error)}); "
+        "check the name and the network, set HF_TOKEN for a gated model, or give a local folder"
+    )
+
+
+def _processor(name: str, source: str) -> ProcessorMixin:
+    try:
+        processor = AutoProcessor.from_pretrained(source)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneError(
+            f"model {name!r}: its processor cannot be loaded ({first_line(error)}); save it beside the "
+            "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+        ) from error
+    # Without a processor's files, AutoProcessor returns a bare tokenizer.
+    if not isinstance(processor, ProcessorMixin) or "video_processor" not in processor.get_attributes():
+        raise BackboneError(
+            f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it "
+            "beside the weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+        )
+    if processor.chat_template is None:
+        raise BackboneError(
+            f"model {name!r}: the processor has no chat template; save chat_template.jinja beside it"
+        )
+    return processor
+
+
+def _folder(source: str, file: str = "config.json") -> Path:
+    """The folder with the checkpoint's files: `source` itself, or its folder in the hub cache."""
+    if Path(source).is_dir():
+        return Path(source)
+    try:
+        return Path(str(cached_file(source, file))).parent
+    except OSError as error:
+        raise BackboneError(_unreachable(source, source, error)) from error
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:300] or type(error).__name__
