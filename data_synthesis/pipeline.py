@@ -16,6 +16,7 @@ from videopro.data_synthesis.explore import Explorer
 from videopro.errors import BackboneError
 from videopro.methods import make_trace
 from videopro.processes import trim_heap
+from videopro.question import Parser
 from videopro.traces import TraceLog
 from videopro.work import Unit
 
@@ -31,12 +32,14 @@ def run_pipeline(
     *,
     run_key: str,
     protocol: Protocol,
+    parser: Parser | None = None,
     in_flight: int,
     shown: Callable[[], object],
     halt: Callable[[], None],
 ) -> None:
     """Explore the open questions of each unit and record them, `in_flight` units at a time. `shown` is called
     every POLL_SECONDS; on an interruption, `halt` cancels the requests that units in flight are waiting for.
+    `parser`: the official one, if it is the benchmark's own.
 
     Returns when all are done or a cap is reached. Raises what a unit raised (RunError, BackboneError where
     the backbone no longer serves any request, an internal error) after the others in flight have ended.
@@ -55,7 +58,7 @@ def run_pipeline(
             if result.error is not None and result.error.type == BackboneError.__name__:
                 check_alive(backbone, result.error.message)
             with writing:
-                log.append(make_trace(item, result, video, run_key=run_key, protocol=protocol))
+                log.append(make_trace(item, result, video, run_key=run_key, protocol=protocol, parser=parser))
             recorded += 1
         trim_heap()
         return recorded == len(items)

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from videopro import benchmarks
@@ -23,12 +24,20 @@ from videopro.settings import did_you_mean
 # The split that may be used for training, for sources with several.
 TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}
 
-# Options that refer to others by position or letter change their meaning when they move.
-_POINTING = re.compile(
-    r"\bof the (?:above|below)\b|\b(?:options?|choices?|answers?) \(?[A-J]\b"
-    r"|^\W*(?:both |either |neither )?\(?[A-J]\)?\s*(?:,|and|or|nor|&)\s*\(?[A-J]\)?\b",
-    re.IGNORECASE,
-)
+# Letters that an option may mean by "option B", of however few options the question is.
+_USUAL = 10
+
+
+@cache
+def _pointing(count: int) -> re.Pattern[str]:
+    """Options, of `count`, that refer to others by position or letter: they change their meaning when they
+    move."""
+    letter = f"[A-{LETTERS[max(count, _USUAL) - 1]}]"
+    return re.compile(
+        rf"\bof the (?:above|below)\b|\b(?:options?|choices?|answers?) \(?{letter}\b"
+        rf"|^\W*(?:both |either |neither )?\(?{letter}\)?\s*(?:,|and|or|nor|&)\s*\(?{letter}\)?\b",
+        re.IGNORECASE,
+    )
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
     shuffled = []
     for item in items:
         count = len(item.question.choices)
-        if item.answer is None or any(_POINTING.search(choice) for choice in item.question.choices):
+        if item.answer is None or any(_pointing(count).search(choice) for choice in item.question.choices):
             shuffled.append(item)
             continue
         if not places.get(count):

@@ -159,6 +159,7 @@ def _explore(
                 log,
                 run_key=key,
                 protocol=benchmark.protocol,
+                parser=benchmark.parser,
                 in_flight=config.videos or (4 if config.teacher.startswith("api:") else 1),
                 shown=progress.update,
                 halt=teacher.close,

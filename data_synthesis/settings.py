@@ -19,7 +19,11 @@ from videopro.settings import setting
 class SynthesisConfig(ModuleSettings):
     """The settings of a synthesis, as flags or as YAML; those of ModuleSettings are the modules' models."""
 
-    source: str = field(metadata=setting("where questions come from: " + ", ".join(benchmarks.NAMES)))
+    source: str = field(
+        metadata=setting(
+            "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
+        )
+    )
     teacher: str = field(
         metadata=setting("who writes programs: pocket-teacher, api:MODEL or api:MODEL@URL (it sees no video)")
     )

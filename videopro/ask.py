@@ -42,7 +42,7 @@ class AskConfig(MethodFlags):
     )
     question: str = field(metadata=setting("the question", positional=True))
     model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
-    choices: tuple[str, ...] = field(default=(), metadata=setting("2 to 10 options; unset: answer in words"))
+    choices: tuple[str, ...] = field(default=(), metadata=setting("2 to 26 options; unset: answer in words"))
     subtitles: Path | None = field(
         default=None,
         metadata=setting("subtitle file, or video file with embedded subtitles, for the prompt"),

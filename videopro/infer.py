@@ -210,7 +210,15 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
     with Progress(ids, shown=rank == 0) as progress, supervisor:
         identity = {**start.identity, "model": supervisor.model_identity()}
         key = folder.open(_as_mapping(config), identity)
-        job = WorkerJob(folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors)
+        job = WorkerJob(
+            folder,
+            key,
+            tuple(units(start.items)),
+            protocol,
+            config.seed,
+            config.redo_errors,
+            start.benchmark.parser,
+        )
         with folder.running(ids):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
             progress.watch(folder.log(redo_errors=config.redo_errors))

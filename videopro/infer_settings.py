@@ -22,8 +22,8 @@ class InferConfig(MethodFlags):
 
     benchmark: str = field(
         metadata=setting(
-            f"one or several of {', '.join(benchmarks.NAMES)}, or a set of them: {', '.join(PRESETS)}; each "
-            "of several is read from ROOT/NAME and run into OUTPUT/NAME",
+            f"one or several of {', '.join(benchmarks.NAMES)}, a file of your own (.py), or a set of them: "
+            f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
             group=_QUESTIONS,
             joined=True,
         )
@@ -37,7 +37,10 @@ class InferConfig(MethodFlags):
     )
     root: Path | None = field(
         default=None,
-        metadata=setting("folder of the benchmark's files; required except for pocket", group=_QUESTIONS),
+        metadata=setting(
+            "folder of the benchmark's files, or hf:REPO on the hub; required except for pocket",
+            group=_QUESTIONS,
+        ),
     )
     annotations: str = field(
         default="",
@@ -126,19 +129,20 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
             parts, backbone = ((name, benchmarks.default_split(name), ""),), config.backbone
             options = config.options
         for benchmark, split, protocol in parts:
-            if benchmark in runs:
-                raise ConfigError(f"benchmark {benchmark!r} is given twice; name it once")
-            root = None if benchmark == "pocket" or config.root is None else config.root / benchmark
+            folder = benchmarks.name_of(benchmark)
+            if folder in runs:
+                raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
+            root = None if benchmark == "pocket" or config.root is None else config.root / folder
             benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )
-            runs[benchmark] = replace(
+            runs[folder] = replace(
                 config,
                 benchmark=benchmark,
                 split=split,
                 protocol=protocol,
                 root=root,
-                output=config.output / benchmark,
+                output=config.output / folder,
                 backbone=backbone,
                 options=options,
             )
@@ -157,7 +161,7 @@ def _check_shared(config: InferConfig) -> None:
     if config.root is None and named != ["pocket"]:
         raise ConfigError(
             f"--benchmark {config.benchmark}: needs --root, a folder with the folders "
-            + ", ".join(name for name in named if name != "pocket")
+            + ", ".join(benchmarks.name_of(name) for name in named if name != "pocket")
         )
 
 

@@ -55,7 +55,9 @@ class SelectConfig:
             "models to choose from: pocket, a hub name, a folder, or server:MODEL@URL (each with +ADAPTER)"
         )
     )
-    benchmark: str = field(metadata=setting(f"one of {', '.join(benchmarks.NAMES)}"))
+    benchmark: str = field(
+        metadata=setting(f"one of {', '.join(benchmarks.NAMES)}, or a file of your own (.py)")
+    )
     output: Path = field(metadata=setting("folder of the runs and of team.json"))
     split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
     root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))

@@ -18,12 +18,13 @@ from typing import Annotated, Any, TypeAlias
 
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
 from videopro.modules.errors import ArgumentError
+from videopro.question import LETTERS
 from videopro.storage import encodable
 from videopro.video import fps_times
 
 MAX_FRAMES_PER_CALL = 1024
 """Maximum number of frames that one call may request."""
-_LETTERED = re.compile(r"^\(?([A-J])[.):]\s+")
+_LETTERED = re.compile(r"^\(?([A-Z])[.):]\s+")
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,12 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
         texts.append(encodable(text.strip()))
-    if not 2 <= len(texts) <= 10:
-        raise ValueError(f"has {len(texts)} options; give 2 to 10")
+    if not 2 <= len(texts) <= len(LETTERS):
+        # Planners were trained on this text, and few questions have more than 10 options.
+        raise ValueError(f"has {len(texts)} options; give 2 to {10 if len(texts) < 2 else len(LETTERS)}")
     # Remove letters that the options already have ("A. ..."): the prompt adds its own.
     lettered = [_LETTERED.match(text) for text in texts]
-    if all(m and m[1] == "ABCDEFGHIJ"[i] and m.end() < len(m.string) for i, m in enumerate(lettered)):
+    if all(m and m[1] == LETTERS[i] and m.end() < len(m.string) for i, m in enumerate(lettered)):
         texts = [_LETTERED.sub("", text) for text in texts]
     return tuple(texts)
 

@@ -37,7 +37,7 @@ def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"options": ["A. x"]}, "2 to 10 options"),
+        ({"options": ["A. x"]}, "2 to 26 options"),
         ({"answer": "E"}, "'E' is not an option"),
         ({"duration": "endless"}, "'duration' is 'endless'; it must be one of short"),
         ({"question": ""}, "'question' is ''; it must be a text"),

@@ -13,10 +13,21 @@ from typing import Any
 
 import pytest
 
-from tests.support.benchmark_world import LVB, MME, cg, lvb, metrics, score, touch, write_json, write_parquet
+from tests.support.benchmark_world import (
+    LVB,
+    MME,
+    cg,
+    lvb,
+    metrics,
+    mlvu,
+    score,
+    touch,
+    write_json,
+    write_parquet,
+)
 from videopro.benchmarks import load
 from videopro.benchmarks.base import NO_OPTION
-from videopro.benchmarks.metrics import interval_iou
+from videopro.benchmarks.intervals import interval_iou
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
@@ -195,18 +206,6 @@ def test_lvbench_scores(tmp_path: Path) -> None:
 
 
 # ---- MLVU -------------------------------------------------------------------------------------------------
-
-
-def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any) -> dict[str, Any]:
-    return {
-        "video": video,
-        "duration": 300,
-        "question": "What is it?",
-        "candidates": candidates,
-        "answer": answer,
-        "question_type": kind,
-        **more,
-    }
 
 
 def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "'X' is not an option" in output
     assert "videos: 2 of 4 found" in output
     assert "missing: video-id_03, video-id_04; 2 questions" in output
-    assert "not unpacked? videos_chunked_01.zip" in output
+    assert f"unzip -n {tmp_path}/videos_chunked_01.zip -d {tmp_path}/data" in output
     assert "subtitles: 1 of 4 videos have them" in output
     assert "duration: long 3, short 1" in output
     # With --open, a file that only looks like a video is detected.

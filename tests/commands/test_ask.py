@@ -228,7 +228,7 @@ BAD = [
     (["none.mp4", "Q?", "--model", "m"], "none.mp4"),
     (["VIDEO"], "'question' is missing"),
     (["VIDEO", "Q?"], "'model' is missing"),
-    (["VIDEO", "Q?", "--choices", "one", "--model", "m"], "2 to 10 options"),
+    (["VIDEO", "Q?", "--choices", "one", "--model", "m"], "2 to 26 options"),
     (["VIDEO", "Q?", "--choices", "a", "b", "--model", "missing"], "model 'missing' does not exist"),
     (["VIDEO", "Q?", "--choices", "a", "b", "--model", "m", "--method", "magic"], "unknown method 'magic'"),
     (["VIDEO", "Q?", "--model", "m", "--subtitles", "none.srt"], "none.srt"),

@@ -115,7 +115,7 @@ BAD_LINES = [
         '{"id": "a", "video": "v.mp4", "question": "Q", "choices": ["x", "y"], "anwser": "A"}',
         "did you mean 'answer'?",
     ),
-    ('{"id": "a", "video": "v.mp4", "question": "Q", "choices": ["x"]}', "2 to 10 options"),
+    ('{"id": "a", "video": "v.mp4", "question": "Q", "choices": ["x"]}', "2 to 26 options"),
     ('{"id": "a", "video": "v.mp4", "question": "Q", "choices": "xy"}', "'choices' must be a list"),
     (
         '{"id": "a", "video": "v.mp4", "question": "Q", "choices": ["x", "y"], "answer": "C"}',

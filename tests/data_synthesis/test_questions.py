@@ -165,7 +165,7 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
     [
         ({"right_answer": "F"}, "'F' is not an option"),
         ({"choices": "a, b"}, "field 'choices' is 'a, b'; it must be a list of texts"),
-        ({"choices": ["one"]}, "2 to 10 options"),
+        ({"choices": ["one"]}, "2 to 26 options"),
         ({"video_uid": "../up"}, "'video_uid' is '../up'"),
         ({"clue_intervals": [[5, 1]]}, "'clue_intervals' contains"),
         ({"qid": 6}, "duplicate id"),

@@ -1,4 +1,5 @@
-"""The worked examples of CONTRIBUTING.md: what it shows is what lies in docs/examples, and each one runs."""
+"""The worked examples of CONTRIBUTING.md and docs/own-benchmarks.md: what they show is what lies in
+docs/examples, and each one runs."""
 
 from __future__ import annotations
 
@@ -44,13 +45,14 @@ def example(name: str) -> ModuleType:
 
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
-    shown = dict(re.findall(r"`docs/examples/(\w+)\.py`.*\n\n```python\n((?s:.*?))```", GUIDE))
+    pages = GUIDE + (ROOT / "docs" / "own-benchmarks.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"`docs/examples/(\w+)\.py`.*\n\n```python\n((?s:.*?))```", pages))
     assert shown == {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")}
 
 
 def test_what_the_guide_names_exists() -> None:
     """Every path in backticks is a file or folder of the repository, but for those that it says to write."""
-    to_write = {"garden", "brightness", "middle"}
+    to_write = {"brightness", "middle"}
     named = re.findall(r"`((?:[\w.-]+/)+[\w.*-]*)`", GUIDE)
     assert len(named) > 10
     missing = [path for path in named if not (ROOT / path).exists() and Path(path).stem not in to_write]
@@ -62,11 +64,12 @@ def test_what_the_guide_names_exists() -> None:
 HEAD = "id,video,question,a,b,c,answer,season"
 
 
+GARDEN = str(EXAMPLES / "garden.py")
+
+
 @pytest.fixture
-def garden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The benchmark under its name, and a folder of it: a red video in winter, a green one in spring."""
-    monkeypatch.setattr(benchmarks, "SPECS", {**benchmarks.SPECS, "garden": example("garden").SPEC})
-    monkeypatch.setattr(benchmarks, "NAMES", (*benchmarks.NAMES, "garden"))
+def garden(tmp_path: Path) -> Path:
+    """A folder of the benchmark: a red video in winter, a green one in spring."""
     folder = tmp_path / "garden"
     make_video(folder / "videos" / "one.mp4", "red")
     make_video(folder / "videos" / "two.mp4", "green")
@@ -82,12 +85,12 @@ def garden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_benchmarks_files_are_read(garden: Path) -> None:
-    val = benchmarks.load("garden", root=garden)
+    val = benchmarks.load(GARDEN, root=garden)
     assert [each.id for each in val.items] == ["1", "2", "3"]
     assert val.items[0].video == garden / "videos" / "one.mp4"
     assert val.items[0].question.text == "Which colour, please?"
     assert (val.items[2].answer, val.items[2].groups) == ("B", {"season": "spring"})
-    assert benchmarks.load("garden", root=garden, split="test").items[0].answer is None
+    assert benchmarks.load(GARDEN, root=garden, split="test").items[0].answer is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_a_broken_row_is_named(garden: Path, row: str, expected: str) -> None:
     with (garden / "val.csv").open("a") as file:
         file.write(row + "\n")
     with pytest.raises(BenchmarkError, match="1 record is broken") as error:
-        benchmarks.load("garden", root=garden)
+        benchmarks.load(GARDEN, root=garden)
     assert f"{garden / 'val.csv'}, line 5: " in str(error.value)
     assert expected in str(error.value)
 
@@ -111,7 +114,7 @@ def test_a_broken_row_is_named(garden: Path, row: str, expected: str) -> None:
 def test_the_benchmark_runs(garden: Path, tmp_path: Path) -> None:
     """The model names the colour that it sees: right, wrong by the annotation, right."""
     output = tmp_path / "run"
-    words = ["--benchmark", "garden", "--root", str(garden), "--model", "m", "--output", str(output)]
+    words = ["--benchmark", GARDEN, "--root", str(garden), "--model", "m", "--output", str(output)]
     assert infer.main(words, load=load_fake) == 0
     summary = json.loads((output / "summary.json").read_text())
     assert (summary["n"], summary["accuracy"]) == (3, pytest.approx(2 / 3))
@@ -220,11 +223,11 @@ def test_the_examples_run_where_the_guide_puts_them(garden: Path, tmp_path: Path
     for folder in ("videopro/methods/agents", "videopro/planners"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     places = re.findall(r"`docs/examples/(\w+)\.py`;\s+a\s+real\s+\w+\s+would\s+be\s+`([\w/.]+)`", GUIDE)
-    assert len(places) == 3
-    for name, path in places:
+    assert len(places) == 2
+    for name, path in [*places, ("garden", "videopro/benchmarks/contributed/garden.py")]:
         shutil.copy(EXAMPLES / f"{name}.py", tmp_path / path)
     blocks = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 2
     for block in blocks:
         apply(tmp_path, block)
 

@@ -85,6 +85,18 @@ def mme(number: int, length: str, gold: str, **changes: Any) -> dict[str, Any]:
 MME = [mme(1, "short", "A"), mme(2, "long", "D"), mme(3, "long", "B"), mme(4, "long", "C")]
 
 
+def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any) -> dict[str, Any]:
+    return {
+        "video": video,
+        "duration": 300,
+        "question": "What is it?",
+        "candidates": candidates,
+        "answer": answer,
+        "question_type": kind,
+        **more,
+    }
+
+
 def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
     return {
         "qid": qid,
@@ -144,7 +156,9 @@ def traces_of(
             execution = Execution("ok" if letter else "empty", Answer(letter, raw=raw), calls=calls)
             only = Round("native", raw, execution=execution, mode="native")
             result = Result((only,), reply, reply, selected=0)
-        trace = make_trace(item, result, video, run_key="key", protocol=benchmark.protocol)
+        trace = make_trace(
+            item, result, video, run_key="key", protocol=benchmark.protocol, parser=benchmark.parser
+        )
         # Through the file and back.
         traces.append(Trace.from_line(trace.to_line()))
     assert set(replies) <= {item.id for item in benchmark.items}

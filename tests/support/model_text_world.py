@@ -27,7 +27,7 @@ from videopro.backbones.base import Sampling
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, Messages, from_qwen, user_message
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.benchmarks import SPECS, Item, Protocol
+from videopro.benchmarks import NAMES, SPECS, Item, Protocol, find
 from videopro.benchmarks.open_judge import JUDGE
 from videopro.benchmarks.protocol import ROBUST
 from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
@@ -225,7 +225,7 @@ query_mc(F, 7, CHOICES)
 query_mc(F, "What?", "A. red B. blue")
 query_mc(F, "What?", {"A": "red", "B": "blue"})
 query_mc(F, "What?", ["red"])
-query_mc(F, "What?", [str(n) for n in range(11)])
+query_mc(F, "What?", [str(n) for n in range(27)])
 query_mc(F, "What?", ["red", ""])
 query_mc(F, "What?", ["red", None])
 query_mc(F, "What?", CHOICES, context=3)
@@ -663,7 +663,8 @@ def benchmark_texts() -> Texts:
     made = {}
     spoken = (SubtitleLine(0.5, 2.0, "The storm is near."), SubtitleLine(2.0, 3.25, "It rains."))
     times = [0.25 * i for i in range(8)]
-    for name, spec in SPECS.items():
+    specs = {name: spec for name in NAMES if (spec := find(name)) is not None}
+    for name, spec in specs.items():
         for protocol in spec.protocols:
             official, judge = protocol.answer_prompt, protocol.judge
             key = f"{name}-{protocol.name}"

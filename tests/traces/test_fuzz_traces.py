@@ -24,6 +24,7 @@ from videopro.traces import (
     Preparation,
     Round,
     Segment,
+    SetMember,
     Step,
     Trace,
     VideoRef,
@@ -83,6 +84,8 @@ TRACE = Trace(
     versions={"videopro": "1"},
     reference="in words",
     evidence=((1.0, 2.0),),
+    official_intervals=((1.0, 2.0),),
+    member=SetMember("s", 1, 4, (1, 2, 1)),
 )
 GOOD = json.loads(TRACE.to_line())
 

@@ -1,4 +1,5 @@
-"""Benchmarks by name: `load("pocket", split="test")`. Each benchmark has a module of its own."""
+"""Benchmarks by name: `load("pocket", split="test")`. Each benchmark has a module of its own, or is a file of
+one's own, which imports from here what it needs (docs/own-benchmarks.md)."""
 
 from __future__ import annotations
 
@@ -18,33 +19,74 @@ from videopro.benchmarks import (
 from videopro.benchmarks.base import Benchmark, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
-from videopro.benchmarks.fields import check_is_file
+from videopro.benchmarks.fields import (
+    check_is_file,
+    file_name,
+    index,
+    interval,
+    known_groups,
+    number,
+    split_options,
+    text,
+    texts,
+    without_labels,
+)
+from videopro.benchmarks.grounding import unread_share
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
+from videopro.benchmarks.own import check_unique, contributed, find_own, installed, is_file
 from videopro.benchmarks.pocket import load_pocket
-from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Protocol
-from videopro.benchmarks.registry import BenchmarkSpec, by_name
-from videopro.benchmarks.sources import VideoFiles
+from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
+from videopro.benchmarks.record_files import downloaded
+from videopro.benchmarks.registry import BenchmarkSpec, by_name, each_row
+from videopro.benchmarks.sources import Source
+from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError
+from videopro.question import LETTERS, NO_OPTION, Question
+from videopro.scoring import GROUP_SEPARATOR
 from videopro.settings import did_you_mean
+from videopro.traces import SetMember
 
 __all__ = [
     "CG_BENCH_FILES",
+    "GROUP_SEPARATOR",
+    "LETTERS",
     "NAMES",
+    "NO_OPTION",
     "PRESETS",
     "ROBUST",
     "SPECS",
     "AnswerPrompt",
     "Benchmark",
+    "BenchmarkError",
+    "BenchmarkSpec",
     "Item",
     "JudgeGrade",
     "JudgePrompt",
+    "Metric",
     "Protocol",
+    "Question",
+    "SetMember",
+    "Source",
     "VideoFiles",
     "compute_metrics",
     "default_split",
+    "each_row",
+    "file_name",
+    "find",
+    "index",
+    "installed",
+    "interval",
+    "known_groups",
     "load",
+    "name_of",
+    "number",
     "read_cg_bench",
+    "split_options",
+    "text",
+    "texts",
+    "unread_share",
+    "without_labels",
     "share_at_iou",
     "written_iou",
 ]
@@ -59,7 +101,7 @@ SPECS: Mapping[str, BenchmarkSpec] = by_name(
     egoschema.SPEC,
     mmbench_video.SPEC,
 )
-NAMES = ("pocket", *SPECS, "jsonl")
+NAMES = ("pocket", *SPECS, *contributed(), "jsonl")
 
 # Several benchmarks under one name: (benchmark, split, protocol), and frames per call. "videopro" is what
 # the paper reports (section 4; Video-MME's long group, MLVU's test set).
@@ -76,9 +118,25 @@ PRESETS: Mapping[str, tuple[tuple[tuple[str, str, str], ...], int]] = {
 }
 
 
+def find(name: str) -> BenchmarkSpec | None:
+    """The benchmark of a name or of a file of one's own; None for `pocket`, `jsonl` and unknown names. Raises
+    BenchmarkError for a file that describes no benchmark."""
+    if name in SPECS:
+        check_unique(name)
+        return SPECS[name]
+    return find_own(name)
+
+
+def name_of(name: str) -> str:
+    """The name of a benchmark that is given by its name or by its file. Raises BenchmarkError."""
+    spec = find(name) if is_file(name) else None
+    return spec.name if spec is not None else name
+
+
 def default_split(name: str) -> str:
-    """The split of a benchmark that is used if none is given."""
-    return SPECS[name].splits[0] if name in SPECS else "test"
+    """The split of a benchmark that is used if none is given. Raises BenchmarkError."""
+    spec = find(name)
+    return spec.splits[0] if spec is not None else "test"
 
 
 def load(
@@ -91,24 +149,27 @@ def load(
     annotations: str = "",
     skip_broken: bool = False,
 ) -> Benchmark:
-    """Load the benchmark `name`.
+    """Load the benchmark `name`, or the one that the file `name` describes.
 
-    `root` is its folder; only `pocket` needs none, and only pocket's split "fresh" takes a `world_seed`.
-    `protocol` names one of the benchmark's protocols; empty: the default one. `annotations` is the file with
-    the records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official one in `root`. `skip_broken` leaves out
-    broken records instead of raising. Raises BenchmarkError for an unknown name, a missing folder or broken
-    annotations.
+    `root` is its folder, or `hf:REPO` on the hub; only `pocket` needs none, and only pocket's split "fresh"
+    takes a `world_seed`. `protocol` names one of the benchmark's protocols; empty: the default one.
+    `annotations` is the file with the records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official one in
+    `root`. `skip_broken` leaves out broken records instead of raising. Raises BenchmarkError for an unknown
+    name, a missing folder or broken annotations.
     """
-    if name not in NAMES:
-        raise BenchmarkError(f"unknown benchmark {name!r}; {did_you_mean(name, NAMES)}")
+    spec = find(name)
+    if spec is None and name not in NAMES:
+        known = (*NAMES, *installed())
+        raise BenchmarkError(
+            f"unknown benchmark {name!r}; {did_you_mean(name, known)} (a file of your own ends in .py)"
+        )
     if world_seed is not None and name != "pocket":
         raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' has one")
     if root is not None:
         check_is_file(str(root), f"{name}: --root")
-    if name in SPECS:
-        return SPECS[name].load(
-            root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken
-        )
+        root = downloaded(root, name)
+    if spec is not None:
+        return spec.load(root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken)
     for flag, value in (("--protocol", protocol), ("--annotations", annotations)):
         if value:
             raise BenchmarkError(f"{name}: has no {flag}; leave it out")

@@ -2,6 +2,7 @@
 
     videopro benchmarks list
     videopro benchmarks check videomme --root DIR
+    videopro benchmarks check path/to/file.py --root DIR
     videopro benchmarks judge runs/mmbench --judge server:MODEL@URL
     videopro benchmarks submit runs/egoschema --output answers.json
     videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console
 
@@ -32,12 +33,16 @@ from videopro.runs import (
     metric_lines,
     submit,
 )
-from videopro.settings import did_you_mean
+from videopro.settings import did_you_mean, setting
 
 
 @dataclass(frozen=True)
 class ListConfig:
-    """`videopro benchmarks list` has no settings."""
+    """The settings of `videopro benchmarks list`."""
+
+    files: tuple[str, ...] = field(
+        default=(), metadata=setting("files of your own (.py) to list too", positional=True)
+    )
 
 
 LIST = CommandLine("benchmarks list", ListConfig)
@@ -61,8 +66,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             raise ConfigError(f"videopro benchmarks: give a command; {hint}")
         command, rest = argv[0], argv[1:]
         if command == "list":
-            LIST.parse(rest)
-            Console().print(listing())
+            Console().print(listing(LIST.parse(rest).files))
         elif command == "check":
             checked = check(CHECK.parse(rest))
             print("\n".join(checked.lines()))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import BenchmarkError, ConfigError
-from videopro.question import NO_OPTION, Question
+from videopro.question import NO_OPTION, Parser, Question
 from videopro.settings import did_you_mean
+from videopro.traces import SetMember
 
 __all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Issue", "Item", "Protocol"]
 
@@ -46,6 +47,8 @@ class Item:
     """The only intervals (s) of the video that may be shown; empty: all of it."""
     reference: str | None = None
     """The reference answer that an open answer is compared with."""
+    member: SetMember | None = None
+    """Its place in a set of questions that are scored together (metrics of kind "set")."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ class Benchmark:
     """Invalid records, left out because the user asked for it."""
     defects: tuple[Issue, ...] = ()
     """Annotation errors in records that are asked nevertheless, and how they were read."""
+    parser: Parser | None = None
+    """The official answer parser, if it is the benchmark's own; None: the one that the protocol names."""
 
     def __post_init__(self) -> None:
         if not self.items:

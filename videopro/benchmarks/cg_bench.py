@@ -26,11 +26,14 @@ from videopro.benchmarks.fields import file_name, interval, number, text, texts
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
+from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.storage import parse_json
 
 FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
+# Configuration and split of CG-Bench/CG-Bench on the hub.
+HUB = {"full": ("cg-bench", "train"), "mini": ("cg-bench-mini", "train")}
 
 _SOURCE = "CG-Bench/CG-Bench, run/utils.py ({task}, get_prompt), commit 6677fe3"
 _TASK = (
@@ -176,11 +179,16 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     found = BenchmarkRecords()
-    rows = source.rows(FILES[split], hub=("", "test"))
-    # An annotation file given by path lies next to its videos.
-    folder = Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
-    found.read(rows, partial(_item, folder=folder))
+    rows = source.rows(FILES[split], hub=HUB[split])
+    found.read(rows, partial(_item, files=VideoFiles(_folder(source, split))))
     return found
+
+
+def _folder(source: Source, split: str) -> Path:
+    """The folder with the videos: an annotation file given by path lies next to them."""
+    if source.on_hub:
+        return source.root
+    return Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
 
 
 def read_records(path: Path) -> list[Mapping[str, Any]]:
@@ -199,7 +207,7 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
     return content
 
 
-def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
+def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
     for name in ("qid", "video_uid", "question", "choices", "right_answer"):
         if name not in record:
             raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
@@ -208,7 +216,6 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
         raise BenchmarkError(f"field 'video_uid' is {uid!r}; it must be a video's name")
     question = Question(text(record, "question"), tuple(texts(record, "choices")))
     question.choice(record["right_answer"])
-    subtitles = folder / "cg_subtitles" / f"{uid}.srt"
     groups = {
         "family": record.get("sub_category"),
         "domain": record.get("domain"),
@@ -216,13 +223,13 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
     }
     return Item(
         id=text(record, "qid"),
-        video=folder / "cg_videos_720p" / f"{uid}.mp4",
+        video=files.video(f"{uid}.mp4", "cg_videos_720p"),
         video_key=uid,
         question=question,
         answer=record["right_answer"],
         reference=text(record, "answer") if record.get("answer") is not None else None,
         # The annotations do not say which videos have subtitles; the folder does.
-        subtitles=subtitles if subtitles.exists() else None,
+        subtitles=files.optional_file(f"{uid}.srt", "cg_subtitles"),
         groups={name: value for name, value in groups.items() if isinstance(value, str)},
         evidence=_clues(record.get("clue_intervals", [])),
     )

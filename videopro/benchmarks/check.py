@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from videopro import benchmarks
+from videopro.benchmarks.archives import Archive, packed
 from videopro.benchmarks.base import NO_OPTION, Benchmark, Issue, Item
+from videopro.benchmarks.record_files import downloaded
 from videopro.errors import SubtitleError, VideoError
 from videopro.scoring import GROUP_SEPARATOR
 from videopro.settings import setting
@@ -22,15 +24,18 @@ from videopro.video.decoding import probe_video
 _SHOWN = 5
 # Seconds allowed for opening one file.
 _TIMEOUT = 60.0
-_ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tar.*part*", "*.tar.gz.part*", "*.part", "*.7z", "*.pkl")
 
 
 @dataclass(frozen=True)
 class CheckConfig:
     """The settings of `videopro benchmarks check`."""
 
-    name: str = field(metadata=setting("one of " + ", ".join(benchmarks.NAMES), positional=True))
-    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
+    name: str = field(
+        metadata=setting(
+            "one of " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)", positional=True
+        )
+    )
+    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files, or hf:REPO"))
     split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
     protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's default"))
     annotations: str = field(
@@ -54,8 +59,8 @@ class CheckReport:
     """Number of videos whose subtitle file is there."""
     subtitles_missing: tuple[str, ...]
     """Videos whose listed subtitle file is missing."""
-    archives: tuple[str, ...] = ()
-    """Files that look like archives of videos not yet unpacked."""
+    archives: tuple[Archive, ...] = ()
+    """Archives that are not unpacked, if videos or subtitles are missing."""
 
     @property
     def is_complete(self) -> bool:
@@ -66,7 +71,7 @@ class CheckReport:
         """The lines of the report."""
         own = self.benchmark
         yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'default'!r}"
-        yield f"questions: {len(own.items)}{_kinds(own.items)}"
+        yield f"questions: {len(own.items)}{_kinds(own)}"
         if own.broken:
             yield f"broken records: {len(own.broken)} (left out with --skip-broken)"
             yield from _some([str(issue) for issue in own.broken])
@@ -80,14 +85,15 @@ class CheckReport:
             hit = sum(item.video_key in lost for item in own.items)
             first = next(item.video for item in own.items if item.video_key in lost)
             yield f"  missing: {_names(self.missing)}; {hit} questions; expected the first at {first}"
-            if self.archives:
-                yield f"  not unpacked? {_names(self.archives)}"
         if own.protocol.subtitles == "none":
             yield "subtitles: not used under this protocol"
         else:
             yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
         if self.subtitles_missing:
             yield f"  listed but missing: {_names(self.subtitles_missing)}"
+        if self.archives:
+            yield "archives that are not unpacked; unpack them with"
+            yield from (f"  {archive.command}" for archive in self.archives)
         if self.unreadable:
             yield f"files that cannot be read: {len(self.unreadable)}"
             yield from _some([str(issue) for issue in self.unreadable])
@@ -116,6 +122,8 @@ def check(config: CheckConfig) -> CheckReport:
     missing = [key for key, item in by_video.items() if not _is_there(item.video)]
     with_subtitles = [key for key, item in by_video.items() if item.subtitles and _is_there(item.subtitles)]
     lost = [key for key, item in by_video.items() if item.subtitles and not _is_there(item.subtitles)]
+    # The protocol may show subtitles, and not a single video has any.
+    no_subtitles = bool(lost) or (benchmark.protocol.subtitles != "none" and not with_subtitles)
     unreadable = list(_unreadable(by_video, missing, with_subtitles)) if config.open else []
     return CheckReport(
         benchmark,
@@ -124,7 +132,7 @@ def check(config: CheckConfig) -> CheckReport:
         len(by_video),
         len(with_subtitles),
         tuple(lost),
-        tuple(_archives(config.root)) if missing else (),
+        tuple(_archives(config, benchmark.items, missing)) if missing or no_subtitles else (),
     )
 
 
@@ -151,18 +159,25 @@ def _unreadable(
                 yield Issue(str(item.subtitles), str(error))
 
 
-def _archives(root: Path | None) -> Iterator[str]:
-    if root is None:
+def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]) -> Iterator[Archive]:
+    """The archives in the benchmark's folder; those of subtitles only if no video is missing."""
+    if config.root is None:
         return
-    folder = root if root.is_dir() else root.parent
-    for pattern in _ARCHIVES:
-        yield from sorted(path.name for path in folder.rglob(pattern))
+    root = downloaded(config.root, config.name)
+    root = root if root.is_dir() else root.parent
+    lost = set(missing)
+    video = next((item.video for item in items if item.video_key in lost), items[0].video)
+    spec = benchmarks.find(config.name)
+    folders = spec.subtitle_folders if spec is not None else ()
+    for archive in packed(root, video.parent, root / folders[0] if folders else None):
+        if missing or archive.has_subtitles:
+            yield archive
 
 
-def _kinds(items: Sequence[Item]) -> str:
-    kinds = []
+def _kinds(benchmark: Benchmark) -> str:
+    items, kinds = benchmark.items, []
     if count := sum(item.question.is_open for item in items):
-        kinds.append(f"{count} open, for a judge")
+        kinds.append(f"{count} open{', for a judge' if benchmark.protocol.judge is not None else ''}")
     if count := sum(item.answer is None and not item.question.is_open for item in items):
         kinds.append(f"{count} without a known answer")
     if count := sum(item.answer == NO_OPTION for item in items):

@@ -4,25 +4,30 @@
     subset_answers.json        the answers to 500 of them: split "subset", scored locally
     videos/Q_UID.mp4
 
+The rows of lmms-lab/egoschema on the hub are read too (--annotations hf:lmms-lab/egoschema; configurations
+"Subset", with answers, and "MC").
+
 Split "full" is scored by a server only: `videopro benchmarks submit RUN` writes the submission.
 Format: github.com/egoschema/EgoSchema, which publishes no answer parser; lmms-eval's counts as official here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Issue, Item
-from videopro.benchmarks.fields import file_name, index, text
+from videopro.benchmarks.fields import file_name, index, text, texts, without_labels
 from videopro.benchmarks.protocol import AnswerPrompt, Protocol
+from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.question import LETTERS, Question
 
 ANSWERS = "subset_answers.json"
+HUB_CONFIGS = {"subset": "Subset", "full": "MC"}
 VIDEO_FOLDERS = ("videos", "good_clips_git", "video")
 
 PROMPT = AnswerPrompt(
@@ -42,14 +47,22 @@ PROTOCOLS = (_OFFICIAL, replace(_OFFICIAL, parser="egoschema_77a7d8e3", name="ex
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The 500 questions with answers (split "subset"), or all questions without answers."""
     found = BenchmarkRecords()
-    gold = source.object(source.file(ANSWERS), "ids and option indices") if split == "subset" else {}
-    rows = source.rows("questions.json", hub=("MC", "test"))
+    rows = source.rows("questions.json", hub=(HUB_CONFIGS[split], "test"))
+    gold = _gold(source, rows) if split == "subset" else {}
     found.read(rows, partial(_item, source=source, split=split, gold=gold))
     asked = {item.id for item in found.items}
     if not found.broken:
         for uid in gold.keys() - asked:
             found.broken.append(Issue(ANSWERS, f"{uid!r} is not in questions.json", "download both again"))
     return found
+
+
+def _gold(source: Source, rows: Sequence[LocatedRecord]) -> Mapping[str, Any]:
+    """The index of the correct option by question id: of the hub's rows, which hold it, or of its file."""
+    on_hub = [record for _, record in rows if "video_idx" in record and record.get("answer") is not None]
+    if on_hub:
+        return {str(record["video_idx"]): record["answer"] for record in on_hub}
+    return source.object(source.file(ANSWERS), "ids and option indices")
 
 
 def _item(
@@ -60,10 +73,13 @@ def _item(
     split: str,
     gold: Mapping[str, Any],
 ) -> Item | None:
-    uid = file_name(record, "q_uid")
+    uid = file_name(record, "q_uid" if "q_uid" in record else "video_idx")
     if split == "subset" and uid not in gold:
         return None
-    choices = tuple(text(record, f"option {place}") for place in range(5))
+    if "option" in record:
+        choices = without_labels(texts(record, "option"))
+    else:
+        choices = tuple(text(record, f"option {place}") for place in range(5))
     return Item(
         id=uid,
         video=source.files.video(uid, *VIDEO_FOLDERS),

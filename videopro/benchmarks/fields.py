@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from videopro.errors import BenchmarkError, VideoError
+from videopro.question import LETTERS
 from videopro.video import check_no_url
 
 
@@ -70,6 +71,34 @@ def interval(value: Any, name: str) -> tuple[float, float]:
             f"field {name!r} contains {quoted(value)}; it must be a list of [start, end] in seconds"
         )
     return float(value[0]), float(value[1])
+
+
+_OPTION = re.compile(r"^\s*\(([A-Z])\)[ \t]*(.*)$", re.MULTILINE)
+
+
+def split_options(record: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
+    """A field whose text is a question and then its options, in lines that start with (A), (B), ...: the
+    question and the options. Raises BenchmarkError."""
+    body = text(record, name)
+    options = list(_OPTION.finditer(body))
+    letters = "".join(option[1] for option in options)
+    if len(options) < 2 or not LETTERS.startswith(letters):
+        raise BenchmarkError(
+            f"field {name!r} has the options {letters or 'none'}; they must be lines that start with (A), "
+            "(B), ..."
+        )
+    return body[: options[0].start()].strip(), [option[2].strip() for option in options]
+
+
+def without_labels(options: Sequence[str]) -> tuple[str, ...]:
+    """Options without their leading letters: "A. Black." becomes "Black.", if all have theirs, in order."""
+    labels = [_LABEL.match(option) for option in options]
+    if any(found is None or found[1] != letter for found, letter in zip(labels, LETTERS, strict=False)):
+        return tuple(options)
+    return tuple(_LABEL.sub("", option) for option in options)
+
+
+_LABEL = re.compile(r"^\s*\(?([A-Z])[.):]\s*(?=\S)")
 
 
 def quoted(value: object) -> str:

@@ -22,7 +22,7 @@ from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.benchmarks.open_judge import judged
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.question import Question
+from videopro.question import LETTERS, Question
 from videopro.scoring import normalized_words
 from videopro.settings import did_you_mean
 from videopro.storage import read_object
@@ -144,8 +144,8 @@ def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | No
         return question, None, _reference(record, where)
     if not isinstance(choices, list):
         raise BenchmarkError(
-            f"{where}: field 'choices' must be a list of 2 to 10 texts, not {quoted(choices)}; leave it out "
-            "for an open question"
+            f"{where}: field 'choices' must be a list of 2 to {len(LETTERS)} texts, not {quoted(choices)}; "
+            "leave it out for an open question"
         )
     if record.get("reference") is not None:
         raise BenchmarkError(

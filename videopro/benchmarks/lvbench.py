@@ -2,10 +2,12 @@
 abilities.
 
     video_info.meta.jsonl     one video per line, with its questions; a question's text includes its options
-    videos/KEY.mp4            YouTube ids
+    videos/KEY.mp4            YouTube ids, or the numbered files of the authors' scripts/download.sh
 
 Format: github.com/THUDM/LVBench, whose scorer compares one letter. It comes without subtitles; some videos
-are no longer on YouTube.
+are no longer on YouTube. On the hub: zai-org/LVBench has the official file (--annotations
+hf:zai-org/LVBench:video_info.meta.jsonl), lmms-lab/LVBench one row per question (--annotations
+hf:lmms-lab/LVBench).
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import file_name, known_groups, text, texts
+from videopro.benchmarks.fields import file_name, known_groups, split_options, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec
-from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source, UnreadableRecord
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.scoring import GROUP_SEPARATOR
@@ -35,7 +39,6 @@ ABILITIES = {
     "reasoning": "Rea",
     "temporal grounding": "TG",
 }
-_OPTION = re.compile(r"^\s*\(([A-J])\)\s*(.*)$", re.MULTILINE)
 _CLOCK = re.compile(r"(?<!\d)(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4})(?!\d)")
 
 PROMPT = AnswerPrompt(
@@ -64,8 +67,11 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
-    """One row per question."""
+    """One row per question; the rows of lmms-lab/LVBench are so already."""
     for where, record in rows:
+        if "qa" not in record and "question" in record:
+            yield where, record
+            continue
         if isinstance(record, UnreadableRecord) or not isinstance(record.get("qa"), list):
             problem = ("field 'qa' is not a list", "is this video_info.meta.jsonl of LVBench?")
             yield where, record if isinstance(record, UnreadableRecord) else UnreadableRecord(*problem)
@@ -79,9 +85,10 @@ def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
-    identifier, video = text(record, "uid"), file_name(record, "key")
-    body, choices = _split(text(record, "question"))
-    question = Question(body, choices)
+    identifier = text(record, "uid")
+    video = file_name(record, "key" if record.get("key") else "video_path")
+    body, choices = split_options(record, "question")
+    question = Question(body, tuple(choices))
     answer = text(record, "answer")
     question.choice(answer)
     kinds = texts(record, "question_type")
@@ -92,8 +99,8 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         )
     return Item(
         id=identifier,
-        video=source.files.video(video, *VIDEO_FOLDERS),
-        video_key=video,
+        video=source.files.video(video, *VIDEO_FOLDERS, ""),
+        video_key=Path(video).stem if record.get("key") is None else video,
         question=question,
         answer=answer,
         # The benchmark has none; the user's own are offered to methods that search subtitles.
@@ -104,18 +111,6 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         },
         evidence=_evidence(record.get("time_reference")),
     )
-
-
-def _split(body: str) -> tuple[str, tuple[str, ...]]:
-    """Split a text into the question and its options."""
-    options = list(_OPTION.finditer(body))
-    letters = "".join(option[1] for option in options)
-    if len(options) < 2 or not "ABCDEFGHIJ".startswith(letters):
-        raise BenchmarkError(
-            f"field 'question' has the options {letters or 'none'}; they must be lines that start with (A), "
-            "(B), ..."
-        )
-    return body[: options[0].start()].strip(), tuple(option[2].strip() for option in options)
 
 
 def _evidence(value: Any) -> tuple[tuple[float, float], ...]:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from videopro import scoring
-from videopro.benchmarks.protocol import Metric, Protocol
+from videopro.benchmarks.grounding import grounding
+from videopro.benchmarks.intervals import interval_iou
+from videopro.benchmarks.protocol import Metric, Protocol, counts
+from videopro.benchmarks.question_sets import mean_set_score
 from videopro.question import written_intervals
 from videopro.scoring import GROUP_SEPARATOR, QuestionScore
 from videopro.traces import Trace
@@ -67,10 +70,18 @@ def _value(
 ) -> MetricValue:
     if metric.kind == "grade":
         return _grade(metric, list(traces.values()), grades)
+    if metric.kind == "grounding":
+        return MetricValue(*grounding(metric, protocol, list(traces.values())))
     if metric.kind == "judged":
         return _judged(metric, list(traces.values()), grades)
-    robust_scores = [score for score in robust if _counts(metric, score.groups)]
-    official_scores = [score for score in official if _counts(metric, score.groups)]
+    if metric.kind == "set":
+        value, questions = mean_set_score(metric, robust, traces, lambda score: score.correct)
+        official_value, _ = mean_set_score(
+            metric, official, traces, lambda score: bool(score.official_correct)
+        )
+        return MetricValue(value, official_value, questions)
+    robust_scores = [score for score in robust if counts(metric, score.groups)]
+    official_scores = [score for score in official if counts(metric, score.groups)]
     if metric.kind == "accuracy":
         official_accuracy = scoring.official_accuracy(official_scores, unparsed=protocol.official_unparsed)
         return MetricValue(
@@ -93,12 +104,6 @@ def _value(
     return MetricValue(value, official_value, len(marked))
 
 
-def _counts(metric: Metric, groups: Mapping[str, str]) -> bool:
-    return not metric.of or any(
-        name in metric.of for name in groups.get(metric.over, "").split(GROUP_SEPARATOR)
-    )
-
-
 def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> float | None:
     parts = scoring.grouped(records).get(over, {})
     return scoring.macro_accuracy(
@@ -119,24 +124,6 @@ def retrieved(trace: Trace) -> list[tuple[float, float]]:
     execution = trace.rounds[trace.selected].execution
     calls = execution.calls if execution is not None else ()
     return [(start, end) for call in calls for start, end in call.intervals]
-
-
-def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
-    """Intersection over union of two sets of intervals, in time; 0 if the union is empty."""
-    own, other = _merged(first), _merged(second)
-    both = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in own for b in other)
-    total = sum(end - start for start, end in (*own, *other)) - both
-    return both / total if total > 0 else 0.0
-
-
-def _merged(intervals: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted((interval[0], interval[1]) for interval in intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def written_iou(trace: Trace) -> float | None:
@@ -215,13 +202,13 @@ def _times_counted(metric: Metric, groups: Mapping[str, str]) -> int:
     """How often a question counts: once, but a single dimension as often as the question lists it."""
     if len(metric.of) == 1:
         return groups.get(metric.over, "").split(GROUP_SEPARATOR).count(metric.of[0])
-    return int(_counts(metric, groups))
+    return int(counts(metric, groups))
 
 
 def _judged(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
     """The share of open questions that the judge graded 1. One without a grade is wrong, and officially
     leaves the denominator (run/stat_with_key.py of CG-Bench/CG-Bench). None if nothing is graded yet."""
-    open_traces = [trace for trace in traces if trace.reference is not None and _counts(metric, trace.groups)]
+    open_traces = [trace for trace in traces if trace.reference is not None and counts(metric, trace.groups)]
     given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
     if not open_traces or not given:
         return MetricValue(None, None, len(open_traces))

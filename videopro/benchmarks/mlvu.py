@@ -4,8 +4,12 @@
     test   test_multi_choice_tasks.json, test-ground-truth/test_mcq_gt.json, MLVU_Test/video/NAME.mp4: six
 
 Format, prompt and scorer: github.com/JUNJIE99/MLVU. A gold answer is an option's text. The official scorer
-takes the last option with that text; if there is none, no answer is correct. The generation tasks (sub-scene
-captioning, summary) are not supported.
+takes the last option with that text, an empty one too; if there is none, no answer is correct. Questions
+and options without a text are asked as `EMPTY`, and count. The generation tasks (sub-scene captioning,
+summary) are not supported.
+
+On the hub: MLVU/MVLU and MLVU/MLVU_Test are the official folders, to be downloaded; sy1998/MLVU_dev and
+sy1998/MLVU_Test hold the questions as rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
 """
 
 from __future__ import annotations
@@ -17,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION, Issue, Item
-from videopro.benchmarks.fields import file_name, number, text, texts
+from videopro.benchmarks.fields import file_name, number, split_options, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec
-from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source, UnreadableRecord
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -32,7 +37,7 @@ TEST_QUESTIONS = ("test_multi_choice_tasks.json", "MLVU_Test/test_multi_choice_t
 TEST_ANSWERS = ("test-ground-truth/test_mcq_gt.json", "test_mcq_gt.json")
 # Tasks whose name in the questions differs from the files'.
 NAMES = {"findNeedle": "needle"}
-# Replaces an empty option, which keeps its position and letter.
+# Replaces an empty question, and an empty option, which keeps its position and letter.
 EMPTY = "(empty)"
 
 PROMPT = AnswerPrompt(
@@ -105,12 +110,13 @@ def _exists(source: Source, task: str) -> bool:
 
 
 def _task_of(path: str, record: Mapping[str, Any]) -> str:
-    kind = NAMES.get(str(record.get("question_type")), str(record.get("question_type")))
+    kind = str(record.get("question_type") or record.get("task_type"))
+    kind = NAMES.get(kind, kind)
     return next((task for task in TASKS if task.endswith(f"_{kind}") or task in Path(path).stem), kind)
 
 
 def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, Any]:
-    """Give a dev question, which has no id, one made of its task and record number."""
+    """Give a question that has no id one made of its task and record number."""
     if isinstance(record, UnreadableRecord):
         return record
     return {"question_id": f"{task}/{where.rsplit(' ', 1)[-1]}", **record, "task": task}
@@ -118,7 +124,9 @@ def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, 
 
 def _test_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord]:
     answers = _test_answers(source, found)
-    for where, record in source.rows(*TEST_QUESTIONS, hub=("", "test")):
+    for where, row in source.rows(*TEST_QUESTIONS, hub=("", "test")):
+        # The hub's rows have no ids.
+        record = row if "task_type" not in row else _numbered(row, str(row["task_type"]), where)
         if isinstance(record, UnreadableRecord) or not answers:
             yield where, record
         else:
@@ -149,18 +157,20 @@ def _item(
     record: Mapping[str, Any], where: str, *, source: Source, split: str, found: BenchmarkRecords
 ) -> Item:
     video = file_name(record, "video" if "video" in record else "video_name")
-    given = texts(record, "candidates")
+    asked, given = _asked(record)
     choices = tuple(choice if choice.strip() else EMPTY for choice in given)
-    question = Question(text(record, "question"), choices)
+    question = Question(asked or EMPTY, choices)
     if split == "test":
         identifier = text(record, "question_id")
         folders: tuple[str, ...] = ("MLVU_Test/video", "video")
-        task = text(record, "question_type")
+        task = text(record, "question_type" if "question_type" in record else "task_type")
     else:
         task = text(record, "task")
         identifier = text(record, "question_id")
         folders = (f"video/{task}", f"MLVU/video/{task}", "video")
     name = NAMES.get(task, task.split("_", 1)[-1] if task[:1].isdigit() else task)
+    if question.text == EMPTY:
+        found.defect(where, f"question {identifier!r} has no text", f"read as {EMPTY!r}")
     if EMPTY in choices:
         found.defect(where, f"question {identifier!r} has an empty option", f"read as {EMPTY!r}")
     return Item(
@@ -174,12 +184,23 @@ def _item(
     )
 
 
+def _asked(record: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The question, which may be empty, and its options; in the hub's rows they are one text."""
+    if "candidates" not in record and "(A)" in str(record.get("question")):
+        asked, choices = split_options(record, "question")
+        return asked.removesuffix("Options:").strip(), choices
+    is_empty = isinstance(record.get("question"), str) and not record["question"].strip()
+    return "" if is_empty else text(record, "question"), texts(record, "candidates")
+
+
 def _gold(
     record: Mapping[str, Any], choices: list[str], identifier: str, where: str, found: BenchmarkRecords
 ) -> str | None:
     if record.get("answer") is None:
         return None
-    answer = text(record, "answer")
+    # An empty gold answer is an empty option.
+    empty = isinstance(record["answer"], str) and not record["answer"].strip()
+    answer = "" if empty else text(record, "answer")
     places = [place for place, choice in enumerate(choices) if choice.strip() == answer]
     if not places and len(answer) == 1 and answer in LETTERS[: len(choices)]:
         return answer

@@ -24,8 +24,9 @@ from typing import Any
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, index, quoted, text
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.registry import BenchmarkSpec
-from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from videopro.errors import BenchmarkError
 from videopro.question import Question
+from videopro.scoring import GROUP_SEPARATOR
 from videopro.video import SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
@@ -130,13 +131,30 @@ class Metric:
     """A number that a benchmark reports; `videopro.benchmarks.metrics` computes each kind."""
 
     name: str
-    kind: Literal["accuracy", "macro", "iou", "recall_at_iou", "accuracy_at_iou", "grade", "judged"] = (
-        "accuracy"
-    )
+    kind: Literal[
+        "accuracy", "macro", "set", "iou", "recall_at_iou", "accuracy_at_iou", "grounding", "grade", "judged"
+    ] = "accuracy"
+    """accuracy: of the questions. macro: mean of the groups' accuracies. set: mean score of sets of questions
+    (`videopro.benchmarks.question_sets`). iou, recall_at_iou, accuracy_at_iou: of the intervals that
+    retrieval returned (CG-Bench). grounding: of those that the reply names. grade: mean grade of a judge."""
     over: str = ""
     """Kind of group, such as "task"."""
     of: tuple[str, ...] = ()
     """The groups of that kind to include; empty: all of them."""
+    at: float | None = None
+    """For grounding: the share of questions with an IoU of at least this; None: the mean IoU."""
+
+    def identity(self) -> dict[str, Any]:
+        """What a run's key hashes; fields that older runs did not have only if they are used."""
+        own = asdict(self)
+        return own if self.at is not None else {name: own[name] for name in own if name != "at"}
+
+
+def counts(metric: Metric, groups: Mapping[str, str]) -> bool:
+    """Whether a question of these groups counts in a metric."""
+    return not metric.of or any(
+        name in metric.of for name in groups.get(metric.over, "").split(GROUP_SEPARATOR)
+    )
 
 
 @dataclass(frozen=True)
@@ -144,7 +162,8 @@ class Protocol:
     """How a benchmark is asked and scored; part of a run's key."""
 
     parser: str
-    """Name of the official answer parser (a key of `videopro.question.OFFICIAL_EXTRACTORS`), or ROBUST."""
+    """Name of the official answer parser: ROBUST, a key of `videopro.question.OFFICIAL_EXTRACTORS`, or one of
+    the benchmark's own (`BenchmarkSpec.parsers`)."""
     prompt: str = "multiple_choice"
     """Name of the answer prompt in `videopro.prompts` that is used if there is no `answer_prompt`."""
     official_unparsed: Literal["wrong", "left out"] = "wrong"
@@ -156,7 +175,7 @@ class Protocol:
     reply: Literal["letter", "text", "intervals"] = "letter"
     """How the direct answer is read. letter: from the distribution over its first token. text: from a written
     reply, which the official parser reads too. intervals: from a written reply that names parts of the video
-    (CG-Bench)."""
+    (CG-Bench, temporal grounding)."""
     reply_tokens: int = 256
     """Maximum length of a written reply, in tokens."""
     subtitles: Literal[
@@ -190,6 +209,7 @@ class Protocol:
         for name, prompt in (("answer_prompt", self.answer_prompt), ("judge", self.judge)):
             if prompt is not None:
                 own[name] = prompt.identity()
+        own["metrics"] = tuple(metric.identity() for metric in self.metrics)
         always = ("parser", "prompt", "official_unparsed")
         return {
             field.name: own[field.name]

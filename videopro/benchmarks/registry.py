@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from videopro.benchmarks.base import Benchmark, Item
-from videopro.benchmarks.protocol import Protocol
+from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
-from videopro.question import Question
+from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question
 from videopro.settings import did_you_mean
 
 # Number of broken records that a message lists.
 _MAX_LISTED = 5
 
 
+# Names that the command line has for other things.
+_RESERVED = ("pocket", "jsonl", "videopro")
+
+
+def each_row(
+    rows: Callable[[Source, str], Iterable[LocatedRecord]],
+    item: Callable[[Mapping[str, Any], Source, str], Item | None],
+) -> Callable[[Source, str], BenchmarkRecords]:
+    """A `BenchmarkSpec.read` that makes a question of each row, or none where `item` returns None. Both
+    functions are given the source and the split; BenchmarkError and QuestionError mark a row as broken."""
+
+    def read(source: Source, split: str) -> BenchmarkRecords:
+        found = BenchmarkRecords()
+        found.read(rows(source, split), lambda record, where: item(record, source, split))
+        return found
+
+    return read
+
+
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """A benchmark's name, splits, protocols, and the function that reads its files."""
+    """A benchmark's name, splits, protocols, and the function that reads its files. Raises BenchmarkError for
+    a description that cannot work."""
 
     name: str
     splits: tuple[str, ...]
@@ -30,12 +53,44 @@ class BenchmarkSpec:
     holds: str
     """Description of its folder's contents, for messages."""
     subtitle_folders: tuple[str, ...] = ()
+    parsers: Mapping[str, Parser] = field(default_factory=dict)
+    """Official answer parsers of this benchmark alone, by the names that its protocols use."""
 
-    def protocol(self, name: str) -> Protocol:
-        """The protocol of this name; the default one if the name is empty. Raises BenchmarkError."""
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
+            raise BenchmarkError(f"benchmark {self.name!r}: give a name of letters, digits and underscores")
+        if self.name in _RESERVED:
+            raise BenchmarkError(f"benchmark {self.name!r}: the name is taken; give another")
+        for what, kind in (("splits", str), ("protocols", Protocol), ("subtitle_folders", str)):
+            value = getattr(self, what)
+            if not isinstance(value, tuple) or not all(isinstance(entry, kind) for entry in value):
+                raise BenchmarkError(f"benchmark {self.name!r}: {what} must be a tuple, not {value!r}")
+        if not self.splits or not self.protocols:
+            raise BenchmarkError(f"benchmark {self.name!r}: needs at least one split and one protocol")
+        names = [protocol.name for protocol in self.protocols]
+        if not all(names) or len(set(names)) < len(names):
+            raise BenchmarkError(
+                f"benchmark {self.name!r}: give each protocol a name of its own, not {names}"
+            )
+        known = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
+        for protocol in self.protocols:
+            if protocol.subtitles not in ("none", "offered") and not self.subtitle_folders:
+                raise BenchmarkError(
+                    f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "
+                    "folders with subtitle_folders"
+                )
+            if protocol.parser not in known:
+                raise BenchmarkError(
+                    f"benchmark {self.name!r}, protocol {protocol.name!r}: no parser is named "
+                    f"{protocol.parser!r}; {did_you_mean(protocol.parser, known)}"
+                )
+
+    def protocol(self, name: str, split: str = "") -> Protocol:
+        """The protocol of this name; if the name is empty, the one that is named as the split, or else the
+        first. Raises BenchmarkError."""
         known = {protocol.name: protocol for protocol in self.protocols}
         if not name:
-            return self.protocols[0]
+            return known.get(split, self.protocols[0])
         if name not in known:
             raise BenchmarkError(f"{self.name}: has no protocol {name!r}; {did_you_mean(name, list(known))}")
         return known[name]
@@ -48,7 +103,7 @@ class BenchmarkSpec:
         split = split or self.splits[0]
         if split not in self.splits:
             raise BenchmarkError(f"{self.name}: has no split {split!r}; {did_you_mean(split, self.splits)}")
-        chosen = self.protocol(protocol)
+        chosen = self.protocol(protocol, split)
         if root is None:
             raise BenchmarkError(f"{self.name}: needs --root, the folder that contains {self.holds}")
         if root.is_file():

@@ -1,29 +1,20 @@
-"""Sources of a benchmark's records and files: a downloaded folder, a single file, or a dataset on the hub.
-
-The file extension decides how records are read (.json, .jsonl, .csv, .tsv, .parquet); a name `hf:REPO` or
-`hf:REPO:CONFIG:SPLIT` is loaded with `datasets`. Opens no video.
-"""
+"""Sources of a benchmark's records and files: a downloaded folder, a single file, or a dataset on the hub
+(`record_files`). Videos come from the folder (`video_files`)."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from videopro.benchmarks.base import Issue, Item
+from videopro.benchmarks.record_files import HUB, LocatedRecord, UnreadableRecord, hub_records, read_records
+from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.extras import needs_extra
-from videopro.storage import InvalidJson, parse_json, parse_json_list
-
-VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
-HUB = "hf:"
-
-# A record's location (file and line or row), and the record.
-LocatedRecord: TypeAlias = tuple[str, Mapping[str, Any]]
+from videopro.question import NO_OPTION, Question
+from videopro.storage import parse_json
 
 
 @dataclass
@@ -46,9 +37,14 @@ class BenchmarkRecords:
                 continue
             try:
                 item = item_of(record, where)
+                if item is not None:
+                    _check(item)
             except (BenchmarkError, QuestionError) as error:
                 self.broken.append(Issue.of(where, error))
                 continue
+            except Exception as error:
+                error.add_note(f"at {where}")
+                raise
             if item is None:
                 continue
             if item.id in places:
@@ -67,64 +63,24 @@ class BenchmarkRecords:
         self.defects.append(Issue(where, what, read_as))
 
 
-class UnreadableRecord(dict[str, Any]):
-    """Placeholder for a record that cannot be read; `problem` is what is wrong and how to fix it."""
-
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__()
-        self.problem = (what, fix)
-
-
-class VideoFiles:
-    """Finds videos and subtitles under a folder: in the usual subfolders first, then anywhere below it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def video(self, name: str, *folders: str) -> Path:
-        """The path of a video, `name` with or without extension; the first usual path if no file exists."""
-        stem = Path(name).name.removesuffix(_ending(name))
-        endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
-        places = [
-            self.root / folder / f"{name.removesuffix(_ending(name))}{ending}"
-            for folder in folders
-            for ending in endings
-        ]
-        for place in places:
-            if _is_there(place):
-                return place
-        return self._anywhere.get(stem, places[0])
-
-    def optional_file(self, name: str, *folders: str) -> Path | None:
-        """An optional file, such as subtitles, in one of these folders; None if no folder has it."""
-        places = (self.root / folder / name for folder in folders)
-        return next((place for place in places if _is_there(place)), None)
-
-    def folder(self, *folders: str) -> Path | None:
-        """The first of these folders that exists."""
-        return next((self.root / folder for folder in folders if (self.root / folder).is_dir()), None)
-
-    @cached_property
-    def _anywhere(self) -> dict[str, Path]:
-        # Several files with one name are copies, so any will do; videos of one benchmark that share a name
-        # are found in their usual folders.
-        return {
-            path.stem: path
-            for path in sorted(self.root.rglob("*"), reverse=True)
-            if path.suffix.lower() in VIDEO_ENDINGS
-        }
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name or path that is too long for the file system
-        return False
-
-
-def _ending(name: str) -> str:
-    suffix = Path(name).suffix
-    return suffix if suffix.lower() in VIDEO_ENDINGS else ""
+def _check(item: Item) -> None:
+    """Raise BenchmarkError or QuestionError for an item that would be scored wrongly or could not be stored,
+    as the code of one's own benchmark may make one."""
+    if not isinstance(item, Item):
+        raise BenchmarkError(f"gives a {type(item).__name__}; it must give an Item, or None to leave it out")
+    for name, kind in (("id", str), ("video", Path), ("video_key", str), ("question", Question)):
+        value = getattr(item, name)
+        if not isinstance(value, kind):
+            raise BenchmarkError(f"gives an Item whose {name} is {value!r}; it must be a {kind.__name__}")
+    for group, value in item.groups.items():
+        if not isinstance(value, str):
+            raise BenchmarkError(f"gives an Item whose group {group!r} is {value!r}; it must be a text")
+    if item.question.is_open and item.answer is not None:
+        raise BenchmarkError(
+            f"gives an open question with the letter {item.answer!r} as answer; give its answer as reference"
+        )
+    if not item.question.is_open and item.answer not in (None, NO_OPTION):
+        item.question.choice(item.answer)
 
 
 @dataclass(frozen=True)
@@ -136,6 +92,11 @@ class Source:
     root: Path
     annotations: str = ""
 
+    @property
+    def on_hub(self) -> bool:
+        """Whether the records come from the hub; the videos are in the folder."""
+        return self.annotations.startswith(HUB)
+
     @cached_property
     def files(self) -> VideoFiles:
         """The files of the folder."""
@@ -146,10 +107,20 @@ class Source:
         that exists. `hub`: default configuration and split of a hub dataset. Raises BenchmarkError if the
         whole source is missing or unreadable."""
         if self.annotations and take:
-            if self.annotations.startswith(HUB):
-                return list(_from_hub(self.annotations.removeprefix(HUB), hub, self.name))
+            if self.on_hub:
+                return list(hub_records(self.annotations.removeprefix(HUB), hub, self.name))
             return list(read_records(Path(self.annotations), self.name))
         return list(read_records(self.file(*official), self.name))
+
+    def optional_file(self, *official: str) -> Path | None:
+        """The first of these files that exists in the folder, or one folder below it."""
+        for name in official:
+            # The file, or its folder, may be one folder deeper, as in a snapshot of the hub.
+            deeper = (*self.root.glob(f"*/{name}"), *self.root.glob(f"*/{Path(name).name}"))
+            for path in (self.root / name, *sorted(deeper)):
+                if path.is_file():
+                    return path
+        return None
 
     def file(self, *official: str) -> Path:
         """The first of these files that exists in the folder. Raises BenchmarkError if none does."""
@@ -158,16 +129,22 @@ class Source:
                 f"{self.name}: folder {self.root} does not exist; give the folder that contains "
                 f"{official[0]} with --root"
             )
-        for name in official:
-            # The file may be one folder deeper, as in a snapshot of the hub.
-            for path in (self.root / name, *sorted(self.root.glob(f"*/{Path(name).name}"))):
-                if path.is_file():
-                    return path
+        if found := self.optional_file(*official):
+            return found
         others = f" (nor {', '.join(official[1:])})" if official[1:] else ""
         raise BenchmarkError(
             f"{self.name}: {self.root / official[0]}{others} does not exist; give the folder with the "
             "official files with --root, or the file itself with --annotations"
         )
+
+    def annotation_file(self, *official: str) -> Path:
+        """`annotations`, if given, otherwise the first of these files: for records of a form that `rows` does
+        not read. Raises BenchmarkError if none exists, and for the hub."""
+        if self.on_hub:
+            raise BenchmarkError(
+                f"{self.name}: is not read from {self.annotations}; give a file with --annotations, or none"
+            )
+        return Path(self.annotations) if self.annotations else self.file(*official)
 
     def object(self, path: Path, of: str) -> dict[str, Any]:
         """The JSON object in a file of the folder, such as ids and answers. Raises BenchmarkError for
@@ -181,119 +158,3 @@ class Source:
         if not isinstance(content, dict):
             raise BenchmarkError(f"{self.name}: {path} must contain an object of {of}; download it again")
         return content
-
-
-def read_records(path: Path, name: str) -> Iterator[LocatedRecord]:
-    """The records of a file, each with its location. Raises BenchmarkError if the file cannot be read; a
-    single broken record comes as `UnreadableRecord`."""
-    reader = {
-        ".json": _json,
-        ".jsonl": _jsonl,
-        ".csv": _table,
-        ".tsv": _table,
-        ".parquet": _parquet,
-    }.get(path.suffix.lower())
-    if reader is None:
-        raise BenchmarkError(
-            f"{name}: {path} has an unsupported file type; give a .json, .jsonl, .csv, .tsv or .parquet file"
-        )
-    try:
-        yield from reader(path, name)
-    except FileNotFoundError as error:
-        raise BenchmarkError(f"{name}: {path} does not exist; check --root and --annotations") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"{name}: {path} cannot be read ({error}); download it again") from error
-
-
-def _json(path: Path, name: str) -> Iterator[LocatedRecord]:
-    try:
-        content = parse_json_list(path.read_text(encoding="utf-8"))
-    except InvalidJson as error:
-        raise BenchmarkError(
-            f"{name}: {path} cannot be read: invalid JSON ({error}); it may be truncated: download it again"
-        ) from error
-    if not isinstance(content, list):
-        raise BenchmarkError(
-            f"{name}: {path} must contain a list of objects, not a {type(content).__name__}; is it the "
-            "annotation file?"
-        )
-    for number, record in enumerate(content, start=1):
-        yield f"{path}, record {number}", _checked(record)
-
-
-def _jsonl(path: Path, name: str) -> Iterator[LocatedRecord]:
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if line.strip():
-            try:
-                record = parse_json(line)
-            except InvalidJson as error:
-                record = error
-            yield f"{path}, line {number}", _checked(record)
-
-
-def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
-    csv.field_size_limit(sys.maxsize)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        names = list(reader.fieldnames or ())
-        if len(set(names)) < len(names):
-            raise BenchmarkError(f"{name}: {path} has two columns with the same name; download it again")
-        try:
-            for record in reader:
-                # A row may span several lines; this is its last one.
-                where = f"{path}, line {reader.line_num}"
-                lacking = [key for key, value in record.items() if value is None]
-                if lacking or None in record:
-                    yield (
-                        where,
-                        UnreadableRecord(
-                            f"does not have the {len(reader.fieldnames or ())} columns of the first line",
-                            "download the file again, or fix the line",
-                        ),
-                    )
-                else:
-                    yield where, record
-        except csv.Error as error:
-            raise BenchmarkError(
-                f"{name}: {path}, line {reader.line_num}: {error}; download it again"
-            ) from error
-
-
-def _parquet(path: Path, name: str) -> Iterator[LocatedRecord]:
-    with needs_extra("benchmarks", f"{name}: {path}"):
-        import pyarrow
-        import pyarrow.parquet
-    try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
-        raise BenchmarkError(
-            f"{name}: {path} is not a valid parquet file ({error}); download it again"
-        ) from error
-    for number, record in enumerate(rows, start=1):
-        yield f"{path}, row {number}", record
-
-
-def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[LocatedRecord]:
-    """Records of `REPO`, `REPO:CONFIG` or `REPO:CONFIG:SPLIT`, through `datasets` (offline: its cache)."""
-    with needs_extra("benchmarks", f"{name}: {HUB}{spec}"):
-        import datasets
-    repo, *given = spec.split(":")
-    config, split = [*given, *default[len(given) :], "", ""][:2]
-    try:
-        rows = datasets.load_dataset(repo, config or None, split=split or "test")
-    except (OSError, ValueError) as error:
-        # datasets raises these for a missing repository, configuration or split, and without a network.
-        raise BenchmarkError(
-            f"{name}: {HUB}{spec} cannot be loaded with datasets ({error}); write "
-            f"{HUB}REPO:CONFIG:SPLIT, or download it and give --root"
-        ) from error
-    for number, record in enumerate(rows, start=1):
-        yield f"{HUB}{spec}, row {number}", record
-
-
-def _checked(record: Any) -> Mapping[str, Any]:
-    if isinstance(record, dict):
-        return record
-    if isinstance(record, InvalidJson):
-        return UnreadableRecord(f"is not valid JSON ({record})", "download the file again, or fix the record")
-    return UnreadableRecord(f"is a {type(record).__name__}, not an object", "download the file again")

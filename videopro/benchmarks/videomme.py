@@ -9,30 +9,26 @@ redistributing any part of it, so none of its data is included here.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import file_name, known_groups, text, texts
+from videopro.benchmarks.fields import file_name, known_groups, text, texts, without_labels
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord, read_records
 from videopro.benchmarks.registry import BenchmarkSpec
-from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source, UnreadableRecord
+from videopro.benchmarks.sources import BenchmarkRecords, Source
+from videopro.benchmarks.video_files import youtube_id
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
 LENGTHS = ("short", "medium", "long")
-FILES = (
-    "videomme/test-00000-of-00001.parquet",
-    "test-00000-of-00001.parquet",
-    "Video-MME.json",
-    "output_test_template.json",
-)
+HUB_FILES = ("videomme/test-00000-of-00001.parquet", "test-00000-of-00001.parquet")
+FILES = (*HUB_FILES, "Video-MME.json", "output_test_template.json")
 VIDEO_FOLDERS = ("data", "videos", "video")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles")
-_LABEL = re.compile(r"^\s*\(?([A-D])[.):]\s*(?=\S)")
 
 PROMPT = AnswerPrompt(
     source="BradyFU/Video-MME, README.md (evaluation pipeline), commit 07d7282",
@@ -62,20 +58,38 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions about videos of one duration group, or all of them."""
     found = BenchmarkRecords()
-    rows = _flat(source.rows(*FILES, hub=("videomme", "test")))
+    rows = _flat(source.rows(*FILES, hub=("videomme", "test")), partial(_youtube_ids, source))
     found.read(rows, partial(_item, source=source, split=split))
     return found
 
 
-def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
+def _youtube_ids(source: Source) -> Mapping[str, str]:
+    """The YouTube id of each video, after which the hub's files are named; empty without its parquet file."""
+    try:
+        path = source.file(*HUB_FILES)
+    except BenchmarkError:
+        return {}
+    rows = (record for _, record in read_records(path, source.name))
+    return {str(record.get("video_id")): str(record.get("videoID")) for record in rows}
+
+
+def _flat(
+    rows: Sequence[LocatedRecord], youtube_ids: Callable[[], Mapping[str, str]]
+) -> Iterator[LocatedRecord]:
     """One row per question, from either format, with the parquet's field names."""
+    named: Mapping[str, str] | None = None
     for where, record in rows:
         if isinstance(record, UnreadableRecord) or "questions" not in record:
             yield where, record
             continue
+        video = record.get("videoID") or youtube_id(record.get("url"))
+        if not video:
+            # The authors' template names videos by number alone.
+            named = youtube_ids() if named is None else named
+            video = named.get(str(record.get("video_id")), record.get("video_id"))
         about = {
             "video_id": record.get("video_id"),
-            "videoID": record.get("videoID") or _url_id(record.get("url")) or record.get("video_id"),
+            "videoID": video,
             "duration": record.get("duration_category", record.get("duration")),
             "domain": record.get("video_category", record.get("domain")),
             "sub_category": record.get("video_subcategory", record.get("video_sub_category")),
@@ -90,11 +104,6 @@ def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
             yield f"{where}, question {place}", {**about, **question, **options}
 
 
-def _url_id(url: Any) -> str:
-    match = re.search(r"(?:v=|youtu\.be/|shorts/)([\w-]{11})", url) if isinstance(url, str) else None
-    return match[1] if match else ""
-
-
 def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) -> Item | None:
     length = text(record, "duration").lower()
     if length not in LENGTHS:
@@ -102,7 +111,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
     if split not in ("all", length):
         return None
     video = file_name(record, "videoID" if record.get("videoID") else "video_id")
-    choices = _unlabelled(texts(record, "options"))
+    choices = without_labels(texts(record, "options"))
     question = Question(text(record, "question"), choices)
     answer = text(record, "answer")
     question.choice(answer)
@@ -120,14 +129,6 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
             "duration": length,
         },
     )
-
-
-def _unlabelled(options: Sequence[str]) -> tuple[str, ...]:
-    """Options without their leading letters: "A. Black." becomes "Black."."""
-    labels = [found[1] if (found := _LABEL.match(option)) else "" for option in options]
-    if "".join(labels) != "ABCDEFGHIJ"[: len(options)]:
-        return tuple(options)
-    return tuple(_LABEL.sub("", option) for option in options)
 
 
 SPEC = BenchmarkSpec(

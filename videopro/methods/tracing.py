@@ -9,7 +9,7 @@ from importlib import metadata
 
 from videopro import __version__
 from videopro.benchmarks import ROBUST, Item, Protocol
-from videopro.question import OFFICIAL_EXTRACTORS, extract_letter
+from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_intervals, extract_letter
 from videopro.traces import SCHEMA, Result, Trace, VideoRef
 from videopro.video import Video
 
@@ -20,8 +20,16 @@ def video_ref(item: Item, video: Video | None = None) -> VideoRef:
     return VideoRef(str(item.video), item.video_key, *opened)
 
 
-def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, protocol: Protocol) -> Trace:
-    """The record of one question."""
+def make_trace(
+    item: Item,
+    result: Result,
+    video: VideoRef,
+    *,
+    run_key: str,
+    protocol: Protocol,
+    parser: Parser | None = None,
+) -> Trace:
+    """The record of one question. `parser`: the official one, if it is the benchmark's own."""
     return Trace(
         **vars(result),
         schema=SCHEMA,
@@ -34,17 +42,38 @@ def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, pro
         reference=item.reference,
         evidence=item.evidence,
         groups=dict(item.groups),
-        official=official_letter(result, item, protocol),
+        official=official_letter(result, item, protocol, parser),
+        official_intervals=_official_intervals(result, item, protocol, parser),
+        member=item.member,
         versions=versions(),
     )
 
 
-def official_letter(result: Result, item: Item, protocol: Protocol) -> str | None:
+def official_letter(
+    result: Result, item: Item, protocol: Protocol, parser: Parser | None = None
+) -> str | None:
     """The letter that the benchmark's own scorer reads in the reply; None for an open question."""
     if result.final is None or item.question.is_open:
         return None
-    reader = extract_letter if protocol.parser == ROBUST else OFFICIAL_EXTRACTORS[protocol.parser]
-    return reader(result.final.raw, item.question)
+    if parser is None:
+        parser = extract_letter if protocol.parser == ROBUST else OFFICIAL_EXTRACTORS[protocol.parser]
+    found = parser(result.final.raw, item.question)
+    return found if isinstance(found, str) else None
+
+
+def _official_intervals(
+    result: Result, item: Item, protocol: Protocol, parser: Parser | None
+) -> tuple[tuple[float, ...], ...] | None:
+    """The intervals that the benchmark's own scorer reads in the reply; None if it reads none, or does not
+    ask for them."""
+    if result.final is None or protocol.reply != "intervals":
+        return None
+    if parser is None and protocol.parser == ROBUST:
+        parser = extract_intervals
+    found = parser(result.final.raw, item.question) if parser is not None else None
+    if not found or isinstance(found, str):
+        return None
+    return tuple((float(start), float(end)) for start, end in found)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
+from videopro.question.intervals import Parser, Reading, extract_intervals
 from videopro.question.letter_token import letter_confidence
 from videopro.question.official_cg_bench import written_intervals, written_result
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
@@ -13,7 +14,10 @@ __all__ = [
     "NO_OPTION",
     "OFFICIAL_EXTRACTORS",
     "OR",
+    "Parser",
     "Question",
+    "Reading",
+    "extract_intervals",
     "extract_letter",
     "letter_confidence",
     "right_letters",

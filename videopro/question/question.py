@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from videopro.errors import QuestionError
 
-LETTERS = "ABCDEFGHIJ"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 # The gold of a question whose annotation matches none of its options. Official scorers count it as wrong; the
 # robust score leaves it out.
@@ -25,7 +25,7 @@ def right_letters(gold: str | None, choices: Sequence[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with 2 to 10 options, lettered A to J in their order, or an open one without any
+    """A question with 2 to 26 options, lettered A to Z in their order, or an open one without any
     (`Question.open`).
 
     Options may repeat (real benchmarks have such items), but neither the question nor an option may be empty.

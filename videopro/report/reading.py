@@ -21,6 +21,12 @@ TITLES: Mapping[str, str] = {
     "nextqa": "NExT-QA",
     "egoschema": "EgoSchema",
     "mmbench_video": "MMBench-Video",
+    "charades_sta": "Charades-STA",
+    "intentqa": "IntentQA",
+    "mvbench": "MVBench",
+    "nextqa_atp_hard": "NExT-QA ATP-hard",
+    "tempcompass": "TempCompass",
+    "videomme_v2": "Video-MME-v2",
 }
 
 

@@ -18,6 +18,7 @@ from videopro.benchmarks import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
 from videopro.methods import Method, MethodContext, make_trace, video_ref
 from videopro.processes import trim_heap
+from videopro.question import Parser
 from videopro.runs import RunFolder
 from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result
 from videopro.video import Video
@@ -44,6 +45,8 @@ class WorkerJob:
     protocol: BenchmarkProtocol
     seed: int
     redo_errors: bool = False
+    parser: Parser | None = None
+    """The official answer parser, if it is the benchmark's own."""
 
 
 def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
@@ -95,6 +98,7 @@ def _answer(
                     video_ref(item),
                     run_key=job.run_key,
                     protocol=job.protocol,
+                    parser=job.parser,
                 )
             )
         elif crashes.must_run_alone(item.id):
@@ -105,7 +109,11 @@ def _answer(
             for item, result, video in _results(group, job, method, backbone):
                 if result.error is not None and result.error.type == BackboneError.__name__:
                     check_alive(backbone, result.error.message)
-                log.append(make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol))
+                log.append(
+                    make_trace(
+                        item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser
+                    )
+                )
             report.answering([])
 
 

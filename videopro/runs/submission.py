@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from videopro.benchmarks import SPECS
 from videopro.errors import ConfigError, RunError
 from videopro.question import LETTERS
 from videopro.runs.folder import RunFolder
@@ -30,7 +31,7 @@ class SubmitConfig:
 
     run: Path = field(metadata=setting("folder of the run", positional=True))
     output: Path = field(
-        metadata=setting("file to write (egoschema: .json for validate.py, .csv for Kaggle)")
+        metadata=setting("file to write, .json or .csv (egoschema: .json for validate.py, .csv for Kaggle)")
     )
 
 
@@ -49,12 +50,12 @@ def submit(config: SubmitConfig) -> Submission:
     recorded_protocol(folder)
     protocol = (folder.recorded_identity() or {})["protocol"]
     name = protocol.get("benchmark")
-    if name not in FORMS:
+    if name in SPECS and name not in FORMS:
         raise RunError(
             f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "
-            + ", ".join(FORMS)
+            f"{', '.join(FORMS)}, and your own"
         )
-    endings = FORMS[name]
+    endings = FORMS.get(str(name), _OWN)
     if config.output.suffix not in endings:
         raise ConfigError(
             f"output is {str(config.output)!r}; for {name} it must end in {' or '.join(endings)}"
@@ -65,7 +66,7 @@ def submit(config: SubmitConfig) -> Submission:
         write_atomically(config.output, content)
     except OSError as error:
         raise RunError(cannot_write(config.output, error)) from error
-    return Submission(config.output, len(traces), sum(_letter(trace) is None for trace in traces))
+    return Submission(config.output, len(traces), sum(not _answer(trace) for trace in traces))
 
 
 def _letter(trace: Trace) -> str | None:
@@ -109,6 +110,29 @@ def _mlvu_json(traces: Sequence[Trace]) -> str:
     return json.dumps(rows, indent=1) + "\n"
 
 
+def _answer(trace: Trace) -> str:
+    """The letter; for an open question, the reply."""
+    if trace.choices or trace.final is None:
+        return _letter(trace) or ""
+    return trace.final.raw
+
+
+def _own_json(traces: Sequence[Trace]) -> str:
+    """{id: letter, or the reply to an open question}; "" if there is none."""
+    return json.dumps({trace.question_id: _answer(trace) for trace in traces}, indent=1) + "\n"
+
+
+def _own_csv(traces: Sequence[Trace]) -> str:
+    """The same with the columns id and answer."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("id", "answer"))
+    writer.writerows((trace.question_id, _answer(trace)) for trace in traces)
+    return file.getvalue()
+
+
+# The forms of one's own benchmarks, and of the pocket world and `jsonl`.
+_OWN: Mapping[str, Callable[[Sequence[Trace]], str]] = {".json": _own_json, ".csv": _own_csv}
 FORMS: Mapping[str, Mapping[str, Callable[[Sequence[Trace]], str]]] = {
     "egoschema": {".json": _places_json, ".csv": _places_csv},
     "longvideobench": {".json": _replies_json},

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from videopro import scoring
-from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics
+from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics, unread_share
 from videopro.errors import RunError
 from videopro.runs.folder import RunFolder
 from videopro.runs.text_table import TextTable
@@ -52,6 +52,7 @@ def summarize(
     official_records = official_records_of(traces)
     official = scoring.official_accuracy(official_records, unparsed=protocol.official_unparsed)
     official_groups = scoring.grouped(official_records)
+    is_grounding = any(metric.kind == "grounding" for metric in protocol.metrics)
     cost = sum((trace.cost for trace in traces), Cost())
     return {
         **about,
@@ -65,7 +66,7 @@ def summarize(
             for name, value in compute_metrics(protocol, traces, records, official_records, grades).items()
         },
         "open": scoring.open_summary(traces),
-        "unparsed": scoring.unparsed_rate(records),
+        "unparsed": unread_share(traces) if is_grounding else scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
         ),

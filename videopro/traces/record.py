@@ -294,6 +294,20 @@ class VideoRef:
     """The subtitle file that synthesis gave to its modules; empty: none, or not recorded."""
 
 
+@dataclass(frozen=True)
+class SetMember:
+    """The place of a question in a set of questions that are scored together."""
+
+    set: str
+    """The set's name."""
+    place: int
+    """From 1."""
+    size: int
+    """Number of questions in the set."""
+    chain: tuple[int, ...] = ()
+    """If each step builds on the one before: the number of questions on each level, such as (1, 2, 1)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trace(Result):
     """Everything that happened to a question, and everything needed to score it again: its result, the
@@ -316,6 +330,11 @@ class Trace(Result):
     """The reference answer with which an open answer is compared."""
     evidence: tuple[tuple[float, ...], ...] = ()
     """(start, end) in seconds of the intervals that hold the answer, if the benchmark gives them."""
+    official_intervals: tuple[tuple[float, ...], ...] | None = None
+    """The intervals that the benchmark's official reader takes from `final.raw`, if it asks for intervals;
+    None if it reads none."""
+    member: SetMember | None = None
+    """The question's place in a set of questions that are scored together."""
 
     @property
     def right(self) -> frozenset[str]:

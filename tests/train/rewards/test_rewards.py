@@ -235,7 +235,7 @@ def test_a_conversation_earns_the_same(rewards: ProgramRewards) -> None:
         ({"answer": "E"}, "must be one of A, B, C, D"),
         ({"kind": "native"}, "kind is 'native'"),
         ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
-        ({"choices": ["red"]}, "2 to 10"),
+        ({"choices": ["red"]}, "2 to 26"),
     ],
 )
 def test_a_row_that_cannot_be_rewarded_is_named(

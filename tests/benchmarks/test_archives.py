@@ -1,0 +1,134 @@
+"""The commands that `check` prints for archives: each is run, and the videos are then found."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmark_world import MME, cg, mlvu, write_json, write_parquet
+from videopro.benchmarks.__main__ import main
+
+
+def zipped(path: Path, *names: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as file:
+        for name in names:
+            file.writestr(name, b"something" * 50)
+
+
+def tarred(path: Path, *names: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    source = path.with_name("member")
+    source.write_bytes(b"something")
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
+        for name in names:
+            file.add(source, name)
+    source.unlink()
+
+
+def cut(path: Path, names: list[str]) -> None:
+    """Cut a file into pieces of these names, and delete it."""
+    content = path.read_bytes()
+    size = -(-len(content) // len(names))
+    path.unlink()
+    for place, name in enumerate(names):
+        path.with_name(name).write_bytes(content[place * size : (place + 1) * size])
+
+
+def videomme(root: Path) -> None:
+    write_parquet(root / "videomme/test-00000-of-00001.parquet", MME)
+
+
+def cg_bench(root: Path) -> None:
+    write_json(root / "cgbench.json", [cg(number, [[0, 10]], "A") for number in (1, 2)])
+
+
+def mlvu_dev(root: Path) -> None:
+    tasks = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
+    for task in tasks:
+        records = [mlvu("a.mp4", ["x", "y"], "x", "plotQA")] if task == tasks[0] else []
+        write_json(root / f"MLVU/json/{task}.json", records)
+
+
+MME_VIDEOS = [f"video-id_{number:02}.mp4" for number in range(1, 5)]
+
+
+def two_zips(root: Path) -> None:
+    zipped(root / "videos_chunked_01.zip", *(f"data/{name}" for name in MME_VIDEOS[:2]))
+    zipped(root / "videos_chunked_02.zip", *MME_VIDEOS[2:])
+    zipped(root / "subtitle.zip", "subtitle/video-id_01.srt")
+
+
+def cut_zip(root: Path) -> None:
+    zipped(root / "video.zip", "cg_videos_720p/uid1.mp4", "cg_videos_720p/uid2.mp4")
+    # Ten pieces, to be joined by number and not by name.
+    cut(root / "video.zip", [f"video_chunk_{number}.zip" for number in range(1, 11)])
+
+
+def cut_tar(root: Path) -> None:
+    tarred(root / "videos.tar.gz", *MME_VIDEOS)
+    cut(root / "videos.tar.gz", ["videos.tar.gz.part.aa", "videos.tar.gz.part.ab"])
+
+
+def one_tar(root: Path) -> None:
+    tarred(root / "MLVU/video a.tar", "video/1_plotQA/a.mp4")
+
+
+def pickled(root: Path) -> None:
+    (root / "video_pkl").mkdir()
+    (root / "video_pkl/video_0.pkl").write_bytes(pickle.dumps({name[:-4]: b"x" for name in MME_VIDEOS}))
+
+
+@pytest.mark.parametrize(
+    ("name", "questions", "archives", "expected"),
+    [
+        ("videomme", videomme, two_zips, "unzip -n {root}/videos_chunked_01.zip -d {root}\n"),
+        ("videomme", videomme, two_zips, "unzip -n {root}/videos_chunked_02.zip -d {root}/data\n"),
+        ("videomme", videomme, two_zips, "unzip -n {root}/subtitle.zip -d {root}\n"),
+        ("cg_bench", cg_bench, cut_zip, "rm {root}/joined-video_chunk_1.zip"),
+        ("videomme", videomme, cut_tar, "| tar -xzf - -C {root}/data"),
+        ("mlvu", mlvu_dev, one_tar, "tar -xf '{root}/MLVU/video a.tar' -C {root}"),
+        ("videomme", videomme, pickled, "{root}/video_pkl/video_0.pkl {root}/data"),
+    ],
+)
+def test_the_commands_unpack_the_videos(
+    name: str,
+    questions: Callable[[Path], None],
+    archives: Callable[[Path], None],
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = tmp_path / "root"
+    questions(root)
+    archives(root)
+    protocol = ["--protocol", "videopro"]
+    assert main(["check", name, "--root", str(root), *protocol]) == 2
+    output = capsys.readouterr().out
+    assert expected.format(root=root) in output
+    listed = output.split("unpack them with\n")[1].splitlines()
+    commands = [line.strip() for line in listed if line.startswith("  ")]
+    if any("unzip" in command for command in commands) and not shutil.which("unzip"):
+        pytest.skip("unzip is not installed")
+    for command in commands:
+        subprocess.run(["bash", "-c", command], check=True, capture_output=True)
+    assert main(["check", name, "--root", str(root), *protocol]) == 0
+    output = capsys.readouterr().out
+    assert "not unpacked" not in output
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    videomme(tmp_path)
+    for name in ("a.zip", "b.tar", "c.7z"):
+        (tmp_path / name).write_bytes(b"no archive")
+    assert main(["check", "videomme", "--root", str(tmp_path)]) == 2
+    output = capsys.readouterr().out
+    for command in ("unzip -n {}/a.zip", "tar -xf {}/b.tar", "7z x {}/c.7z"):
+        assert command.format(tmp_path) in output

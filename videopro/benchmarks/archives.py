@@ -1,0 +1,168 @@
+"""The archives in a benchmark's folder that are not unpacked, and the command that unpacks each.
+
+Benchmarks come as one archive, as several, or as an archive cut into pieces. Where its files belong follows
+from their names in the archive, where those can be read, and from where the benchmark's loader looks.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from videopro.benchmarks.video_files import VIDEO_ENDINGS
+
+_SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".json")
+_KIND = r"zip|7z|pkl|tgz|tar(?:\.(?:gz|bz2|xz))?"
+# videos.zip; videos.tar.part.aa, videos.zip.001, videos.tar.gz.part0: pieces of one archive.
+_PIECE = r"[._-](?:part)?[._-]?(?:\d{1,4}|[a-z]{2})"
+_NAME = re.compile(rf"(?P<whole>.+\.(?P<kind>{_KIND}))(?:{_PIECE})?")
+# video_chunk_0.zip: one of several archives, or a piece of one (CG-Bench).
+_NUMBERED = re.compile(r"(?P<before>.*?)(?P<number>\d+)\.zip")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive that is not unpacked."""
+
+    name: str
+    """Its path in the folder; of several pieces, that of the first."""
+    command: str
+    """The command that unpacks it, for a shell."""
+    has_subtitles: bool
+    """Whether it is of subtitles, by the names in it or by its own; others are taken to be of videos."""
+
+
+def packed(root: Path, videos: Path, subtitles: Path | None) -> list[Archive]:
+    """The archives below `root` that are not unpacked. `videos` and `subtitles`: the folders in which the
+    loader looks first for such files."""
+    found = []
+    for pieces, kind in _archives(root):
+        first = pieces[0]
+        members = _members(pieces, kind)
+        wanted = [name for name in members if name.suffix.lower() in VIDEO_ENDINGS]
+        texts = [name for name in members if name.suffix.lower() in _SUBTITLE_ENDINGS]
+        of_subtitles = not wanted and bool(texts or "sub" in first.name.lower())
+        wanted = wanted or texts
+        folder = subtitles if of_subtitles and subtitles is not None else videos
+        target = _target(root, folder, wanted[0].parent if wanted else None)
+        if wanted and all((target / name).exists() for name in wanted):
+            continue
+        name = str(first.relative_to(root))
+        found.append(Archive(name, _command(pieces, kind, target), of_subtitles))
+    return found
+
+
+def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
+    """The pieces of each archive in their order, and its kind."""
+    groups: dict[tuple[Path, str], list[Path]] = {}
+    kinds = {}
+    for path in sorted(root.rglob("*")):
+        if (match := _NAME.fullmatch(path.name)) and path.is_file():
+            groups.setdefault((path.parent, match["whole"]), []).append(path)
+            kinds[path.parent, match["whole"]] = match["kind"]
+    pieces: dict[tuple[Path, str], list[Path]] = {}
+    for (folder, whole), paths in groups.items():
+        number = _NUMBERED.fullmatch(whole)
+        if kinds[folder, whole] == "zip" and number and paths == [folder / whole]:
+            pieces.setdefault((folder, number["before"]), []).append(folder / whole)
+        elif (folder / whole) in paths and len(paths) > 1:
+            yield [folder / whole], kinds[folder, whole]  # already joined
+        else:
+            yield paths, kinds[folder, whole]
+    for paths in pieces.values():
+        # Only the last piece of a zip file that was cut ends like one.
+        if all(map(zipfile.is_zipfile, paths)):
+            for path in paths:
+                yield [path], "zip"
+        else:
+            yield sorted(paths, key=_number), "zip"
+
+
+def _number(path: Path) -> int:
+    match = _NUMBERED.fullmatch(path.name)
+    return int(match["number"]) if match else 0
+
+
+# Members of a tar file that are read: their headers lie between the videos.
+_FIRST = 20
+
+
+def _members(pieces: Sequence[Path], kind: str) -> list[PurePosixPath]:
+    """Names of files in an archive, as far as they can be read at once: all of a zip file's, the first ones
+    of a tar file's, the first of an archive in pieces."""
+    names: list[PurePosixPath] = []
+    try:
+        if kind == "zip" and len(pieces) == 1:
+            with zipfile.ZipFile(pieces[0]) as file:
+                names = [PurePosixPath(name) for name in file.namelist() if not name.endswith("/")]
+        elif kind == "zip":
+            names = _first_of_zip(pieces[0])
+        elif kind.startswith("t"):
+            with tarfile.open(pieces[0]) as tar:
+                for member in islice(tar, _FIRST if len(pieces) == 1 and kind == "tar" else 2):
+                    if member.isfile():
+                        names.append(PurePosixPath(member.name))
+    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError):
+        # It may be damaged or cut off: its command will say so.
+        return names
+    return names
+
+
+def _first_of_zip(piece: Path) -> list[PurePosixPath]:
+    """The first file in a zip file, from the headers at its beginning (those of folders hold no data)."""
+    with piece.open("rb") as file:
+        head = file.read(1 << 16)
+    place = 0
+    while head[place : place + 4] == b"PK\x03\x04" and len(head) >= place + 30:
+        length, extra = (int.from_bytes(head[place + at : place + at + 2], "little") for at in (26, 28))
+        name = head[place + 30 : place + 30 + length].decode("utf-8", "replace")
+        if not name.endswith("/"):
+            return [PurePosixPath(name)] if len(head) >= place + 30 + length else []
+        place += 30 + length + extra
+    return []
+
+
+def _target(root: Path, folder: Path, inside: PurePosixPath | None) -> Path:
+    """Where an archive has to be unpacked for its files, in the folder `inside` it, to lie in `folder`, or at
+    least below `root`."""
+    if inside is None or not inside.parts:
+        return folder
+    try:
+        parts = folder.relative_to(root).parts
+    except ValueError:
+        return root
+    count = len(inside.parts)
+    return root.joinpath(*parts[:-count]) if parts[-count:] == inside.parts else root
+
+
+def _command(pieces: Sequence[Path], kind: str, target: Path) -> str:
+    to, first = shlex.quote(str(target)), shlex.quote(str(pieces[0]))
+    names = " ".join(shlex.quote(str(piece)) for piece in pieces)
+    if kind == "pkl":
+        # A pickle can run anything when it is read: only those of a source that is trusted.
+        script = (
+            "import pathlib, pickle, sys; [pathlib.Path(sys.argv[2], name + '.mp4').write_bytes(video) "
+            "for name, video in pickle.load(open(sys.argv[1], 'rb')).items()]"
+        )
+        return f'mkdir -p {to} && python -c "{script}" {first} {to}'
+    if kind.startswith("t"):
+        compressed = {"tgz": "z", "tar.gz": "z", "tar.bz2": "j", "tar.xz": "J"}.get(kind, "")
+        if len(pieces) == 1:
+            return f"mkdir -p {to} && tar -xf {first} -C {to}"
+        return f"mkdir -p {to} && cat {names} | tar -x{compressed}f - -C {to}"
+    if kind == "7z":
+        return f"7z x {first} -o{to}"
+    if len(pieces) == 1:
+        return f"unzip -n {first} -d {to}"
+    joined = shlex.quote(str(pieces[0].with_name(f"joined-{_NAME.sub(_whole, pieces[0].name)}")))
+    return f"cat {names} > {joined} && unzip -n {joined} -d {to} && rm {joined}"
+
+
+def _whole(match: re.Match[str]) -> str:
+    return match["whole"]

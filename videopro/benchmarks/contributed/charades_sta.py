@@ -1,0 +1,113 @@
+"""Charades-STA: when does what a sentence says happen? Temporal grounding in videos of half a minute.
+
+    charades_sta_test.txt          VIDEO START END##SENTENCE, one a line
+    Charades_v1_480/VIDEO.mp4      or Charades_v1/, videos/
+
+An answer is an interval in seconds: the metrics are its IoU with the annotated one (mIoU) and the shares of
+questions with an IoU of at least 0.3, 0.5 and 0.7. Annotations: github.com/jiyanggao/TALL, README.md. Prompt,
+reader and scorer: lmms_eval/tasks/charades_sta/ (utils.py) of EvolvingLMMs-Lab/lmms-eval, commit 26f1d8e,
+whose rows on the hub are read too (--annotations hf:lmms-eval/charades_sta).
+"""
+
+import re
+
+from videopro.benchmarks import (
+    AnswerPrompt,
+    BenchmarkError,
+    BenchmarkSpec,
+    Item,
+    Metric,
+    Protocol,
+    Question,
+    each_row,
+    interval,
+    text,
+)
+
+PROMPT = AnswerPrompt(
+    source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/charades_sta/charades.yaml, commit 26f1d8e",
+    text="Please find the visual event described by a sentence in the video, determining its starting and "
+    "ending times. The format should be: 'The event happens in the start time - end time'. For example, The "
+    "event 'person turn a light on' happens in the 24.3 - 30.4 seonds. Now I will give you the textual "
+    "sentence: {question}. Please return its start time and end time.",
+)
+
+
+def rows(source, split):
+    if source.on_hub:
+        return source.rows(hub=("", "test"))
+    path = source.annotation_file("charades_sta_test.txt", "Charades/charades_sta_test.txt")
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+    return [(f"{path}, line {number}", {"line": line}) for number, line in lines if line.strip()]
+
+
+def item(record, source, split):
+    if "line" in record:
+        found = re.fullmatch(r"(\S+) (\S+) (\S+?)\s*##(.+)", record["line"])
+        if found is None:
+            raise BenchmarkError("is not VIDEO START END##SENTENCE; download the file again")
+        video, sentence, times = found[1], found[4].strip(), [float(found[2]), float(found[3])]
+    else:
+        video, sentence = text(record, "video").removesuffix(".mp4"), text(record, "caption")
+        times = [float(time) for time in re.findall(r"[\d.]+", str(record["timestamp"]))]
+    start, end = interval(sorted(times), "timestamp")
+    return Item(
+        id=f"{video} {start:g}-{end:g} {sentence}",
+        video=source.files.video(f"{video}.mp4", "Charades_v1_480", "Charades_v1", "videos"),
+        video_key=video,
+        question=Question.open(sentence),
+        evidence=((start, end),),
+    )
+
+
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?"
+_FORMS = (rf"\b({_CLOCK})\s*[–-]\s*({_CLOCK})\b", r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)")
+_WORDS = ("start", "end", "happen")
+
+
+def read_times(reply, question):
+    """The first interval of `extract_time`: of the sentences that say when something starts, ends or happens
+    (of all, if none does), a range of clock times or of numbers; else the first clock times, else the first
+    numbers of the sentences, in pairs."""
+    reply = reply.lower().replace("a specific example is : 20.8 - 30.0 seconds", "").replace("to", "-")
+    sentences = re.split(r"[!?\n]", reply)
+    sentences = [said for said in sentences if any(word in said for word in _WORDS)] or sentences
+    for form in _FORMS:
+        for said in sentences:
+            if found := re.search(form, said):
+                return [tuple(sorted(map(_seconds, found.groups())))]
+    times = [time for said in sentences for time in re.findall(rf"\b({_CLOCK})\b", said)]
+    if len(times) < 2:
+        numbers = [re.search(r"\b(\d+(?:\.\d+)?)\b", said) for said in sentences]
+        times = [found[1] for found in numbers if found]
+    return [tuple(sorted(map(_seconds, times[:2])))] if len(times) > 1 else None
+
+
+def _seconds(time):
+    seconds = 0.0
+    for part in time.split(":"):
+        seconds = seconds * 60 + float(part)
+    return seconds
+
+
+PROTOCOL = Protocol(
+    "charades_sta",
+    name="official",
+    answer_prompt=PROMPT,
+    reply="intervals",
+    reply_tokens=50,
+    subtitles="none",
+    groups=(),
+    metrics=(
+        *(Metric(f"R@{at}", kind="grounding", at=at) for at in (0.3, 0.5, 0.7)),
+        Metric("mIoU", kind="grounding"),
+    ),
+)
+BENCHMARK = BenchmarkSpec(
+    "charades_sta",
+    ("test",),
+    (PROTOCOL,),
+    each_row(rows, item),
+    "charades_sta_test.txt and Charades_v1_480/",
+    parsers={"charades_sta": read_times},
+)

@@ -1,0 +1,63 @@
+"""IntentQA: why people do what they do, in everyday videos of NExT-QA; five options.
+
+    val.csv, test.csv      the questions (datasets/IntentQA/ of github.com/JoseponLee/IntentQA)
+    Videos/VIDEO_ID.mp4
+
+Format and metrics: README.md and eval_intentqa.py of that repository, commit cee9eaa (TP counts as TN). Its
+scorer compares indices and does not read replies: they are asked and read as those of NExT-QA are.
+"""
+
+from videopro.benchmarks import (
+    LETTERS,
+    AnswerPrompt,
+    BenchmarkSpec,
+    Item,
+    Metric,
+    Protocol,
+    Question,
+    each_row,
+    file_name,
+    index,
+    text,
+)
+
+PROTOCOL = Protocol(
+    "nextqa",
+    name="official",
+    answer_prompt=AnswerPrompt(
+        source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/nextqa/utils.py (nextqa_doc_to_text_mc), commit "
+        "0a589d6, with that suite's usual last line (the authors publish no prompt)",
+        text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
+    ),
+    reply="text",
+    reply_tokens=128,
+    subtitles="none",
+    groups=("type",),
+    metrics=(
+        Metric("CW", over="type", of=("CW",)),
+        Metric("CH", over="type", of=("CH",)),
+        Metric("TP&TN", over="type", of=("TN",)),
+        Metric("Total"),
+    ),
+)
+
+
+def rows(source, split):
+    return source.rows(f"{split}.csv", f"datasets/IntentQA/{split}.csv")
+
+
+def item(record, source, split):
+    video = file_name(record, "video_id")
+    return Item(
+        id=f"{video}_{text(record, 'qid')}",
+        video=source.files.video(video, "Videos", "videos"),
+        video_key=video,
+        question=Question(text(record, "question"), tuple(text(record, f"a{place}") for place in range(5))),
+        answer=LETTERS[index(record, "answer", 5)],
+        groups={"type": text(record, "type").replace("TP", "TN")},
+    )
+
+
+BENCHMARK = BenchmarkSpec(
+    "intentqa", ("test", "val"), (PROTOCOL,), each_row(rows, item), "test.csv, val.csv and Videos/"
+)

@@ -1,0 +1,75 @@
+"""NExT-QA's ATP-hard subset: causal and temporal questions that no single frame answers; five options.
+
+    val.csv                NExT-QA's validation questions (github.com/doc-doc/NExT-QA, dataset/nextqa/)
+    atp-hard-ct4.txt       the row numbers of the subset, from 0 (stanfordvl.github.io/atp-revisit-video-lang)
+    map_vid_vidorID.json   the file of each video; without it, files are named after the ids
+    NExTVideo/FOLDER/ID.mp4
+
+The subset: data/DATA.md of github.com/StanfordVL/atp-video-language, commit abb4226 (Buch et al., CVPR 2022).
+Types and metrics: eval_mc.py of NExT-QA (TP counts as TN). The split `atp_hard` of `nextqa`
+has the same questions; there, `val` marks them, for tables that show both.
+"""
+
+from videopro.benchmarks import (
+    LETTERS,
+    AnswerPrompt,
+    BenchmarkError,
+    BenchmarkSpec,
+    Item,
+    Metric,
+    Protocol,
+    Question,
+    each_row,
+    file_name,
+    index,
+    text,
+)
+
+PROTOCOL = Protocol(
+    "nextqa",
+    name="official",
+    answer_prompt=AnswerPrompt(
+        source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/nextqa/utils.py (nextqa_doc_to_text_mc), commit "
+        "0a589d6, with that suite's usual last line (the authors publish no prompt)",
+        text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
+    ),
+    reply="text",
+    reply_tokens=128,
+    subtitles="none",
+    groups=("type",),
+    metrics=(
+        Metric("Acc@C", over="type", of=("CW", "CH")),
+        Metric("Acc@T", over="type", of=("TN", "TC")),
+        Metric("Acc@All"),
+    ),
+)
+
+
+def rows(source, split):
+    source.annotation_file("val.csv", "dataset/nextqa/val.csv")  # the hub has other rows
+    every = source.rows("val.csv", "dataset/nextqa/val.csv")
+    listed = source.file("atp-hard-ct4.txt", "dataset/nextqa/atp-hard-ct4.txt")
+    numbers = [int(line) for line in listed.read_text().split()]
+    if max(numbers) >= len(every):
+        raise BenchmarkError(f"{listed}: names row {max(numbers)} of {len(every)}; give the whole val.csv")
+    mapped = source.optional_file("map_vid_vidorID.json", "dataset/nextqa/map_vid_vidorID.json")
+    files = source.object(mapped, "video ids and files") if mapped else {}
+    hard = [every[number] for number in sorted(set(numbers))]
+    return [(where, {**row, "file": files.get(row["video"], row["video"])}) for where, row in hard]
+
+
+def item(record, source, split):
+    video = file_name(record, "video")
+    return Item(
+        id=f"{video}_{text(record, 'qid')}",
+        video=source.files.video(file_name(record, "file"), "NExTVideo", "videos", ""),
+        video_key=video,
+        question=Question(text(record, "question"), tuple(text(record, f"a{place}") for place in range(5))),
+        answer=LETTERS[index(record, "answer", 5)],
+        groups={"type": text(record, "type").replace("TP", "TN")},
+    )
+
+
+BENCHMARK = BenchmarkSpec(
+    "nextqa_atp_hard", ("val",), (PROTOCOL,), each_row(rows, item), "val.csv, atp-hard-ct4.txt and NExTVideo/"
+)

@@ -1,0 +1,107 @@
+"""Video-MME-v2: 800 videos with four connected questions each; eight options.
+
+    test.parquet           one question per row
+    video/001.mp4 ...      unpacked from videos/*.zip
+
+The four questions of a video score together: the more are right, the more each counts, and in a chain of
+reasoning only up to the first wrong step. Format, prompt and reader: evaluation/test_video_mme_v2.py of
+github.com/MME-Benchmarks/Video-MME-v2, commit 013b6c9. Scores: lmms_eval/tasks/videomme_v2/utils.py of
+EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. (The authors' script gives an unreadable reply a score of -1,
+which its chains take for right; there and here it is wrong.) Subtitles are not supported.
+"""
+
+import ast
+import re
+
+from videopro.benchmarks import (
+    AnswerPrompt,
+    BenchmarkSpec,
+    Item,
+    Metric,
+    Protocol,
+    Question,
+    SetMember,
+    each_row,
+    known_groups,
+    text,
+    without_labels,
+)
+
+PROMPT = AnswerPrompt(
+    source="MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py (INSTRUCT_PROMPT), commit 013b6c9",
+    text="These are the frames of a video.Question: {question}\n{options}\n"
+    "Select the best answer to the following multiple-choice question based on the video. Respond with only "
+    "the letter (A, B, C, D, E, F, G, or H) of the correct option.",
+)
+LEVELS = ("1", "2", "3")
+METRICS = (
+    Metric("score", kind="set"),
+    Metric("consistency score", kind="set", over="set type", of=("relevance",)),
+    Metric("coherence score", kind="set", over="set type", of=("logic",)),
+    *(Metric(f"level {level} score", kind="set", over="level", of=(level,)) for level in LEVELS),
+    *(Metric(f"level {level} accuracy", over="level", of=(level,)) for level in LEVELS),
+)
+
+
+def read_letter(reply, question):
+    """The first capital A to H of the reply, without the phrases that the authors' script removes."""
+    for phrase in (
+        *("Final Answer:", "The best answer is", "The correct answer is", "The answer is", "The answer"),
+        *(
+            "The best option is",
+            "The correct option is",
+            "Best answer:",
+            "Best option:",
+            "Answer:",
+            "Option:",
+        ),
+    ):
+        reply = reply.strip().replace(phrase, "")
+    found = re.search("[A-H]", reply)
+    return found[0] if found else None
+
+
+def rows(source, split):
+    return source.rows("test.parquet", "data/test-00000-of-00001.parquet", hub=("", "test"))
+
+
+def item(record, source, split):
+    video, kind = text(record, "video_id").zfill(3), text(record, "group_type")
+    options = record["options"]
+    options = options.strip().split("\n") if isinstance(options, str) else options
+    question = Question(text(record, "question"), without_labels(options))
+    answer = text(record, "answer").upper()
+    question.choice(answer)
+    # [1, [2, 3], 4]: the second and the third question both follow from the first.
+    steps = ast.literal_eval(text(record, "group_structure")) if kind == "logic" else []
+    chain = tuple(len(step) if isinstance(step, list) else 1 for step in steps)
+    place = int(text(record, "question_id").rsplit("-", 1)[1])
+    return Item(
+        id=text(record, "question_id"),
+        video=source.files.video(f"{video}.mp4", "video", "videos"),
+        video_key=video,
+        question=question,
+        answer=answer,
+        groups={"set type": kind, **known_groups(record, level="level", task="second_head")},
+        member=SetMember(video, place, 4, chain),
+    )
+
+
+PROTOCOL = Protocol(
+    "videomme_v2",
+    name="no_subtitles",
+    answer_prompt=PROMPT,
+    reply="text",
+    reply_tokens=64,
+    subtitles="none",
+    groups=("level", "set type"),
+    metrics=METRICS,
+)
+BENCHMARK = BenchmarkSpec(
+    "videomme_v2",
+    ("test",),
+    (PROTOCOL,),
+    each_row(rows, item),
+    "test.parquet and video/",
+    parsers={"videomme_v2": read_letter},
+)

@@ -1,0 +1,194 @@
+"""Reads the records of a benchmark: from a file, or from a dataset on the hub.
+
+The file extension decides how records are read (.json, .jsonl, .csv, .tsv, .parquet); a name `hf:REPO` or
+`hf:REPO:CONFIG:SPLIT` is loaded with `datasets`, and `hf:REPO:FILE` is one file of a repository.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from videopro.errors import BenchmarkError
+from videopro.extras import needs_extra
+from videopro.storage import InvalidJson, parse_json, parse_json_list
+
+HUB = "hf:"
+
+# A record's location (file and line or row), and the record.
+LocatedRecord: TypeAlias = tuple[str, Mapping[str, Any]]
+
+
+class UnreadableRecord(dict[str, Any]):
+    """Placeholder for a record that cannot be read; `problem` is what is wrong and how to fix it."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__()
+        self.problem = (what, fix)
+
+
+def read_records(path: Path, name: str) -> Iterator[LocatedRecord]:
+    """The records of a file, each with its location. Raises BenchmarkError if the file cannot be read; a
+    single broken record comes as `UnreadableRecord`."""
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise BenchmarkError(f"{name}: {path} has an unsupported file type; give a {_ENDINGS} file")
+    try:
+        yield from reader(path, name)
+    except FileNotFoundError as error:
+        raise BenchmarkError(f"{name}: {path} does not exist; check --root and --annotations") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchmarkError(f"{name}: {path} cannot be read ({error}); download it again") from error
+
+
+def _json(path: Path, name: str) -> Iterator[LocatedRecord]:
+    try:
+        content = _json_list(path.read_text(encoding="utf-8"))
+    except InvalidJson as error:
+        raise BenchmarkError(
+            f"{name}: {path} cannot be read: invalid JSON ({error}); it may be truncated: download it again"
+        ) from error
+    if not isinstance(content, list):
+        raise BenchmarkError(
+            f"{name}: {path} must contain a list of objects, not a {type(content).__name__}; is it the "
+            "annotation file?"
+        )
+    for number, record in enumerate(content, start=1):
+        yield f"{path}, record {number}", _checked(record)
+
+
+def _json_list(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except InvalidJson:
+        # Commas before a closing bracket, as in Video-MME's own template.
+        return parse_json_list(_TRAILING_COMMA.sub(lambda found: found[1] or "", text))
+
+
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
+
+
+def _jsonl(path: Path, name: str) -> Iterator[LocatedRecord]:
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if line.strip():
+            try:
+                record = parse_json(line)
+            except InvalidJson as error:
+                record = error
+            yield f"{path}, line {number}", _checked(record)
+
+
+def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
+    csv.field_size_limit(sys.maxsize)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        names = list(reader.fieldnames or ())
+        if len(set(names)) < len(names):
+            raise BenchmarkError(f"{name}: {path} has two columns with the same name; download it again")
+        try:
+            for record in reader:
+                # A row may span several lines; this is its last one.
+                where = f"{path}, line {reader.line_num}"
+                lacking = [key for key, value in record.items() if value is None]
+                if lacking or None in record:
+                    yield (
+                        where,
+                        UnreadableRecord(
+                            f"does not have the {len(reader.fieldnames or ())} columns of the first line",
+                            "download the file again, or fix the line",
+                        ),
+                    )
+                else:
+                    yield where, record
+        except csv.Error as error:
+            raise BenchmarkError(
+                f"{name}: {path}, line {reader.line_num}: {error}; download it again"
+            ) from error
+
+
+def _parquet(path: Path, name: str) -> Iterator[LocatedRecord]:
+    with needs_extra("benchmarks", f"{name}: {path}"):
+        import pyarrow
+        import pyarrow.parquet
+    try:
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
+        raise BenchmarkError(
+            f"{name}: {path} is not a valid parquet file ({error}); download it again"
+        ) from error
+    for number, record in enumerate(rows, start=1):
+        yield f"{path}, row {number}", record
+
+
+_READERS: Mapping[str, Callable[[Path, str], Iterator[LocatedRecord]]] = {
+    ".json": _json,
+    ".jsonl": _jsonl,
+    ".csv": _table,
+    ".tsv": _table,
+    ".parquet": _parquet,
+}
+_ENDINGS = f"{', '.join(list(_READERS)[:-1])} or {list(_READERS)[-1]}"
+
+
+def hub_records(spec: str, default: Sequence[str], name: str) -> Iterator[LocatedRecord]:
+    """Records of `REPO`, `REPO:CONFIG` or `REPO:CONFIG:SPLIT`, through `datasets`, or of `REPO:FILE`
+    (offline: from the cache)."""
+    repo, _, file = spec.partition(":")
+    if Path(file).suffix.lower() in _READERS:
+        yield from read_records(_hub_file(repo, file, name), name)
+        return
+    with needs_extra("benchmarks", f"{name}: {HUB}{spec}"):
+        import datasets
+    repo, *given = spec.split(":")
+    config, split = [*given, *default[len(given) :], "", ""][:2]
+    try:
+        rows = datasets.load_dataset(repo, config or None, split=split or "test")
+    except (OSError, ValueError) as error:
+        # datasets raises these for a missing repository, configuration or split, and without a network.
+        raise BenchmarkError(
+            f"{name}: {HUB}{spec} cannot be loaded with datasets ({error}); write "
+            f"{HUB}REPO:CONFIG:SPLIT, or download it and give --root"
+        ) from error
+    for number, record in enumerate(rows, start=1):
+        yield f"{HUB}{spec}, row {number}", record
+
+
+def _hub_file(repo: str, file: str, name: str) -> Path:
+    with needs_extra("benchmarks", f"{name}: {HUB}{repo}:{file}"):
+        import huggingface_hub
+    try:
+        return Path(huggingface_hub.hf_hub_download(repo, file, repo_type="dataset"))
+    except (OSError, ValueError) as error:
+        # Its errors for a missing repository or file, and without a network, derive from these.
+        raise BenchmarkError(
+            f"{name}: {HUB}{repo}:{file} cannot be downloaded ({error}); check the names, or download it and "
+            "give the file with --annotations"
+        ) from error
+
+
+def downloaded(root: Path, name: str) -> Path:
+    """The folder of a benchmark: `root`, or for `hf:REPO` a snapshot of that dataset of the hub, which is
+    downloaded unless it is in the cache. Raises BenchmarkError."""
+    if not str(root).startswith(HUB):
+        return root
+    repo = str(root).removeprefix(HUB)
+    with needs_extra("benchmarks", f"{name}: {root}"):
+        import huggingface_hub
+    try:
+        return Path(huggingface_hub.snapshot_download(repo, repo_type="dataset"))
+    except (OSError, ValueError) as error:
+        raise BenchmarkError(
+            f"{name}: {root} cannot be downloaded ({error}); check the name, or give a folder with --root"
+        ) from error
+
+
+def _checked(record: Any) -> Mapping[str, Any]:
+    if isinstance(record, dict):
+        return record
+    if isinstance(record, InvalidJson):
+        return UnreadableRecord(f"is not valid JSON ({record})", "download the file again, or fix the record")
+    return UnreadableRecord(f"is a {type(record).__name__}, not an object", "download the file again")
