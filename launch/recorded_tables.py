@@ -20,6 +20,8 @@ def updated(mark: re.Match[str]) -> str:
     """The mark and its table as recorded. Raises SystemExit for a row that the file lacks."""
     lines = lines_of(mark["file"], mark["title"])
     rows = {_name(line): line for line in lines[2:]}
+    if len(rows) < len(lines) - 2:  # names that occur twice cannot be chosen by
+        return mark[0].removesuffix(mark["table"]) + "".join(f"{line}\n" for line in lines)
     names = [_name(line) for line in mark["table"].splitlines()[2:]] or list(rows)
     missing = [name for name in names if name not in rows]
     if missing:

@@ -11,13 +11,12 @@ FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each rep
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,10 @@ from perf import ROOT
 from perf.official_scorers import data, ours
 from perf.official_scorers.ours import Scores
 from videopro.benchmarks import SPECS
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.settings import setting
+from videopro.storage import write_atomically
 
 RECORDED = ROOT / "perf" / "official_scorers" / "recorded"
 DIMENSIONS = tuple(
@@ -175,17 +178,36 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+@dataclass(frozen=True)
+class OfficialScoresSettings:
+    """Whether the official code runs again, and where the table goes."""
+
+    repositories: Path | None = field(
+        default=None, metadata=setting("run the official code, from copies in this folder, and record it")
     )
-    parser.add_argument("--repositories", type=Path, help="run the official code, from copies in this folder")
-    given = parser.parse_args(argv)
-    if given.repositories is not None:
-        record(given.repositories)
-    print(table())
+    output: Path | None = field(
+        default=None, metadata=setting("write the table to this Markdown file too; unset: print it only")
+    )
+
+
+COMMAND = CommandLine(
+    "perf.official_scores",
+    OfficialScoresSettings,
+    summary="Compare our official scores with those of the official code.",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        given = COMMAND.parse(argv)
+        if given.repositories is not None:
+            record(given.repositories)
+        print(table())
+        if given.output is not None:
+            write_atomically(given.output, table() + "\n")
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

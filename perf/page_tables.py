@@ -208,10 +208,21 @@ def _asp(record: Record) -> Table:
 
 
 _READERS = {
-    "robust": "**`robust`**", "videomme": "official: Video-MME", "longvideobench": "official: LongVideoBench",
-    "lvbench": "official: LVBench", "mlvu": "official: MLVU", "cgbench": "official: CG-Bench",
-    "egoschema": "official: EgoSchema", "nextqa": "official: NExT-QA", "videopro": "VideoPro's release",
-}  # fmt: skip
+    "robust": "**`robust`**",
+    "videomme_afd52cf": "official: Video-MME",
+    "videomme": "official: Video-MME, before afd52cf",
+    "longvideobench": "official: LongVideoBench",
+    "lvbench": "official: LVBench",
+    "mlvu_4bcc3c0": "official: MLVU",
+    "mlvu": "official: MLVU, test questions and before 4bcc3c0",
+    "cgbench_6677fe3": "official: CG-Bench",
+    "cgbench": "official: CG-Bench, as older runs here",
+    "egoschema_1d3f34ab": "official: EgoSchema",
+    "egoschema_77a7d8e3": "official: EgoSchema, protocol exact",
+    "egoschema": "official: EgoSchema, as older runs here",
+    "nextqa": "official: NExT-QA",
+    "videopro": "VideoPro's release",
+}
 
 
 def _readers(record: Record) -> Table:

@@ -47,7 +47,8 @@ _NOT_YET = {"docs/results/sft.md": 4, "docs/results/grpo.md": 1}
 def test_every_table_of_figures_names_its_source() -> None:
     """On the pages of results, and in README."""
     bare: Counter[str] = Counter()
-    for page in [ROOT / "README.md", *sorted(RESULTS.glob("*.md"))]:
+    results = set(RESULTS.glob("*.md")) - {RESULTS / "README.md"}  # which lists the pages
+    for page in [ROOT / "README.md", *sorted(results)]:
         lines = page.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
             if not line.startswith("|") or lines[number - 1].startswith("|"):

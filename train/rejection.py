@@ -23,8 +23,9 @@ from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, DatasetError, RunError, VideoError
 from videopro.extras import needs_extra
-from videopro.methods import ANSWERER_HELP, load_answerer
+from videopro.methods import ANSWERER_HELP
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.planners import load_answerer
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, setting

@@ -8,7 +8,6 @@ from typing import Any, get_args, get_type_hints
 
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
-from videopro.methods.answerer import load_answerer
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
@@ -39,7 +38,6 @@ __all__ = [
     "MethodContext",
     "MethodFlags",
     "create",
-    "load_answerer",
     "make_trace",
     "takes",
     "versions",

@@ -12,11 +12,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from videopro.backbones import Backbone, Visual, check_alive
+from videopro.backbones import Backbone, Sampling, Visual, check_alive
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
-from videopro.methods.answerer import load_answerer, spec_identity
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
 from videopro.modules import (
@@ -34,8 +33,10 @@ from videopro.planners import (
     Planner,
     PromptFile,
     PromptKind,
+    load_answerer,
     load_planner,
     read_prompts,
+    spec_identity,
     teacher_of,
 )
 from videopro.pocket import PLANNERS
@@ -72,6 +73,8 @@ class BaseProgramMethod(Method):
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
+        self._reasoning = replace(settings.reasoning(), adaptive=self.adaptive)
+        self._sampling: Sampling = settings.sampling()
         self._loaded: _Loaded | None = None
         self._prompt_file: PromptFile | None = None
         if settings.prompts is not None:
@@ -81,7 +84,7 @@ class BaseProgramMethod(Method):
     def _checked(self, file: PromptFile) -> PromptFile:
         """The file, if it has the prompts that this method asks with. Raises ConfigError."""
         kinds: tuple[PromptKind, ...] = ("plan" if self.adaptive else "plan_program",)
-        if self.settings.reasoning().max_rounds > 0:
+        if self._reasoning.max_rounds > 0:
             kinds += REFINEMENT_KINDS
         file.require(kinds, f"method {self.name}")
         return file
@@ -97,7 +100,7 @@ class BaseProgramMethod(Method):
         # Not called "final" as in older runs, where "last" meant the latest answer: resuming those is
         # refused.
         final = facts.pop("final")
-        if self.settings.reasoning().max_rounds > 0:
+        if self._reasoning.max_rounds > 0:
             facts["final_answer"] = final
         # Left out if empty, so that older runs keep their keys.
         without = facts.pop("without")
@@ -215,7 +218,7 @@ class BaseProgramMethod(Method):
             modules = loaded.models.context(context.video, answerer, subtitles, self.settings.without)
         reasoner = Reasoner(
             loaded.planner,
-            replace(self.settings.reasoning(), adaptive=self.adaptive),
+            self._reasoning,
             thread_meter=thread_meter,
             visual=self._visual(loaded.planner, context, stack),
             prompt_file=loaded.prompt_file,
@@ -251,7 +254,7 @@ class BaseProgramMethod(Method):
                 is_fine_tuned=_is_short(backbone)
                 if settings.planner_prompt == "auto"
                 else settings.planner_prompt == "short",
-                sampling=settings.sampling(),
+                sampling=self._sampling,
                 api_key_env=settings.api_key_env,
                 # At least one, which a planner that is shown none does not use.
                 frames=settings.planner_frames or None,

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from videopro.backbones import Backbone, Sampling, read_spec
 from videopro.errors import ConfigError
+from videopro.planners.answerer import load_answerer, spec_identity
 from videopro.planners.base import (
     PLAN_KINDS,
     PLAN_SAMPLING,
@@ -34,8 +35,10 @@ __all__ = [
     "PlanRequest",
     "Planner",
     "check_planner",
+    "load_answerer",
     "load_planner",
     "read_prompts",
+    "spec_identity",
     "teacher_of",
 ]
 

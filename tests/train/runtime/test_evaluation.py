@@ -17,9 +17,9 @@ from tests.support.reason_world import SceneBackbone
 from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
-from videopro.methods import answerer
 from videopro.modules import library
 from videopro.modules.calls import CallCache
+from videopro.planners import answerer
 from videopro.pocket import model_dir
 from videopro.question import Answer
 from videopro.scoring import PlanRecord, planning_metrics

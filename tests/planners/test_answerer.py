@@ -14,10 +14,11 @@ from tests.support.reason_world import NATIVE, SceneBackbone
 from videopro import infer
 from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.methods import answerer as answerer_module
-from videopro.methods import create, load_answerer
+from videopro.methods import create
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
+from videopro.planners import answerer as answerer_module
+from videopro.planners import load_answerer
 from videopro.pocket import adapter_dir, model_dir
 from videopro.runs import RunFolder
 from videopro.train import merge
