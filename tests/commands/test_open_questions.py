@@ -88,7 +88,7 @@ def test_a_folder_without_open_questions_keeps_its_protocol(root: Path, tmp_path
         ({"reference": "The..."}, "no word that counts"),
         ({"reference": 3}, "field 'reference' is 3; it must be a text"),
         ({"reference": None, "answer": "A"}, "no word that counts"),
-        ({"choices": "a, b"}, "a list of 2 to 10 texts"),
+        ({"choices": "a, b"}, "a list of 2 to 26 texts"),
     ],
 )
 def test_an_invalid_open_question_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
