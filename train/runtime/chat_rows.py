@@ -5,8 +5,9 @@
     {"system": "...", "query": "<video>QUESTION", "response": "REPLY", "videos": ["a.mp4"]}
 
 The system turn and the reply are optional. `<video>` stands anywhere in the user's turn. As in ms-swift, a
-row with a video but without `<video>` begins with the video, and `videos` may be a single path.
-(modelscope/ms-swift, docs/source_en/Customization/Custom-dataset.md at 025fc6b.)
+row with a video but without `<video>` begins with the video, `videos` may be a single path, and `system` may
+stand beside `messages` that have no system turn. (modelscope/ms-swift,
+docs/source_en/Customization/Custom-dataset.md at 025fc6b, and `to_std_messages` of its preprocessor.)
 """
 
 from __future__ import annotations
@@ -56,18 +57,21 @@ def read_chat(record: Mapping[str, Any], where: str) -> ChatRow:
 
 def _turns(record: Mapping[str, Any], where: str) -> tuple[str | None, str, str | None]:
     """The texts of the system, the user and the assistant."""
+    system = _string(record["system"], "system", where) if record.get("system") is not None else None
     if "messages" not in record and "query" in record:
         if record.get("history"):
             raise DatasetError(f"{where}: has a history; only rows of one user turn are supported")
         response = record.get("response")
         return (
-            _string(record["system"], "system", where) if record.get("system") is not None else None,
+            system,
             _string(record["query"], "query", where),
             _string(response, "response", where) if response is not None else None,
         )
     messages = record.get("messages")
-    if not isinstance(messages, list) or not messages:
+    if messages is None:
         raise DatasetError(f"{where}: has neither 'messages' nor 'query'; write one of them")
+    if not isinstance(messages, list) or not messages:
+        raise DatasetError(f"{where}: 'messages' is {messages!r}; it must be a list of turns")
     turns = [(_field(turn, "role", where), _field(turn, "content", where)) for turn in messages]
     roles = [role for role, _ in turns]
     if roles not in (
@@ -81,11 +85,13 @@ def _turns(record: Mapping[str, Any], where: str) -> tuple[str | None, str, str 
             f"turn, not {roles}"
         )
     texts = dict(turns)
-    return texts.get("system"), texts["user"], texts.get("assistant")
+    return texts.get("system", system), texts["user"], texts.get("assistant")
 
 
 def _video(record: Mapping[str, Any], where: str) -> str | None:
     """The path of the row's video, if it has one."""
+    if any(record.get(name) for name in ("image", "images", "audio", "audios")):
+        raise DatasetError(f"{where}: has images or audio; only videos are supported")
     videos = record.get("videos")
     videos = record.get("video") if videos is None else videos
     if videos is None:
@@ -93,8 +99,6 @@ def _video(record: Mapping[str, Any], where: str) -> str | None:
     found = [videos] if isinstance(videos, str) else videos
     if not isinstance(found, list) or not all(isinstance(video, str) and video for video in found):
         raise DatasetError(f"{where}: field 'videos' must be a list of paths, not {videos!r}")
-    if record.get("images") or record.get("audios"):
-        raise DatasetError(f"{where}: has images or audio; only videos are supported")
     if len(found) > 1:
         raise DatasetError(f"{where}: lists {len(found)} videos; only one per row is supported")
     return found[0] if found else None

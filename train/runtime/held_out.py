@@ -67,6 +67,11 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     ):
         if record.get("kind", "plan") != "plan":
             continue
+        if "question" not in record:
+            raise DatasetError(
+                f"{where}: has no column 'question'; eval_questions takes a grpo.jsonl of videopro "
+                "synthesize, or rows with its columns id, video, question, choices and answer"
+            )
         row = read_row({"kind": "plan", **record}, where, folder=path.parent)
         items.append(
             Item(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar
@@ -19,9 +20,22 @@ from videopro.command_line import config_file
 from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
 from videopro.extras import check_extra
-from videopro.settings import did_you_mean, read_yaml
+from videopro.settings import read_yaml
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
+
+_MS_SWIFT = {
+    "model": "model_name_or_path",
+    "dataset": "train_data",
+    "train_type": "use_peft",
+    "torch_dtype": "dtype",
+    "lora_rank": "lora_r",
+    "target_modules": "lora_target_modules",
+    "freeze_vit": "vision",
+    "warmup_ratio": "warmup_steps",
+}
+"""Settings of ms-swift in the commands of the VideoPro release (scripts/train.sh of zapqqqwe/VideoPro_code at
+8cd3879), and those here that stand for them."""
 
 
 def read_settings(
@@ -73,19 +87,32 @@ def _check_names(kind: type[Settings], words: Sequence[str], program: str) -> No
     for word in words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and flag.replace("-", "_").replace("__", "--", 1) not in flags:
-            raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, sorted(flags))}")
+            raise ConfigError(f"{program}: unknown argument {flag!r}; {_hint(flag, flags, program)}")
     given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
     if words[-1:] == ["--config"]:
         raise ConfigError(f"{program}: --config needs a file, or the name of a shipped config")
+    if sum(word.partition("=")[0] == "--config" for word in words) > 1:
+        raise ConfigError(f"{program}: --config is given twice; give one, and flags for what differs from it")
     if "--config" in words:
         file = words[words.index("--config") + 1]
         for key in read_yaml(Path(file)):
             if key not in known and key != "env":
-                raise ConfigError(f"{file}: unknown setting {key!r}; {did_you_mean(key, sorted(known))}")
+                raise ConfigError(f"{file}: unknown setting {key!r}; {_hint(key, known, program)}")
             given.add(key)
     # accelerate's launcher sets the variable for configs/accelerate/zero2.yaml and zero3.yaml.
     if "deepspeed" in given or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         check_extra("deepspeed", "training under DeepSpeed", "deepspeed")
+
+
+def _hint(name: str, known: Collection[str], program: str) -> str:
+    """What an unknown flag or key may stand for. `known`: the known ones, in the same form."""
+    plain = name.removeprefix("--").replace("-", "_")
+    ours = ("--" if name.startswith("--") else "") + _MS_SWIFT.get(plain, "")
+    if ours in known:
+        return f"ms-swift's {plain} is {ours!r} here"
+    # There are hundreds.
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"{program} --help lists all settings"
 
 
 def run_command(train: Callable[[], object]) -> int:

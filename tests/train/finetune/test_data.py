@@ -46,11 +46,14 @@ def test_rows_in_the_releases_format(tmp_path: Path) -> None:
         # Without <video>, ms-swift puts it first.
         {"query": "Which one?", "response": "<code>r</code>", "videos": ["5.mp4"], "history": []},
         {"messages": [chat[0], {"role": "user", "content": "Hello"}, chat[2]]},
+        # A system beside the messages counts if they have none.
+        {"system": "Be kind.", "messages": chat[1:], "videos": ["6.mp4"]},
+        {"system": "Be kind.", "messages": chat, "videos": ["7.mp4"]},
     ]
     found = read_rows(world.write(tmp_path / "train_sft.jsonl", rows))
     assert found.left_out == {}
-    assert found.summary() == f"{tmp_path / 'train_sft.jsonl'}: 6 rows"
-    first, second, third, fourth, fifth, text = found.rows
+    assert found.summary() == f"{tmp_path / 'train_sft.jsonl'}: 8 rows"
+    first, second, third, fourth, fifth, text, beside, both = found.rows
     assert (first.id, first.prompt, first.video) == ("line 1", "\nWhich one?", Path("/data/CG-Bench/1.mp4"))
     assert (first.system, first.before) == (None, "")
     assert second.video == tmp_path / "LongVideoBench" / "2.mp4"
@@ -60,6 +63,7 @@ def test_rows_in_the_releases_format(tmp_path: Path) -> None:
     assert (fourth.reply, fourth.video) == ("<code>q</code>", tmp_path / "4.mp4")
     assert (fifth.system, fifth.before, fifth.prompt) == (None, "", "Which one?")
     assert (text.system, text.prompt, text.video) == ("Be brief.", "Hello", None)
+    assert (beside.system, both.system) == ("Be kind.", "Be brief.")
 
 
 GOOD = world.record("q", "a", "v.mp4")
@@ -89,6 +93,8 @@ GOOD = world.record("q", "a", "v.mp4")
         ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
         ({**GOOD, "videos": [3]}, "list of paths"),
         ({**GOOD, "images": ["a.png"]}, "only videos"),
+        ({"query": "<image>q", "response": "r", "images": ["a.png"]}, "only videos"),
+        ({"messages": []}, "must be a list of turns"),
     ],
 )
 def test_a_row_that_cannot_be_trained_on_is_left_out_and_named(tmp_path: Path, row: Any, said: str) -> None:

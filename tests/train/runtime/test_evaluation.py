@@ -142,6 +142,9 @@ def test_missing_questions(tmp_path: Path) -> None:
         load_eval_questions(str(tmp_path / "none.jsonl"), limit=None, seed=0)
     with pytest.raises(DatasetError, match="no questions of kind 'plan'"):
         load_eval_questions(str(world.write(tmp_path / "r.jsonl", lines()[1:2])), limit=None, seed=0)
+    chat = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4"], "solution": "A"}
+    with pytest.raises(DatasetError, match="line 1: has no column 'question'; eval_questions takes"):
+        load_eval_questions(str(world.write(tmp_path / "train_grpo.jsonl", [chat])), limit=None, seed=0)
     with pytest.raises(BenchmarkError):
         load_eval_questions("pocket:nowhere", limit=None, seed=0)
 
