@@ -68,14 +68,15 @@ def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> RowsOfFile[GRP
 
 
 def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> GRPORow:
-    # Our own rows have a column for the prompt too; their `messages` are for ms-swift.
-    if "prompt" not in record:
-        return _chat_row(record, folder, where, number)
-    prompt, prompt_video = record["prompt"], record.get("prompt_video", True)
-    if not isinstance(prompt, str) or not prompt:
-        raise DatasetError(f"{where}: field 'prompt' is {prompt!r}; it must be a non-empty string")
+    prompt_video = record.get("prompt_video", True)
     if not isinstance(prompt_video, bool):
         raise DatasetError(f"{where}: prompt_video is {prompt_video!r}; it must be true or false")
+    # Our own rows have a column for the prompt too; their `messages` are for ms-swift.
+    if "prompt" not in record:
+        return replace(_chat_row(record, folder, where, number), prompt_video=prompt_video)
+    prompt = record["prompt"]
+    if not isinstance(prompt, str) or not prompt:
+        raise DatasetError(f"{where}: field 'prompt' is {prompt!r}; it must be a non-empty string")
     _check_kind(record.get("kind"), where)
     row = read_row(record, where, folder=folder)
     return GRPORow(**vars(row), prompt=prompt, prompt_video=prompt_video)

@@ -94,10 +94,12 @@ def test_a_question_inside_the_program_is_not_the_rows(tmp_path: Path) -> None:
 
 
 def test_a_rows_own_columns_take_precedence(tmp_path: Path) -> None:
-    own = {"question": "Where?", "choices": ["here", "there"], "kind": "bug_fix", "oracle_mode": "native"}
+    own: dict[str, Any] = {"question": "Where?", "choices": ["here", "there"], "prompt_video": False}
+    own |= {"kind": "bug_fix", "oracle_mode": "native"}
     path = world.write(tmp_path / "g.jsonl", [chat(f"<video>{WEAK}", id=7, solution="there", **own)])
     (row,) = read_grpo_rows(path).rows
     assert (row.id, row.kind, row.oracle_mode, row.answer) == ("7", "bug_fix", "native", "B")
+    assert not row.prompt_video
     assert row.question == Question("Where?", ("here", "there"))
 
 
@@ -125,6 +127,7 @@ def test_a_rows_own_columns_take_precedence(tmp_path: Path) -> None:
             "the choices in its prompt cannot be told apart",
         ),
         ({"solution": "A", "kind": "other"}, "kind is 'other'"),
+        ({"solution": "A", "prompt_video": "no"}, "prompt_video is 'no'"),
         ({"solution": "A", "oracle_mode": "both"}, "oracle_mode is 'both'"),
     ],
 )
