@@ -98,7 +98,7 @@ def sample(
                     else None
                 )
             except VideoError as error:
-                print(f"{path} is left out: {error}", file=sys.stderr)
+                print(f"left out: {error}", file=sys.stderr)
                 shown = None
                 video_rows = [row for row in video_rows if not row.prompt_video]
             at_once = max(1, config.batch_size // config.samples)

@@ -12,7 +12,7 @@ record of the run to `output_dir`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # First: hides what the libraries below print while they are imported.
@@ -37,6 +37,7 @@ with needs_extra("train", "videopro sft", __name__):
         read_rows,
     )
     from videopro.train.runtime import (
+        Part,
         TrainingRows,
         TrainingSetup,
         load_trainable,
@@ -49,6 +50,13 @@ with needs_extra("train", "videopro sft", __name__):
 
 # Settings that decide the final weights, besides those of every training run.
 _SFT_SETTINGS = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
+
+
+_PARTS: Mapping[Part, str] = {
+    "language": "language model",
+    "projector": "projector",
+    "vision": "vision tower",
+}
 
 
 def train(
@@ -102,13 +110,13 @@ def train(
     return trainer
 
 
-def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Sequence[str]) -> str:
+def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Sequence[Part]) -> str:
     assert trainer.model is not None
     weights = [weight for weight in trainer.model.parameters() if weight.requires_grad]
     videos = len({row.video for row in rows if row.video is not None})
     return (
         f"{len(rows)} rows, {videos} videos; training {sum(weight.numel() for weight in weights):,} weights "
-        f"in the {', '.join(parts)}"
+        f"in the {', '.join(_PARTS[part] for part in parts)}"
     )
 
 

@@ -69,6 +69,7 @@ def test_the_releases_settings_are_those_that_it_publishes(tmp_path: Path) -> No
         "dataloader_num_workers": 4,
         "bf16": True,
         "log_completions": True,
+        "num_completions_to_print": 0,
         "logging_steps": 5,
         "eval_steps": 1000,
         "save_steps": 500,
