@@ -62,12 +62,8 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 def _share(figures: Record, digits: int = 0) -> str:
     """An accuracy in per cent with its interval."""
     low, high = figures["ci95"]
-    return " ".join(
-        (
-            f"{100 * figures['accuracy']:.{digits}f}",
-            f"({100 * low:.{digits}f} to {100 * high:.{digits}f})",
-        )
-    )
+    right = f"{100 * figures['accuracy']:.{digits}f}"
+    return f"{right} ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
 
 
 def _decoding(record: Record) -> Table:
