@@ -223,9 +223,10 @@ def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(load("mvbench", root=tmp_path, annotations="hf:OpenGVLab/MVBench").items) == 20
     assert ("OpenGVLab/MVBench", "object_shuffle", "train") in asked
     lines = tmp_path / "own.txt"
-    lines.write_text("V1 1.0 2.5##person sits down.\n\nno line\n")
-    with pytest.raises(BenchmarkError, match=r"own.txt, line 3: is not VIDEO START END##SENTENCE"):
-        load("charades_sta", root=tmp_path, annotations=str(lines))
+    for bad in ("no line", "V1 one 2.5##person", "V1 1.0.5 2.5##person"):
+        lines.write_text(f"V1 1.0 2.5##person sits down.\n\n{bad}\n")
+        with pytest.raises(BenchmarkError, match=r"own.txt, line 3: is not VIDEO START END##SENTENCE"):
+            load("charades_sta", root=tmp_path, annotations=str(lines))
     (item,) = load("charades_sta", root=tmp_path, annotations=str(lines), skip_broken=True).items
     assert item.evidence == ((1.0, 2.5),)
     with pytest.raises(BenchmarkError, match="nextqa_atp_hard: is not read from hf:me/own; give a file"):

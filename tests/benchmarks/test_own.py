@@ -199,6 +199,7 @@ def line_of(text: str, content: str = FILE) -> int:
         ("def rows(source, split):", "1 / 0\n\n\ndef rows(source, split):", "ZeroDivisionError: division by"),
         ("Question, each", "Questions, each", "ImportError: cannot import name 'Questions'"),
         ('"first letter",\n', '"frst letter",\n', "no parser is named 'frst letter'; did you mean 'first"),
+        ("{options}", "{option}", "the prompt has no slot {option}; did you mean 'options'?"),
         ('"colours", (', '"my colours", (', "give a name of letters"),
         ('"colours", (', '"pocket", (', "the name is taken"),
         ('("test", "val")', '"test"', "splits must be a tuple, not 'test'"),
@@ -252,6 +253,19 @@ def test_an_error_of_the_code_names_line_and_record(
         ('"kind": record["kind"]', '"kind": 3', "gives an Item whose group 'kind' is 3; it must be a text"),
         ("video=source", "video='a' or source", "gives an Item whose video is 'a'; it must be a Path"),
         ("return Item(", "return dict(", "gives a dict; it must give an Item, or None to leave it out"),
+        ('{"kind": record["kind"]}', "None", "gives an Item whose groups are None; they must be a dict"),
+        ("id=text", "evidence=[[1, 2]], id=text", "evidence is [[1, 2]]; it must be a tuple of (start, end)"),
+        (
+            "id=text",
+            "evidence=((2, 1),), id=text",
+            "evidence is ((2, 1),); it must be a tuple of (start, end)",
+        ),
+        ("id=text", "subtitles='a', id=text", "gives an Item whose subtitles is 'a'; it must be a Path, or"),
+        (
+            'return source.rows(f"{split}.json"',
+            "return [{'id': 1}] or dict('x'",
+            "rows gives {'id': 1}; it must give",
+        ),
         ("Question(text", "Question.open(text", "takes 2 positional arguments but 3 were given"),
     ],
 )
@@ -260,7 +274,7 @@ def test_an_item_that_could_not_be_scored(old: str, new: str, expected: str, fil
     with pytest.raises(BenchmarkError) as raised:
         load(str(file), root=file.parent / "root")
     assert expected in str(raised.value)
-    assert "test.json, record 1" in str(raised.value)
+    assert ("test.json, record 1" if "rows" not in expected else str(file)) in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,12 @@ class CheckReport:
                 name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
             )
             yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        yield "complete" if self.is_complete else "not complete; a run continues and reports what is missing"
+        if self.is_complete:
+            yield "complete"
+        elif own.broken:
+            yield "not complete; a run needs --skip-broken, and reports what is missing"
+        else:
+            yield "not complete; a run continues and reports what is missing"
 
 
 def check(config: CheckConfig) -> CheckReport:
