@@ -84,11 +84,11 @@ def _check(item: Item) -> None:
         value = getattr(item, name)
         if not isinstance(value, kind):
             raise BenchmarkError(f"gives an Item whose {name} is {value!r}; it must be a {kind.__name__}")
-    for name, kind in (("subtitles", Path), ("reference", str), ("member", SetMember)):
+    for name, optional in (("subtitles", Path), ("reference", str), ("member", SetMember)):
         value = getattr(item, name)
-        if not (value is None or isinstance(value, kind)):
+        if not (value is None or isinstance(value, optional)):
             raise BenchmarkError(
-                f"gives an Item whose {name} is {value!r}; it must be a {kind.__name__}, or None"
+                f"gives an Item whose {name} is {value!r}; it must be a {optional.__name__}, or None"
             )
     if not isinstance(item.groups, Mapping):
         raise BenchmarkError(f"gives an Item whose groups are {item.groups!r}; they must be a dict of texts")
