@@ -200,6 +200,18 @@ def line_of(text: str, content: str = FILE) -> int:
         ("Question, each", "Questions, each", "ImportError: cannot import name 'Questions'"),
         ('"first letter",\n', '"frst letter",\n', "no parser is named 'frst letter'; did you mean 'first"),
         ("{options}", "{option}", "the prompt has no slot {option}; did you mean 'options'?"),
+        ('reply="text"', 'reply="txt"', "protocol 'written': reply is 'txt'; did you mean 'text'?"),
+        ('reply="text"', 'subtitles="al"', "subtitles is 'al'; did you mean 'all'?"),
+        ('("kind",)', '("kind")', "groups is 'kind'; it must be a tuple of texts"),
+        ('over="kind"),)', 'over="kind"))', "it must be a tuple of Metric(...), such as (x,) for one"),
+        (
+            'kind="macro", over',
+            'kind="makro", over',
+            "metric 'by kind': kind is 'makro'; did you mean 'macro'?",
+        ),
+        ('over="kind"', 'over="kind", of=("a")', "metric 'by kind': of is 'a'; it must be a tuple of texts"),
+        (', over="kind"', "", "metric 'by kind': needs over, the kind of its groups"),
+        ("answer_prompt=PROMPT", "answer_prompt=PROMPT.text", "it must be AnswerPrompt(...)"),
         ('"colours", (', '"my colours", (', "give a name of letters"),
         ('"colours", (', '"pocket", (', "the name is taken"),
         ('("test", "val")', '"test"', "splits must be a tuple, not 'test'"),
@@ -282,6 +294,7 @@ def test_an_item_that_could_not_be_scored(old: str, new: str, expected: str, fil
     [
         ("return reply[100]", "IndexError: string index out of range"),
         ("return 7", "parser 'first letter' returns 7; it must return a letter"),
+        ("return [(float('nan'), 2)]", "parser 'first letter' returns [(nan, 2)]; it must return a letter"),
     ],
 )
 def test_an_error_of_a_parser_names_the_line(body: str, expected: str, file: Path, tmp_path: Path) -> None:

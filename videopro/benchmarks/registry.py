@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Benchmark, Issue, Item
-from videopro.benchmarks.protocol import ROBUST, SLOTS, Protocol
+from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.benchmarks.protocol_check import protocol_problems
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
@@ -74,15 +75,12 @@ class BenchmarkSpec:
             )
         known = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
         for protocol in self.protocols:
+            if problem := next(protocol_problems(protocol), ""):
+                raise BenchmarkError(f"benchmark {self.name!r}, protocol {protocol.name!r}: {problem}")
             if protocol.subtitles not in ("none", "offered") and not self.subtitle_folders:
                 raise BenchmarkError(
                     f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "
                     "folders with subtitle_folders"
-                )
-            if protocol.answer_prompt is not None and (unknown := protocol.answer_prompt.unknown_slots()):
-                raise BenchmarkError(
-                    f"benchmark {self.name!r}, protocol {protocol.name!r}: the prompt has no slot "
-                    f"{{{unknown[0]}}}; {did_you_mean(unknown[0], SLOTS)}"
                 )
             if protocol.parser not in known:
                 raise BenchmarkError(

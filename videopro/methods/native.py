@@ -261,7 +261,7 @@ def _result(
 ) -> Result:
     refs = frame_refs(shown.visual)
     call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
-    is_answered = answer.letter is not None or (is_open and bool(answer.raw.strip()))
+    is_answered = answer.letter is not None or bool(intervals) or (is_open and bool(answer.raw.strip()))
     execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
     only = Round("native", answer.raw, execution=execution, mode="native")
     return Result((only,), answer, answer, selected=0, notes=shown.notes)
