@@ -210,6 +210,16 @@ def line_of(text: str, content: str = FILE) -> int:
             "metric 'by kind': kind is 'makro'; did you mean 'macro'?",
         ),
         ('over="kind"', 'over="kind", of=("a")', "metric 'by kind': of is 'a'; it must be a tuple of texts"),
+        (
+            'kind="macro"',
+            'kind="grade"',
+            "metric 'by kind': is of a judge's grades; give the protocol a judge",
+        ),
+        (
+            'over="kind"',
+            'over="kind", at=0.5',
+            "metric 'by kind': at is 0.5; only a metric of kind 'grounding'",
+        ),
         (', over="kind"', "", "metric 'by kind': needs over, the kind of its groups"),
         ("answer_prompt=PROMPT", "answer_prompt=PROMPT.text", "it must be AnswerPrompt(...)"),
         ('"colours", (', '"my colours", (', "give a name of letters"),
@@ -313,6 +323,16 @@ def test_an_error_of_a_parser_names_the_line(body: str, expected: str, file: Pat
     file.write_text(FILE)
     with pytest.raises(BenchmarkError, match="has changed since the run started"):
         parser("B", question)
+
+
+def test_a_folder_without_a_single_valid_question_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "questions.jsonl").write_text('{"id": "q1", "options": []}\n{"id": 2}\n')
+    assert benchmarks_main(["check", "jsonl", "--root", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "none of the 2 lines is a question" in said
+    assert "line 1: unknown field 'options'" in said
 
 
 def test_unknown_names(file: Path) -> None:

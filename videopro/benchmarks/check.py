@@ -83,14 +83,15 @@ class CheckReport:
         if self.missing:
             lost = set(self.missing)
             hit = sum(item.video_key in lost for item in own.items)
+            asked = f"{hit} question{'s' * (hit != 1)}"
             first = next(item.video for item in own.items if item.video_key in lost)
-            yield f"  missing: {_names(self.missing)}; {hit} questions; expected the first at {first}"
+            yield f"  missing: {_names(self.missing)}; {asked}; expected the first at {first}"
         if own.protocol.subtitles == "none":
             yield "subtitles: not used under this protocol"
         else:
             yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
         if self.subtitles_missing:
-            yield f"  listed but missing: {_names(self.subtitles_missing)}"
+            yield f"  listed but missing: those of {_names(self.subtitles_missing)}"
         if self.archives:
             yield "archives that are not unpacked; unpack them with"
             yield from (f"  {archive.command}" for archive in self.archives)

@@ -27,13 +27,17 @@ def protocol_problems(protocol: Protocol) -> Iterator[str]:
             yield f"the prompt has no slot {{{slot}}}; {did_you_mean(slot, SLOTS)}"
     for metric in protocol.metrics if isinstance(protocol.metrics, tuple) else ():
         if isinstance(metric, Metric):
-            yield from _metric_problems(metric)
+            yield from _metric_problems(metric, has_judge=protocol.judge is not None)
 
 
-def _metric_problems(metric: Metric) -> Iterator[str]:
+def _metric_problems(metric: Metric, *, has_judge: bool) -> Iterator[str]:
     where = f"metric {metric.name!r}: "
     yield from _unknown_values(metric, where)
     yield from _not_a_tuple(metric.of, f"{where}of", "texts", str)
+    if metric.kind in ("grade", "judged") and not has_judge:
+        yield f"{where}is of a judge's grades; give the protocol a judge"
+    if metric.at is not None and metric.kind != "grounding":
+        yield f"{where}at is {metric.at!r}; only a metric of kind 'grounding' has one"
     if (metric.of or metric.kind == "macro") and not metric.over:
         yield f"{where}needs over, the kind of its groups"
 
