@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -150,7 +151,7 @@ def test_a_changed_file_cannot_resume(file: Path, capsys: pytest.CaptureFixture[
     # A change that the protocol does not show is one too.
     file.write_text(FILE.replace("[:1]", "[:2]"))
     assert run(file) == 2
-    assert "protocol.version" in capsys.readouterr().err
+    assert "protocol.version (of the benchmark's files): the run has" in capsys.readouterr().err
     file.write_text(FILE)
     assert run(file) == 0
 
@@ -345,7 +346,7 @@ def test_unknown_names(file: Path) -> None:
 
 
 @pytest.fixture
-def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An installed package with the benchmark "colours", and others that do not work."""
     folder = tmp_path / "site"
     (folder / "own_colours-1.0.dist-info").mkdir(parents=True)
@@ -361,7 +362,7 @@ def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     points = "[videopro.benchmarks]\n" + "\n".join(entries) + "\n"
     (folder / "own_colours-1.0.dist-info/entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(folder))
-    yield folder  # type: ignore[misc]
+    yield folder
     sys.modules.pop("own_colours", None)
 
 
