@@ -196,7 +196,8 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     for kind, count in summary["errors"].items():
         yield _without_answer(kind, count, summary["error_ids"][kind], folder)
     if summary.get("broken_records"):
-        yield f"{summary['broken_records']} broken records were left out"
+        count = summary["broken_records"]
+        yield "1 broken record was left out" if count == 1 else f"{count} broken records were left out"
     if summary.get("defects"):
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
