@@ -77,6 +77,11 @@ def cut_tar(root: Path) -> None:
     cut(root / "videos.tar.gz", ["videos.tar.gz.part.aa", "videos.tar.gz.part.ab"])
 
 
+def tar_in_many_pieces(root: Path) -> None:
+    tarred(root / "videos.tar", *MME_VIDEOS)
+    cut(root / "videos.tar", [f"videos.tar.part{number}" for number in range(1, 12)])
+
+
 def one_tar(root: Path) -> None:
     tarred(root / "MLVU/video a.tar", "video/1_plotQA/a.mp4")
 
@@ -94,6 +99,7 @@ def pickled(root: Path) -> None:
         ("videomme", videomme, two_zips, "unzip -n {root}/subtitle.zip -d {root}\n"),
         ("cg_bench", cg_bench, cut_zip, "rm {root}/joined-video_chunk_1.zip"),
         ("videomme", videomme, cut_tar, "| tar -xzf - -C {root}/data"),
+        ("videomme", videomme, tar_in_many_pieces, "videos.tar.part9 {root}/videos.tar.part10 "),
         ("mlvu", mlvu_dev, one_tar, "tar -xf '{root}/MLVU/video a.tar' -C {root}"),
         ("videomme", videomme, pickled, "{root}/video_pkl/video_0.pkl {root}/data"),
     ],

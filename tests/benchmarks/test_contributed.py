@@ -223,9 +223,10 @@ def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(load("mvbench", root=tmp_path, annotations="hf:OpenGVLab/MVBench").items) == 20
     assert ("OpenGVLab/MVBench", "object_shuffle", "train") in asked
     lines = tmp_path / "own.txt"
-    lines.write_text("V1 1.0 2.5##person sits down.\n\nno line\n")
-    with pytest.raises(BenchmarkError, match=r"own.txt, line 3: is not VIDEO START END##SENTENCE"):
-        load("charades_sta", root=tmp_path, annotations=str(lines))
+    for bad in ("no line", "V1 one 2.5##person", "V1 1.0.5 2.5##person"):
+        lines.write_text(f"V1 1.0 2.5##person sits down.\n\n{bad}\n")
+        with pytest.raises(BenchmarkError, match=r"own.txt, line 3: is not VIDEO START END##SENTENCE"):
+            load("charades_sta", root=tmp_path, annotations=str(lines))
     (item,) = load("charades_sta", root=tmp_path, annotations=str(lines), skip_broken=True).items
     assert item.evidence == ((1.0, 2.5),)
     with pytest.raises(BenchmarkError, match="nextqa_atp_hard: is not read from hf:me/own; give a file"):
@@ -241,3 +242,56 @@ def test_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     first, second = load("tempcompass", split="yes_no", root=tmp_path, annotations=hub).items
     assert (first.answer, first.groups, first.video_key) == ("B", {"aspect": "order"}, "1034")
     assert first.id != second.id
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "change", "expected"),
+    [
+        (
+            "mvbench",
+            "json/object_shuffle.json",
+            {"answer": "none of them"},
+            "it must be one of the candidates",
+        ),
+        (
+            "videomme_v2",
+            "test.parquet",
+            {"group_structure": "[1, [2"},
+            "it must be a list such as [1, [2, 3], 4]",
+        ),
+        ("videomme_v2", "test.parquet", {"question_id": "first"}, "it must end in a number, as in 001-1"),
+        ("videomme_v2", "test.parquet", {"options": None}, "field 'options' is None; it must be a list"),
+    ],
+)
+def test_a_broken_record_can_be_skipped(
+    name: str, file: str, change: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    rows = golden(name)["files"][file][:2]
+    rows[0].update(change)
+    path = tmp_path / "object_shuffle.json"
+    write_json(path, rows)
+    with pytest.raises(BenchmarkError) as raised:
+        load(name, root=tmp_path, annotations=str(path))
+    assert f"{path}, record 1: " in str(raised.value)
+    assert expected in str(raised.value)
+    assert len(load(name, root=tmp_path, annotations=str(path), skip_broken=True).items) == 1
+
+
+def test_a_broken_answer_of_tempcompass(tmp_path: Path) -> None:
+    asked = [{"question": "Is it?", "answer": "perhaps"}, {"question": "Is it?", "answer": "no"}]
+    write_json(tmp_path / "questions/yes_no.json", {"1034": {"order": asked}})
+    with pytest.raises(BenchmarkError, match=r"1034/order/1: field 'answer' is 'perhaps'; it must be one of"):
+        load("tempcompass", split="yes_no", root=tmp_path)
+    (item,) = load("tempcompass", split="yes_no", root=tmp_path, skip_broken=True).items
+    assert item.answer == "B"
+
+
+@pytest.mark.parametrize("lines", ["", "one\n"])
+def test_a_broken_list_of_atp_hard(lines: str, tmp_path: Path) -> None:
+    world(tmp_path, "nextqa_atp_hard")
+    (path,) = tmp_path.rglob("atp-hard-ct4.txt")
+    path.write_text(lines)
+    with pytest.raises(
+        BenchmarkError, match=r"atp-hard-ct4.txt: must list row numbers, one a line; download"
+    ):
+        load("nextqa_atp_hard", root=tmp_path)

@@ -249,7 +249,7 @@ def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
 
 def test_mlvu_dev_without_a_task_is_reported(tmp_path: Path) -> None:
     write_json(tmp_path / "json/1_plotQA.json", [mlvu("a.mp4", ["x", "y"], "x", "plotQA")])
-    with pytest.raises(BenchmarkError, match=r"6 records are broken(.|\n)*task 2_needle is missing"):
+    with pytest.raises(BenchmarkError, match=r"6 records are broken(.|\n)*has no json/2_needle.json; down"):
         load("mlvu", root=tmp_path)
     assert len(load("mlvu", root=tmp_path, skip_broken=True).items) == 1
 
@@ -310,6 +310,15 @@ def test_cg_bench_scores(tmp_path: Path) -> None:
     clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue")
     assert clue.items[1].shown == ((0.0, 10.0), (20.0, 30.0))
     assert [metric.name for metric in clue.protocol.metrics] == ["clue accuracy"]
+
+
+def test_cg_bench_without_a_clue_is_not_shown_the_whole_video(tmp_path: Path) -> None:
+    write_json(tmp_path / "cgbench_mini.json", [cg(1, [[0, 10]], "D"), cg(2, [], "D")])
+    assert len(load("cg_bench", split="mini", root=tmp_path).items) == 2
+    with pytest.raises(BenchmarkError, match=r"question '2': has no clue intervals, and protocol 'clue'"):
+        load("cg_bench", split="mini", root=tmp_path, protocol="clue")
+    clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue", skip_broken=True)
+    assert [item.id for item in clue.items] == ["1"]
 
 
 def test_cg_bench_scores_of_intervals_that_the_model_names(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -150,7 +151,7 @@ def test_a_changed_file_cannot_resume(file: Path, capsys: pytest.CaptureFixture[
     # A change that the protocol does not show is one too.
     file.write_text(FILE.replace("[:1]", "[:2]"))
     assert run(file) == 2
-    assert "protocol.version" in capsys.readouterr().err
+    assert "protocol.version (of the benchmark's files): the run has" in capsys.readouterr().err
     file.write_text(FILE)
     assert run(file) == 0
 
@@ -199,6 +200,29 @@ def line_of(text: str, content: str = FILE) -> int:
         ("def rows(source, split):", "1 / 0\n\n\ndef rows(source, split):", "ZeroDivisionError: division by"),
         ("Question, each", "Questions, each", "ImportError: cannot import name 'Questions'"),
         ('"first letter",\n', '"frst letter",\n', "no parser is named 'frst letter'; did you mean 'first"),
+        ("{options}", "{option}", "the prompt has no slot {option}; did you mean 'options'?"),
+        ('reply="text"', 'reply="txt"', "protocol 'written': reply is 'txt'; did you mean 'text'?"),
+        ('reply="text"', 'subtitles="al"', "subtitles is 'al'; did you mean 'all'?"),
+        ('("kind",)', '("kind")', "groups is 'kind'; it must be a tuple of texts"),
+        ('over="kind"),)', 'over="kind"))', "it must be a tuple of Metric(...), such as (x,) for one"),
+        (
+            'kind="macro", over',
+            'kind="makro", over',
+            "metric 'by kind': kind is 'makro'; did you mean 'macro'?",
+        ),
+        ('over="kind"', 'over="kind", of=("a")', "metric 'by kind': of is 'a'; it must be a tuple of texts"),
+        (
+            'kind="macro"',
+            'kind="grade"',
+            "metric 'by kind': is of a judge's grades; give the protocol a judge",
+        ),
+        (
+            'over="kind"',
+            'over="kind", at=0.5',
+            "metric 'by kind': at is 0.5; only a metric of kind 'grounding'",
+        ),
+        (', over="kind"', "", "metric 'by kind': needs over, the kind of its groups"),
+        ("answer_prompt=PROMPT", "answer_prompt=PROMPT.text", "it must be AnswerPrompt(...)"),
         ('"colours", (', '"my colours", (', "give a name of letters"),
         ('"colours", (', '"pocket", (', "the name is taken"),
         ('("test", "val")', '"test"', "splits must be a tuple, not 'test'"),
@@ -252,6 +276,19 @@ def test_an_error_of_the_code_names_line_and_record(
         ('"kind": record["kind"]', '"kind": 3', "gives an Item whose group 'kind' is 3; it must be a text"),
         ("video=source", "video='a' or source", "gives an Item whose video is 'a'; it must be a Path"),
         ("return Item(", "return dict(", "gives a dict; it must give an Item, or None to leave it out"),
+        ('{"kind": record["kind"]}', "None", "gives an Item whose groups are None; they must be a dict"),
+        ("id=text", "evidence=[[1, 2]], id=text", "evidence is [[1, 2]]; it must be a tuple of (start, end)"),
+        (
+            "id=text",
+            "evidence=((2, 1),), id=text",
+            "evidence is ((2, 1),); it must be a tuple of (start",
+        ),
+        ("id=text", "subtitles='a', id=text", "gives an Item whose subtitles is 'a'; it must be a Path, or"),
+        (
+            'return source.rows(f"{split}.json"',
+            "return [{'id': 1}] or dict('x'",
+            "rows gives {'id': 1}; it",
+        ),
         ("Question(text", "Question.open(text", "takes 2 positional arguments but 3 were given"),
     ],
 )
@@ -260,7 +297,7 @@ def test_an_item_that_could_not_be_scored(old: str, new: str, expected: str, fil
     with pytest.raises(BenchmarkError) as raised:
         load(str(file), root=file.parent / "root")
     assert expected in str(raised.value)
-    assert "test.json, record 1" in str(raised.value)
+    assert ("test.json, record 1" if "rows" not in expected else str(file)) in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +305,7 @@ def test_an_item_that_could_not_be_scored(old: str, new: str, expected: str, fil
     [
         ("return reply[100]", "IndexError: string index out of range"),
         ("return 7", "parser 'first letter' returns 7; it must return a letter"),
+        ("return [(float('nan'), 2)]", "parser 'first letter' returns [(nan, 2)]; it must return a letter"),
     ],
 )
 def test_an_error_of_a_parser_names_the_line(body: str, expected: str, file: Path, tmp_path: Path) -> None:
@@ -288,9 +326,21 @@ def test_an_error_of_a_parser_names_the_line(body: str, expected: str, file: Pat
         parser("B", question)
 
 
+def test_a_folder_without_a_single_valid_question_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "questions.jsonl").write_text('{"id": "q1", "options": []}\n{"id": 2}\n')
+    assert benchmarks_main(["check", "jsonl", "--root", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "none of the 2 lines is a question" in said
+    assert "line 1: unknown field 'options'" in said
+
+
 def test_unknown_names(file: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"unknown benchmark 'mvbenc'; did you mean 'mvbench'\?"):
         load("mvbenc", root=file.parent)
+    with pytest.raises(BenchmarkError, match=r"videopro: is a set of benchmarks \(lvbench, videomme, longv"):
+        load("videopro", root=file.parent)
     assert {"mvbench", "charades_sta"} < set(NAMES)
 
 
@@ -298,7 +348,7 @@ def test_unknown_names(file: Path) -> None:
 
 
 @pytest.fixture
-def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An installed package with the benchmark "colours", and others that do not work."""
     folder = tmp_path / "site"
     (folder / "own_colours-1.0.dist-info").mkdir(parents=True)
@@ -314,7 +364,7 @@ def package(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     points = "[videopro.benchmarks]\n" + "\n".join(entries) + "\n"
     (folder / "own_colours-1.0.dist-info/entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(folder))
-    yield folder  # type: ignore[misc]
+    yield folder
     sys.modules.pop("own_colours", None)
 
 

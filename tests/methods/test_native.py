@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.support.reason_world import QUESTION, SceneBackbone
 from videopro.backbones import GenerateRequest, Interleaved
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import ROBUST
-from videopro.benchmarks.protocol import AnswerPrompt, Protocol
+from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.methods import Method, MethodContext, create
 from videopro.methods.native import NativeMethod, NativeSettings
 from videopro.methods.tracing import official_letter
@@ -72,6 +72,26 @@ def test_an_unreadable_reply_has_no_confidence() -> None:
     (result,), _ = ask(WRITES, lambda request: "I cannot say.")
     assert result.final is not None
     assert (result.final.letter, result.final.confidence) == (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "reply", "expected"),
+    [
+        ("grounding", "From 0:02 to 0:09.", ((2.0, 9.0),)),
+        # CG-Bench's script reads no clock: these are the numbers 0, 2, 11 and 9.
+        ("iou", "0:02, 11 to 9", ((0.0, 2.0), (11.0, 9.0))),
+        ("grounding", "I cannot tell.", ()),
+    ],
+)
+def test_a_reply_that_names_times_is_an_answer(
+    metric: Literal["grounding", "iou"], reply: str, expected: tuple[Any, ...]
+) -> None:
+    protocol = replace(WRITES, reply="intervals", metrics=(Metric("own", metric),))
+    ((result,), _) = ask(protocol, lambda request: reply)
+    execution = result.rounds[0].execution
+    assert execution is not None
+    assert execution.calls[0].intervals == expected
+    assert execution.status == ("ok" if expected else "empty")
 
 
 def test_new_settings_change_no_key_of_older_runs() -> None:

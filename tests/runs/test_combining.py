@@ -75,4 +75,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert benchmarks_main(["combine", *runs, "--miou", str(tmp_path / "miou")]) == 0
     assert "mIoU" in capsys.readouterr().out
     assert benchmarks_main(["combine", "--long", runs[3], "--clue", runs[1]]) == 2
-    assert "--long needs a run of 'cg_bench' with the protocol of that task" in capsys.readouterr().err
+    expected = "--long needs a run of 'cg_bench' with protocol long or long_subtitles or videopro"
+    assert expected in capsys.readouterr().err
+    write_json(root / "cgbench.json", records)
+    flags = ["--benchmark", "cg_bench", "--split", "full", "--protocol", "clue"]
+    assert infer(root, tmp_path / "full", *flags) == 0
+    capsys.readouterr()
+    assert benchmarks_main(["combine", *runs[:2], "--clue", str(tmp_path / "full")]) == 2
+    assert f"full: its split is 'full', but that of {tmp_path / 'long'} is 'mini'" in capsys.readouterr().err

@@ -158,6 +158,9 @@ def load(
     name, a missing folder or broken annotations.
     """
     spec = find(name)
+    if name in PRESETS:
+        parts = ", ".join(part for part, _, _ in PRESETS[name][0])
+        raise BenchmarkError(f"{name}: is a set of benchmarks ({parts}); give one of them")
     if spec is None and name not in NAMES:
         known = (*NAMES, *installed())
         raise BenchmarkError(

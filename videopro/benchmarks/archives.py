@@ -66,6 +66,9 @@ def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
         if (match := _NAME.fullmatch(path.name)) and path.is_file():
             groups.setdefault((path.parent, match["whole"]), []).append(path)
             kinds[path.parent, match["whole"]] = match["kind"]
+    for paths in groups.values():
+        # part.2 comes before part.10.
+        paths.sort(key=lambda path: (len(path.name), path.name))
     pieces: dict[tuple[Path, str], list[Path]] = {}
     for (folder, whole), paths in groups.items():
         number = _NUMBERED.fullmatch(whole)

@@ -91,7 +91,10 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         if not self.items:
-            raise BenchmarkError(f"{self.name}, split {self.split!r}: has no questions")
+            raise BenchmarkError(
+                f"{self.name}, split {self.split!r}: has no questions; give another split, or "
+                "the file that has them"
+            )
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:

@@ -83,14 +83,15 @@ class CheckReport:
         if self.missing:
             lost = set(self.missing)
             hit = sum(item.video_key in lost for item in own.items)
+            asked = f"{hit} question{'s' * (hit != 1)}"
             first = next(item.video for item in own.items if item.video_key in lost)
-            yield f"  missing: {_names(self.missing)}; {hit} questions; expected the first at {first}"
+            yield f"  missing: {_names(self.missing)}; {asked}; expected the first at {first}"
         if own.protocol.subtitles == "none":
             yield "subtitles: not used under this protocol"
         else:
             yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
         if self.subtitles_missing:
-            yield f"  listed but missing: {_names(self.subtitles_missing)}"
+            yield f"  listed but missing: those of {_names(self.subtitles_missing)}"
         if self.archives:
             yield "archives that are not unpacked; unpack them with"
             yield from (f"  {archive.command}" for archive in self.archives)
@@ -102,7 +103,12 @@ class CheckReport:
                 name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
             )
             yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        yield "complete" if self.is_complete else "not complete; a run continues and reports what is missing"
+        if self.is_complete:
+            yield "complete"
+        elif own.broken:
+            yield "not complete; a run needs --skip-broken, and reports what is missing"
+        else:
+            yield "not complete; a run continues and reports what is missing"
 
 
 def check(config: CheckConfig) -> CheckReport:

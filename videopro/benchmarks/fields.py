@@ -65,7 +65,7 @@ def can_name_a_file(name: str) -> bool:
 
 def interval(value: Any, name: str) -> tuple[float, float]:
     """One of the intervals in a field, [start, end] in seconds. Raises BenchmarkError."""
-    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_time, value))
+    numbers = isinstance(value, list) and len(value) == 2 and all(map(is_time, value))
     if not numbers or not 0 <= value[0] <= value[1]:
         raise BenchmarkError(
             f"field {name!r} contains {quoted(value)}; it must be a list of [start, end] in seconds"
@@ -107,7 +107,8 @@ def quoted(value: object) -> str:
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 
-def _is_time(value: Any) -> bool:
+def is_time(value: Any) -> bool:
+    """Whether a value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -81,6 +81,8 @@ def load_folder(
         items.append(item)
         if not names_subtitles:
             silent.add(item.id)
+    if broken and not items:
+        raise BenchmarkError(f"{name}: none of the {len(broken)} lines is a question; the first: {broken[0]}")
     if not items:
         raise BenchmarkError(f"{path}: contains no questions")
     version = ""

@@ -91,11 +91,11 @@ def _dev_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord
     for task in TASKS:
         try:
             path = source.file(f"json/{task}.json", f"{task}.json")
-        except BenchmarkError as error:
+        except BenchmarkError:
             if task == TASKS[0] and not any(_exists(source, name) for name in TASKS):
                 raise
             # Without a task, the mean over tasks would not be comparable.
-            found.broken.append(Issue(str(source.root), f"task {task} is missing", str(error)))
+            found.broken.append(Issue(str(source.root), f"has no json/{task}.json", "download it"))
             continue
         for where, record in source.rows(str(path.relative_to(source.root))):
             yield where, _numbered(record, task, where)

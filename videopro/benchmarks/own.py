@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from videopro.benchmarks.base import Benchmark
+from videopro.benchmarks.fields import is_time
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.errors import BenchmarkError, VideoProError
 from videopro.question import Question, Reading
@@ -79,8 +80,7 @@ class OwnParser:
 
 def _are_intervals(found: object) -> bool:
     return isinstance(found, Sequence) and all(
-        isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(time, int | float) for time in pair)
-        for pair in found
+        isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_time, pair)) for pair in found
     )
 
 

@@ -18,6 +18,8 @@ from videopro.video import SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
 ROBUST = "robust"
+# What an answer prompt may leave open.
+SLOTS = ("question", "options", "subtitles", "frames", "times")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,10 @@ class AnswerPrompt:
         """A subtitle line as the prompt shows it; times in whole milliseconds, as subtitle files have."""
         start, end = (str(round(time, 3)) for time in (line.start, line.end))
         return _filled(self.line, {"text": line.text, "start": start, "end": end})
+
+    def unknown_slots(self) -> list[str]:
+        """Words in braces in `text` that are no slots, and would be shown as they are."""
+        return [slot for slot in re.findall(r"\{(\w+)\}", self.text) if slot not in SLOTS]
 
     def identity(self) -> dict[str, Any]:
         """What a run's key hashes; fields that older runs did not have only if they are used."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.base import Benchmark, Item
+from videopro.benchmarks.base import Benchmark, Issue, Item
 from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.benchmarks.protocol_check import protocol_problems
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
@@ -74,6 +75,8 @@ class BenchmarkSpec:
             )
         known = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
         for protocol in self.protocols:
+            if problem := next(protocol_problems(protocol), ""):
+                raise BenchmarkError(f"benchmark {self.name!r}, protocol {protocol.name!r}: {problem}")
             if protocol.subtitles not in ("none", "offered") and not self.subtitle_folders:
                 raise BenchmarkError(
                     f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "
@@ -110,6 +113,8 @@ class BenchmarkSpec:
             root, annotations = root.parent, annotations or str(root)
         source = Source(self.name, root, annotations)
         found = self.read(source, split)
+        if chosen.shown == "clues":
+            _leave_out_without_clue(found, chosen)
         if found.broken and not found.items:
             raise BenchmarkError(
                 f"{self.name}: none of the {len(found.broken)} records is a question of this benchmark; is "
@@ -143,6 +148,15 @@ class BenchmarkSpec:
                 f"{self.name}: protocol {protocol.name!r} needs subtitles, but {where} does not exist; put "
                 f"them there, or use --protocol {' or '.join(without)}"
             )
+
+
+def _leave_out_without_clue(found: BenchmarkRecords, protocol: Protocol) -> None:
+    """Mark questions without a clue as broken: with nothing else to show, the whole video would be shown."""
+    for item in found.items:
+        if not item.evidence:
+            problem = f"has no clue intervals, and protocol {protocol.name!r} shows nothing else"
+            found.broken.append(Issue(f"question {item.id!r}", problem, "use another --protocol"))
+    found.items = [item for item in found.items if item.evidence]
 
 
 def _under(item: Item, protocol: Protocol) -> Item:

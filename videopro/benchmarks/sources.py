@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Issue, Item
+from videopro.benchmarks.fields import is_time, quoted
 from videopro.benchmarks.record_files import HUB, LocatedRecord, UnreadableRecord, hub_records, read_records
 from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import NO_OPTION, Question
 from videopro.storage import parse_json
+from videopro.traces import SetMember
 
 
 @dataclass
@@ -31,7 +33,7 @@ class BenchmarkRecords:
         """Convert each row to an item with `item_of`; None skips the row, and BenchmarkError or QuestionError
         marks it as broken."""
         places = {item.id: "before" for item in self.items}
-        for where, record in rows:
+        for where, record in map(_located, rows):
             if isinstance(record, UnreadableRecord):
                 self.broken.append(Issue(where, *record.problem))
                 continue
@@ -63,6 +65,16 @@ class BenchmarkRecords:
         self.defects.append(Issue(where, what, read_as))
 
 
+def _located(row: Any) -> LocatedRecord:
+    """A row, if it is a place and a record. Raises TypeError for what one's own code may give instead."""
+    if isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], Mapping):
+        return row
+    raise TypeError(
+        f"rows gives {quoted(row)}; it must give pairs of a place, such as 'val.csv, line 2', and a record "
+        "with fields"
+    )
+
+
 def _check(item: Item) -> None:
     """Raise BenchmarkError or QuestionError for an item that would be scored wrongly or could not be stored,
     as the code of one's own benchmark may make one."""
@@ -72,15 +84,37 @@ def _check(item: Item) -> None:
         value = getattr(item, name)
         if not isinstance(value, kind):
             raise BenchmarkError(f"gives an Item whose {name} is {value!r}; it must be a {kind.__name__}")
+    for name, optional in (("subtitles", Path), ("reference", str), ("member", SetMember)):
+        value = getattr(item, name)
+        if not (value is None or isinstance(value, optional)):
+            raise BenchmarkError(
+                f"gives an Item whose {name} is {value!r}; it must be a {optional.__name__}, or None"
+            )
+    if not isinstance(item.groups, Mapping):
+        raise BenchmarkError(f"gives an Item whose groups are {item.groups!r}; they must be a dict of texts")
     for group, value in item.groups.items():
         if not isinstance(value, str):
             raise BenchmarkError(f"gives an Item whose group {group!r} is {value!r}; it must be a text")
+    for name in ("evidence", "shown"):
+        if not _are_intervals(getattr(item, name)):
+            raise BenchmarkError(
+                f"gives an Item whose {name} is {quoted(getattr(item, name))}; it must be a tuple of "
+                "(start, end) in seconds; `interval` makes such a pair of a list"
+            )
     if item.question.is_open and item.answer is not None:
         raise BenchmarkError(
             f"gives an open question with the letter {item.answer!r} as answer; give its answer as reference"
         )
     if not item.question.is_open and item.answer not in (None, NO_OPTION):
         item.question.choice(item.answer)
+
+
+def _are_intervals(value: object) -> bool:
+    """Whether a value is a tuple of pairs of times: lists could not be compared between questions."""
+    return isinstance(value, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(map(is_time, pair)) and 0 <= pair[0] <= pair[1]
+        for pair in value
+    )
 
 
 @dataclass(frozen=True)

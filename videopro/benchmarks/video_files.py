@@ -19,7 +19,9 @@ class VideoFiles:
         self.root = root
 
     def video(self, name: str, *folders: str) -> Path:
-        """The path of a video, `name` with or without extension; the first usual path if no file exists."""
+        """The path of a video, `name` with or without extension; the first usual path if no file exists.
+        Without `folders`, the usual one is the root."""
+        folders = folders or ("",)
         stem = Path(name).name.removesuffix(_ending(name))
         endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
         places = [

@@ -17,7 +17,7 @@ from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, Subtitl
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.frames import frame_refs
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
-from videopro.question import Answer, extract_letter, letter_confidence, written_intervals
+from videopro.question import Answer, extract_intervals, extract_letter, letter_confidence, written_intervals
 from videopro.settings import setting
 from videopro.traces import Call, Execution, Result, Round, failed_result
 from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_times
@@ -181,7 +181,7 @@ class NativeMethod(Method):
             _result(
                 answers[i],
                 shown,
-                _intervals(answers[i].raw) if names_intervals else (),
+                _intervals(answers[i].raw, context.protocol) if names_intervals else (),
                 is_open=items[i].question.is_open,
             )
             for i, shown in enumerate(asked)
@@ -251,9 +251,12 @@ def _prefill(context: MethodContext) -> str:
     return official.prefill if official is not None else ""
 
 
-def _intervals(reply: str) -> tuple[tuple[float, float], ...]:
-    """The finite intervals that a reply names, as a trace can hold them."""
-    return tuple(pair for pair in written_intervals(reply) or () if all(map(math.isfinite, pair)))
+def _intervals(reply: str, protocol: Protocol) -> tuple[tuple[float, float], ...]:
+    """The finite intervals that a reply names, as a trace can hold them: those that count."""
+    # CG-Bench's metrics are of what its own script reads.
+    is_grounding = any(metric.kind == "grounding" for metric in protocol.metrics)
+    found = extract_intervals(reply) if is_grounding else written_intervals(reply) or ()
+    return tuple(pair for pair in found if all(map(math.isfinite, pair)))
 
 
 def _result(
@@ -261,7 +264,7 @@ def _result(
 ) -> Result:
     refs = frame_refs(shown.visual)
     call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
-    is_answered = answer.letter is not None or (is_open and bool(answer.raw.strip()))
+    is_answered = answer.letter is not None or bool(intervals) or (is_open and bool(answer.raw.strip()))
     execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
     only = Round("native", answer.raw, execution=execution, mode="native")
     return Result((only,), answer, answer, selected=0, notes=shown.notes)

@@ -7,6 +7,7 @@ differ.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -202,10 +203,9 @@ def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
         other = first.setdefault((run.dataset.benchmark, run.dataset.split), run)
         if run.dataset != other.dataset and run.dataset not in noted:
             noted.add(run.dataset)
-            fields = [
-                line.partition(":")[0]
-                for line in identity_difference(other.identity["protocol"], run.identity["protocol"])
-            ]
+            lines = identity_difference(other.identity["protocol"], run.identity["protocol"])
+            # "answer_prompt.text: ..." is the field answer_prompt.
+            fields = dict.fromkeys(re.split("[.:]", line)[0] for line in lines)
             notes.append(
                 f"{other.dataset.title} and {run.dataset.title} are not compared with each other: their "
                 f"protocols differ in {', '.join(fields)}."

@@ -20,6 +20,8 @@ from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Trace
 
 NAMES = ("long_acc", "clue_acc", "mIoU", "rec@IoU", "acc@IoU", "CRR")
+# The protocols that each task may have.
+LONG, CLUE, MIOU = ("long", "long_subtitles", "videopro"), ("clue",), ("miou", "miou_subtitles")
 _KINDS = ("duration", "domain", "family")
 _Row = dict[str, float | None]
 
@@ -36,9 +38,12 @@ class CombineConfig:
 
 def combine(config: CombineConfig) -> TextTable:
     """The table of several runs. Raises RunError for runs of other tasks."""
-    long = _traces(config.long, "--long", lambda name: not name.startswith(("clue", "miou")))
-    clue = _traces(config.clue, "--clue", lambda name: name == "clue") if config.clue else None
-    miou = _traces(config.miou, "--miou", lambda name: name.startswith("miou")) if config.miou else None
+    long = _traces(config.long, "--long", LONG)
+    clue = _traces(config.clue, "--clue", CLUE) if config.clue else None
+    miou = _traces(config.miou, "--miou", MIOU) if config.miou else None
+    for other in (config.clue, config.miou):
+        if other is not None:
+            _check_same_model(config.long, other)
     numbers = combine_cg_bench(long, clue, miou)
     if config.output is not None:
         try:
@@ -100,13 +105,25 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _traces(path: Path, flag: str, fits: Callable[[str], bool]) -> list[Trace]:
+def _check_same_model(path: Path, other: Path) -> None:
+    """Raise RunError for runs of different models or splits: no number over both would mean anything."""
+    own, its = (RunFolder(each).recorded_identity() or {} for each in (path, other))
+    for part, name in (("protocol", "split"), ("model", "model"), ("model", "weights"), ("model", "adapter")):
+        values = [identity.get(part, {}).get(name) for identity in (own, its)]
+        if values[0] != values[1]:
+            raise RunError(
+                f"{other}: its {name} is {values[1]!r}, but that of {path} is {values[0]!r}; combine runs of "
+                "one model and one split"
+            )
+
+
+def _traces(path: Path, flag: str, protocols: Sequence[str]) -> list[Trace]:
     folder = RunFolder(path)
     protocol = recorded_protocol(folder)
     recorded: Mapping[str, Any] = (folder.recorded_identity() or {})["protocol"]
-    if recorded.get("benchmark") != "cg_bench" or not fits(protocol.name):
+    if recorded.get("benchmark") != "cg_bench" or protocol.name not in protocols:
         raise RunError(
             f"{path}: is a run of {recorded.get('benchmark')!r} with protocol {protocol.name!r}; {flag} "
-            "needs a run of 'cg_bench' with the protocol of that task"
+            f"needs a run of 'cg_bench' with protocol {' or '.join(protocols)}"
         )
     return folder.read()

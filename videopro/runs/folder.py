@@ -163,7 +163,10 @@ class RunFolder:
             return
         # Through JSON, as the identity was stored: tuples become lists.
         known = json.loads(json.dumps(identity))
-        lines = identity_difference({key: recorded.get(key) for key in known}, known)
+        lines = [
+            line.replace("protocol.version:", "protocol.version (of the benchmark's files):", 1)
+            for line in identity_difference({key: recorded.get(key) for key in known}, known)
+        ]
         if lines:
             raise RunError(
                 f"{self.path}: contains another run; give another --output, or the settings of that run:\n  "

@@ -52,7 +52,9 @@ def summarize(
     official_records = official_records_of(traces)
     official = scoring.official_accuracy(official_records, unparsed=protocol.official_unparsed)
     official_groups = scoring.grouped(official_records)
-    is_grounding = any(metric.kind == "grounding" for metric in protocol.metrics)
+    names_times = protocol.reply == "intervals" or any(
+        metric.kind == "grounding" for metric in protocol.metrics
+    )
     cost = sum((trace.cost for trace in traces), Cost())
     return {
         **about,
@@ -66,7 +68,7 @@ def summarize(
             for name, value in compute_metrics(protocol, traces, records, official_records, grades).items()
         },
         "open": scoring.open_summary(traces),
-        "unparsed": unread_share(traces) if is_grounding else scoring.unparsed_rate(records),
+        "unparsed": unread_share(traces) if names_times else scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
         ),
@@ -172,7 +174,7 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     yield from _open_lines(summary)
     yield from metric_lines(summary)
     coverage = percent(summary["coverage"])
-    yield f"unparsed {percent(summary['unparsed'])} %, coverage {coverage} % of the videos"
+    yield f"unparsed {_share(summary['unparsed'])}, coverage {coverage} % of the videos"
     seconds = summary["seconds_per_question"]
     if seconds is not None:
         yield f"{seconds:.2f} s per question; subtitles: {summary['subtitles']}"
@@ -194,7 +196,8 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     for kind, count in summary["errors"].items():
         yield _without_answer(kind, count, summary["error_ids"][kind], folder)
     if summary.get("broken_records"):
-        yield f"{summary['broken_records']} broken records were left out"
+        count = summary["broken_records"]
+        yield "1 broken record was left out" if count == 1 else f"{count} broken records were left out"
     if summary.get("defects"):
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
@@ -279,4 +282,8 @@ def _metric_text(value: Mapping[str, Any]) -> str:
             f"{value['robust']:.2f} with failed answers as 0, {value['valid']:.2f} without them "
             f"(official {value['official']:.2f})"
         )
-    return f"{percent(value['robust'])} %, official {percent(value['official'])} %"
+    return f"{_share(value['robust'])}, official {_share(value['official'])}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{percent(value)} %"

@@ -43,13 +43,13 @@ def rows(source, split):
 
 def item(record, source, split):
     if "line" in record:
-        found = re.fullmatch(r"(\S+) (\S+) (\S+?)\s*##(.+)", record["line"])
+        found = re.fullmatch(r"(\S+) (\d+\.?\d*) (\d+\.?\d*)\s*##(.+)", record["line"])
         if found is None:
             raise BenchmarkError("is not VIDEO START END##SENTENCE; download the file again")
         video, sentence, times = found[1], found[4].strip(), [float(found[2]), float(found[3])]
     else:
         video, sentence = text(record, "video").removesuffix(".mp4"), text(record, "caption")
-        times = [float(time) for time in re.findall(r"[\d.]+", str(record["timestamp"]))]
+        times = [float(time) for time in re.findall(r"\d+\.?\d*", str(record.get("timestamp")))]
     start, end = interval(sorted(times), "timestamp")
     return Item(
         id=f"{video} {start:g}-{end:g} {sentence}",

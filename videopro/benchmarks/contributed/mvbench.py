@@ -12,6 +12,7 @@ from pathlib import Path
 
 from videopro.benchmarks import (
     AnswerPrompt,
+    BenchmarkError,
     BenchmarkSpec,
     Item,
     Metric,
@@ -60,7 +61,9 @@ def item(record, source, split):
     task, video = record["task"], file_name(record, "video")
     question = Question(text(record, "question"), tuple(texts(record, "candidates")))
     # The last of equal options, as in the notebook.
-    places = [place for place, choice in enumerate(question.choices) if choice == record["answer"]]
+    places = [place for place, choice in enumerate(question.choices) if choice == record.get("answer")]
+    if not places:
+        raise BenchmarkError(f"field 'answer' is {record.get('answer')!r}; it must be one of the candidates")
     folders = [source.root / folder / FOLDERS[task] / video for folder in ("video", "")]
     return Item(
         id=record["id"],

@@ -49,7 +49,10 @@ def rows(source, split):
     source.annotation_file("val.csv", "dataset/nextqa/val.csv")  # the hub has other rows
     every = source.rows("val.csv", "dataset/nextqa/val.csv")
     listed = source.file("atp-hard-ct4.txt", "dataset/nextqa/atp-hard-ct4.txt")
-    numbers = [int(line) for line in listed.read_text().split()]
+    lines = listed.read_text().split()
+    if not lines or not all(line.isdecimal() for line in lines):
+        raise BenchmarkError(f"{listed}: must list row numbers, one a line; download it again")
+    numbers = [int(line) for line in lines]
     if max(numbers) >= len(every):
         raise BenchmarkError(f"{listed}: names row {max(numbers)} of {len(every)}; give the whole val.csv")
     mapped = source.optional_file("map_vid_vidorID.json", "dataset/nextqa/map_vid_vidorID.json")

@@ -11,7 +11,17 @@ e1b4631, with --disable_llm: a reply that no rule matches is wrong. Captioning i
 
 import re
 
-from videopro.benchmarks import AnswerPrompt, BenchmarkSpec, Item, Metric, Protocol, Question, each_row, text
+from videopro.benchmarks import (
+    AnswerPrompt,
+    BenchmarkError,
+    BenchmarkSpec,
+    Item,
+    Metric,
+    Protocol,
+    Question,
+    each_row,
+    text,
+)
 
 ASPECTS = ("action", "direction", "speed", "order", "attribute_change")
 SPLITS = {
@@ -41,13 +51,15 @@ def item(record, source, split):
     is_caption = split == "caption_matching"
     bare = choices if is_caption else [re.sub(r"^[A-D]\. ?", "", choice) for choice in choices]
     question = Question(asked, tuple(bare) or ("yes", "no"))
-    answer = (choices or ("yes", "no")).index(text(record, "answer"))
+    options, answer = choices or ["yes", "no"], text(record, "answer")
+    if answer not in options:
+        raise BenchmarkError(f"field 'answer' is {answer!r}; it must be one of {options}")
     return Item(
         id=record["id"],
         video=source.files.video(record["video"], "videos"),
         video_key=record["video"],
         question=question,
-        answer=question.letters[answer],
+        answer=question.letters[options.index(answer)],
         groups={"aspect": record["aspect"]},
     )
 

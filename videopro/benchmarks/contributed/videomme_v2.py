@@ -15,6 +15,7 @@ import re
 
 from videopro.benchmarks import (
     AnswerPrompt,
+    BenchmarkError,
     BenchmarkSpec,
     Item,
     Metric,
@@ -24,6 +25,7 @@ from videopro.benchmarks import (
     each_row,
     known_groups,
     text,
+    texts,
     without_labels,
 )
 
@@ -65,25 +67,37 @@ def rows(source, split):
     return source.rows("test.parquet", "data/test-00000-of-00001.parquet", hub=("", "test"))
 
 
+def chain_of(structure):
+    try:
+        return list(ast.literal_eval(structure))
+    except (ValueError, SyntaxError, TypeError):
+        raise BenchmarkError(
+            f"field 'group_structure' is {structure!r}; it must be a list such as [1, [2, 3], 4]"
+        ) from None
+
+
 def item(record, source, split):
     video, kind = text(record, "video_id").zfill(3), text(record, "group_type")
-    options = record["options"]
-    options = options.strip().split("\n") if isinstance(options, str) else options
+    options = record.get("options")
+    options = options.strip().split("\n") if isinstance(options, str) else texts(record, "options")
     question = Question(text(record, "question"), without_labels(options))
     answer = text(record, "answer").upper()
     question.choice(answer)
     # [1, [2, 3], 4]: the second and the third question both follow from the first.
-    steps = ast.literal_eval(text(record, "group_structure")) if kind == "logic" else []
+    steps = chain_of(text(record, "group_structure")) if kind == "logic" else []
     chain = tuple(len(step) if isinstance(step, list) else 1 for step in steps)
-    place = int(text(record, "question_id").rsplit("-", 1)[1])
+    identifier = text(record, "question_id")
+    place = re.fullmatch(r".+-(\d+)", identifier)
+    if place is None:
+        raise BenchmarkError(f"field 'question_id' is {identifier!r}; it must end in a number, as in 001-1")
     return Item(
-        id=text(record, "question_id"),
+        id=identifier,
         video=source.files.video(f"{video}.mp4", "video", "videos"),
         video_key=video,
         question=question,
         answer=answer,
         groups={"set type": kind, **known_groups(record, level="level", task="second_head")},
-        member=SetMember(video, place, 4, chain),
+        member=SetMember(video, int(place[1]), 4, chain),
     )
 
 
