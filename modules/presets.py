@@ -44,6 +44,13 @@ _HUB = {
     "text_encoder": "BAAI/bge-m3",
     "detector": "IDEA-Research/grounding-dino-base",
 }
+_FOLDERS = {
+    "encoder": "languagebind:FOLDER",
+    "text_encoder": "FOLDER",
+    "ocr": "easyocr:en@FOLDER",
+    "detector": "grounding-dino:FOLDER",
+}
+"""How a setting names a part that is in a folder."""
 _EXTRAS = {"text_encoder": ("encoders", "sentence_transformers"), "ocr": ("easyocr", "easyocr")}
 """The extra and the package that a part needs."""
 
@@ -91,18 +98,13 @@ def check_paper_parts(settings: Mapping[str, str], flag: str) -> None:
         part: why for part in _NAMES if settings[part] == PAPER[part] and (why := _problem(part)) is not None
     }
     if problems:
-        listed = "\n".join(
-            f"  {_NAMES[part]}: {why} (without it: {flag.format(part=part, option=part.replace('_', '-'))})"
-            for part, why in problems.items()
-        )
-        others = "\n".join(
-            [
-                "Or name a folder: encoder=languagebind:FOLDER, text_encoder=FOLDER, ocr=easyocr:en@FOLDER, "
-                "detector=grounding-dino:FOLDER",
-                *paper_notes(settings),
-            ]
-        )
-        raise ConfigError(f"preset paper: these of its parts cannot be had here:\n{listed}\n{others}")
+        parts = []
+        for part, why in problems.items():
+            without = flag.format(part=part, option=part.replace("_", "-"))
+            folder = without.replace("none", _FOLDERS[part])
+            parts.append(f"  {_NAMES[part]}: {why} (from a folder: {folder}; without it: {without})")
+        listed = "\n".join([*parts, *paper_notes(settings)])
+        raise ConfigError(f"preset paper: these of its parts cannot be had here:\n{listed}")
 
 
 def _problem(part: str) -> str | None:

@@ -2,8 +2,8 @@
 
     videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
 
-With choices, the question is answered like a benchmark's; without, the model (or an agent that can) answers
-in its own words. Programs and agents' steps are shown while they run (`videopro.ask_console`).
+The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
+steps are shown while they run (`videopro.ask_console`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from videopro import methods, prompts
+from videopro import methods
 from videopro.ask_console import ConsoleObserver, show_answer
-from videopro.ask_steps import print_line
-from videopro.backbones import Backbone, Generation, Sampling, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import exit_status
@@ -30,7 +29,7 @@ from videopro.question import Question
 from videopro.settings import setting
 from videopro.storage import encodable
 from videopro.traces import Result
-from videopro.video import Video, has_embedded_subtitles, load_subtitles, uniform_times
+from videopro.video import Video, has_embedded_subtitles, load_subtitles
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class AskConfig(MethodFlags):
         default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
     )
     max_new_tokens: int = field(
-        default=256, metadata=setting("maximum length of an answer in words, in tokens")
+        default=256, metadata=setting("maximum length of a direct answer in words, in tokens")
     )
     seed: int = field(default=0, metadata=setting("random seed"))
 
@@ -71,7 +70,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     return status.code
 
 
-def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result | Generation:
+def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result:
     """Answer the question and print the answer. Raises VideoProError."""
     # A shell passes bytes that are not UTF-8 as lone surrogates.
     config = replace(
@@ -82,7 +81,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     # Invalid requests are rejected before a model is loaded.
     is_open = not config.choices
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
-    sampling = Sampling(config.max_new_tokens)
+    Sampling(config.max_new_tokens)  # raises ConfigError
     method = methods.create(config.method, _options(config))
     try:
         method.check_open_questions(int(is_open))
@@ -106,18 +105,12 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         context = MethodContext(
             video,
             backbone,
-            Protocol(parser=ROBUST),
+            Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens),
             meter=Meter(),
             seed=config.seed,
             observer=observer,
         )
         observer.on_wait("answering" if config.method == "native" else "preparing the video")
-        if is_open and config.method == "native":
-            reply = _in_words(config, context, sampling)
-            observer.end_wait()
-            print_line(reply.text.strip())
-            print_line(f"confidence {reply.confidence:.3f}", "dim")
-            return reply
         item = Item(
             id="ask",
             video=path,
@@ -154,16 +147,6 @@ def _options(config: AskConfig) -> dict[str, Any]:
     if config.subtitles is not None:
         return {"subtitles": "all", **options}
     return options
-
-
-def _in_words(config: AskConfig, context: MethodContext, sampling: Sampling) -> Generation:
-    frames = context.frames(uniform_times(0.0, context.video.duration, context.backbone.frames))
-    lines = ""
-    if config.subtitles is not None:
-        subtitles = load_subtitles(config.subtitles, duration=context.video.duration)
-        lines = "\n".join(line.text for line in subtitles.lines)
-    prompt = prompts.with_context(lines, prompts.open_ended(config.question))
-    return context.backbone.generate(frames, prompt, sampling)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from rich.text import Text
 from videopro.ask_code import print_code
 from videopro.ask_steps import crop, cropped, print_line, show_costs, show_step
 from videopro.program import parse_program
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Call, Execution, Result, Round, Step
 
 _TITLES = {
@@ -125,18 +125,15 @@ def show_answer(result: Result, question: Question) -> None:
     if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
         print_line("the method gave no answer: this is the model's direct one", "yellow")
     if question.is_open:
-        print_line(reply.raw or "no answer", "bold")
+        print_line(reply.raw.strip() or "no answer", "bold")
     elif reply.letter is None:
         print_line(f"no option: the model says {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
     else:
         print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
     if reply.letters or not result.steps:
         print_line(f"confidence {reply.confidence:.3f}", "dim")
-        grid = Table(box=None, show_header=False, pad_edge=False)
-        for letter, choice in zip(question.letters, question.choices, strict=True):
-            share = reply.letters.get(letter, 0.0)
-            grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
-        Console().print(grid)
+        if not question.is_open:
+            _show_shares(reply, question)
     claims = [round.execution.claim for round in result.rounds if round.execution is not None]
     for claim in claims:
         if claim is not None and result.steps:
@@ -145,3 +142,12 @@ def show_answer(result: Result, question: Question) -> None:
         for note in result.notes:
             print_line(note, "dim")
         show_costs(result)
+
+
+def _show_shares(reply: Answer, question: Question) -> None:
+    """How likely each option is."""
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    for letter, choice in zip(question.letters, question.choices, strict=True):
+        share = reply.letters.get(letter, 0.0)
+        grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
+    Console().print(grid)

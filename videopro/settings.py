@@ -129,7 +129,8 @@ def _wanted(kind: Any, error: ValueError) -> str:
         # A whole number is a number.
         return " or ".join(_wanted(part, error) for part in parts if part is not int or float not in parts)
     if origin is typing.Literal:
-        return f"one of {', '.join(map(str, typing.get_args(kind)))}"
+        names = ", ".join(map(str, typing.get_args(kind)))
+        return f"one of {names}" if "," in names else names
     if origin in (dict, tuple):
         outer = "a mapping" if origin is dict else "a list"
         inner = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ()}

@@ -21,6 +21,7 @@ from videopro.benchmarks.open_judge import JUDGE
 from videopro.data_synthesis.questions import select_questions
 from videopro.errors import BenchmarkError, ConfigError, DatasetError
 from videopro.report.__main__ import main as report_main
+from videopro.runs import summarize, summary_table
 from videopro.traces import Trace, read_traces
 from videopro.train.runtime.held_out import load_eval_questions
 
@@ -178,6 +179,23 @@ def test_ask_answers_in_words_with_programs(root: Path, capsys: pytest.CaptureFi
         shown = capsys.readouterr().out
         assert "it answered 'The blue one.', confidence 0.549" in shown
         assert "\nThe blue one.\nconfidence 0.549" in shown
+
+
+def test_a_direct_answer_in_words_follows_the_options(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [str(root / "v2.mp4"), "Which car is it?", "--model", "m", "--options", "frames=3"]
+    result = ask.ask(ask.COMMAND.parse(argv), load=load_writing)
+    assert len(result.rounds[0].execution.calls[0].frames) == 3  # type: ignore[union-attr]
+    assert capsys.readouterr().out == "The blue one.\nconfidence 0.549\n"
+
+
+def test_the_table_of_open_questions_alone_shows_their_metrics(root: Path, runs: Path) -> None:
+    traces = [trace for trace in traces_of(runs / "native").values() if not trace.choices]
+    about = {"method": "native", "benchmark": "jsonl", "split": "test", "model": "m", "subtitles": "none"}
+    summary = summarize(traces, load("jsonl", root=root).protocol, about)
+    table = summary_table(summary, ("family",), runs)
+    assert table.heads == ("", "n", "videos", "exact match %", "token F1 %", "95 % interval")
+    assert table.rows[1][:5] == ("family: car", "6", "6", "50.0", "66.7")
+    assert not any("unparsed" in line or "- %" in line for line in table.caption)
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,13 @@ def test_did_you_mean(pool: Executor, program: str, message: str) -> None:
     assert outcome.error.message == message
 
 
+def test_a_class_of_handles_is_not_suggested(pool: Executor) -> None:
+    prelude = "class Frame(Handle):\n    pass"
+    outcome = pool.run(body("return frames"), {}, {}, prelude=prelude)
+    assert outcome.error is not None
+    assert outcome.error.message == "name 'frames' is not defined"
+
+
 def test_a_hint_of_a_hostile_object_is_bounded(pool: Executor) -> None:
     program = """
         class A:

@@ -100,6 +100,10 @@ def test_a_base_with_other_weights_is_refused(tmp_path: Path, loaded: list[Backb
 def test_a_setting_that_contradicts_is_refused() -> None:
     with pytest.raises(ConfigError, match="leave one of them out"):
         create("videopro", {"answerer": "pocket", "answer_adapter": "on"})
+    with pytest.raises(ConfigError, match="answers need log-probabilities"):
+        create("videopro", {"answerer": "api:m"})
+    with pytest.raises(ConfigError, match=r"answerer '\./nowhere': there is no such folder"):
+        create("videopro", {"answerer": "./nowhere"})
     with pytest.raises(ConfigError, match="write server:MODEL@URL"):
         create("videopro", {"answerer": "server:m"})
 

@@ -17,12 +17,13 @@ from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro import infer
 from videopro.backbones import PlannerRecord
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, RunError
 from videopro.methods import create
 from videopro.methods import program as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.planners import PromptFile, read_prompts
+from videopro.question import Question
 from videopro.runs import RunFolder
 from videopro.traces import Trace
 from videopro.view.asked import AskedPrompts
@@ -180,6 +181,24 @@ def test_a_planner_brings_the_prompts_that_it_recorded() -> None:
     backbone.written.clear()
     create("adaptive", {**OPTIONS, "planner_prompt": "short"}).run(item(), context(backbone))
     assert "Write in a few words" in backbone.written[0][0].text
+
+
+def test_open_questions_are_refused_with_what_helps(tmp_path: Path) -> None:
+    given = create("videopro", {**OPTIONS, "prompts": write(tmp_path / "p.yaml", TEXTS)})
+    with pytest.raises(ConfigError, match="leave --prompts out"):
+        given.check_open_questions(1)
+    backbone = SceneBackbone(lambda request: NATIVE)
+    backbone.planner = PlannerRecord(prompts=TEXTS)
+    asked = replace(item(), question=Question.open("Which?"))
+    with pytest.raises(RunError, match=r"recorded by scenes: .* planner_prompt=full"):
+        create("videopro", OPTIONS).run(asked, context(backbone))
+
+
+def test_characters_that_read_as_a_slot_are_none() -> None:
+    file = PromptFile({**TEXTS, "native_refinement": "{question} {choices} {{log}} {{api}}"}, "f")
+    assert not file.shows("native_refinement", "log")
+    assert file.shows("bug_fix", "log")
+    file.require_api("a test")
 
 
 # ---- runs ------------------------------------------------------------------------------------------------

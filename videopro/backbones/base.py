@@ -51,6 +51,11 @@ class Generation:
             return 0.0
         return math.exp(math.fsum(self.logprobs) / len(self.logprobs))
 
+    @property
+    def tokens_out(self) -> int:
+        """The reply's tokens. A server that lists no ids lists the log-probability of every token."""
+        return max(len(self.token_ids), len(self.logprobs))
+
 
 class Prefix(ABC):
     """A video that is encoded once and shared by many requests; created by `Backbone.prefix`.

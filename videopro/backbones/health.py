@@ -15,6 +15,6 @@ def check_alive(backbone: Backbone, message: str) -> None:
         backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
     except BackboneError as error:
         raise BackboneError(
-            f"{message}\nThe backbone serves no other request either, so the run stops. All "
-            "finished answers are kept; fix this and re-run the same command to resume."
+            f"{message}\nIt serves no other request either, so the run stops. All finished answers are kept; "
+            "fix this and re-run the same command to resume."
         ) from error

@@ -171,7 +171,7 @@ class NativeMethod(Method):
                 confidence = reply.confidence if question.is_open else 0.0
                 if letter:
                     confidence = letter_confidence(reply.tokens, reply.logprobs, letter, question)
-                answers[i] = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
+                answers[i] = Answer(letter, confidence, {}, reply.text, reply.tokens_in, reply.tokens_out)
         if chosen:
             requests = [
                 ChoiceRequest(visual, items[i].question, asked[i].prompt, system, prefill) for i in chosen

@@ -159,7 +159,18 @@ class BaseProgramMethod(Method):
                 f"{open_questions} of these questions are open: use --planner self or api:MODEL"
             )
         if open_questions and self._prompt_file is not None:
-            raise ConfigError(_need_choices(self._prompt_file))
+            raise ConfigError(self._need_choices(self._prompt_file))
+
+    def _need_choices(self, file: PromptFile) -> str:
+        fix = (
+            "leave --prompts out"
+            if file is self._prompt_file
+            else "give --options planner_prompt=full, which asks with ours"
+        )
+        return (
+            f"prompts {file.source}: ask for programs that choose among options only; some of these "
+            f"questions are open: {fix}, or ask only questions with choices"
+        )
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""
@@ -208,7 +219,7 @@ class BaseProgramMethod(Method):
         # thread, before they are batched.
         loaded = self._load(context.backbone.inner)
         if loaded.prompt_file is not None and item.question.is_open:
-            raise RunError(_need_choices(loaded.prompt_file))
+            raise RunError(self._need_choices(loaded.prompt_file))
         adapter = None if self.settings.answer_adapter == "on" else False
         thread_meter = ThreadMeter()
         answerer = MeteredBackbone(BatchingBackbone(loaded.answerer, adapter=adapter), thread_meter)
@@ -280,13 +291,6 @@ class BaseProgramMethod(Method):
         if settings.planner != "self" or settings.planner_prompt != "auto":
             return None
         return self._checked(PromptFile(record.prompts, f"recorded by {backbone.name}"))
-
-
-def _need_choices(file: PromptFile) -> str:
-    return (
-        f"prompts {file.source}: are for questions with choices, and some of these are open; leave them "
-        "out, or ask only questions with choices"
-    )
 
 
 def _is_short(backbone: Backbone) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.backbones import Sampling, read_spec
+from videopro.backbones import Sampling
 from videopro.errors import ConfigError
 from videopro.modules import ModuleSettings
 from videopro.modules.calls import REMOVABLE
-from videopro.planners import check_planner
+from videopro.planners import check_answerer, check_planner
 from videopro.reasoning import ReasoningSettings, RefinementShows
 from videopro.settings import did_you_mean, setting
 from videopro.traces import AnswerRule, FallbackRule, FinalRule
@@ -115,7 +115,7 @@ class ProgramSettings(ModuleSettings):
         if self.prompts is not None:
             self._check_prompts()
         if self.answerer is not None:
-            read_spec(self.answerer)
+            check_answerer(self.answerer)
             if self.answer_adapter == "on":
                 raise ConfigError(
                     f"answerer is {self.answerer!r}, and answer_adapter=on lets the planner answer; leave "

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from videopro.backbones import Backbone, Sampling, read_spec
 from videopro.errors import ConfigError
-from videopro.planners.answerer import load_answerer, spec_identity
+from videopro.planners.answerer import check_answerer, load_answerer, spec_identity
 from videopro.planners.base import (
     PLAN_KINDS,
     PLAN_SAMPLING,
@@ -34,6 +34,7 @@ __all__ = [
     "PromptKind",
     "PlanRequest",
     "Planner",
+    "check_answerer",
     "check_planner",
     "load_answerer",
     "load_planner",

@@ -13,6 +13,19 @@ from videopro.errors import ConfigError
 _DTYPES = {"bfloat16": "bf16", "float32": "fp32"}
 
 
+def check_answerer(named: str) -> None:
+    """Raise ConfigError for a name that cannot be that of an answerer. Nothing is loaded."""
+    if named.startswith("api:"):
+        raise ConfigError(
+            f"answerer {named!r}: answers need log-probabilities, which api: does not ask for; give "
+            "server:MODEL@URL"
+        )
+    model = read_spec(named).model
+    is_path = model.startswith((".", "/", "~"))
+    if is_path and not Path(model).expanduser().is_dir():
+        raise ConfigError(f"answerer {named!r}: there is no such folder; give an existing one or a hub name")
+
+
 def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | None = None) -> Backbone:
     """The backbone that answers inside the programs that `planner` writes: the model `named`, else the base
     that the planner's folder records, else `planner` itself, whose adapter the caller turns off.

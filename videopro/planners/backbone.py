@@ -40,8 +40,7 @@ class BackbonePlanner(Planner):
             PlannerReply(
                 reply.text,
                 reply.tokens_in,
-                # A server that lists no ids lists the log-probability of every token.
-                max(len(reply.token_ids), len(reply.logprobs)),
+                reply.tokens_out,
                 1,
                 # A program that was cut off fails; the note says why.
                 {"cut off": f"after {self._sampling.max_new_tokens} tokens"}

@@ -64,12 +64,16 @@ class PromptFile:
 
     def require_api(self, who: str) -> None:
         """Raise ConfigError for a slot {api} without a text for it, if `who` knows of no video's modules."""
-        shows = [kind for kind, text in self.texts.items() if kind != API and f"{{{API}}}" in text]
-        if shows and API not in self.texts:
+        shown = [kind for kind in _KINDS if self.shows(kind, API)]
+        if shown and API not in self.texts:
             raise ConfigError(
-                f"prompts {self.source}: {shows[0]} shows {{{API}}}, and {who} knows no video's modules; add "
+                f"prompts {self.source}: {shown[0]} shows {{{API}}}, and {who} knows no video's modules; add "
                 f"a text {API}"
             )
+
+    def shows(self, kind: PromptKind, slot: str) -> bool:
+        """Whether the prompt of this kind has the slot."""
+        return slot in _slots(self.texts.get(kind, ""))
 
     def fill(
         self,
@@ -125,7 +129,7 @@ def _folder(path: Path) -> dict[str, str]:
 
 def _check_slots(kind: PromptKind, text: str, where: str) -> None:
     allowed = _OF_PLANS if kind in PLAN_KINDS else _OF_REFINEMENTS
-    slots = [slot[2] for slot in _SLOT.finditer(text) if slot[2]]
+    slots = _slots(text)
     for slot in slots:
         if slot not in allowed:
             raise ConfigError(
@@ -135,3 +139,7 @@ def _check_slots(kind: PromptKind, text: str, where: str) -> None:
     for slot in _REQUIRED[kind]:
         if slot not in slots:
             raise ConfigError(f"{where}: has no slot {{{slot}}}, without which the planner is not told it")
+
+
+def _slots(text: str) -> list[str]:
+    return [slot[2] for slot in _SLOT.finditer(text) if slot[2]]

@@ -137,17 +137,25 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
 
 def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder: Path) -> TextTable:
     """The summary as a table: all questions, then the groups that `breakdowns` names. `folder`: the run's,
-    named where a question ended in an error."""
-    rows = [("all", *_cells({**summary, "videos": summary["scored_videos"]}))]
+    named where a question ended in an error. If all scored questions are open, it shows their metrics,
+    as `compare` does."""
+    is_open = _is_open(summary)
+    cells = _open_cells if is_open else _cells
+    whole = summary["open"] if is_open else {**summary, "videos": summary["scored_videos"]}
+    rows = [("all", *cells(whole))]
     rules = {0}
     for kind in breakdowns:
-        parts = summary["groups"].get(kind, {})
-        rows += [(f"{kind}: {name}", *_cells(part)) for name, part in parts.items()]
+        parts = whole["groups"].get(kind, {})
+        rows += [(f"{kind}: {name}", *cells(part)) for name, part in parts.items()]
         rules.add(len(rows) - 1)
-    few = any(row[4] == "-" and row[1] != "0" for row in rows)
+    scores = (
+        ("exact match %", "token F1 %", _INTERVAL) if is_open else ("accuracy %", _INTERVAL, "official %")
+    )
+    heads = ("", "n", "videos", *scores)
+    few = any(row[heads.index(_INTERVAL)] == "-" and row[1] != "0" for row in rows)
     return TextTable(
         "{method} on {benchmark} {split}, {model}".format(**summary),
-        ("", "n", "videos", "accuracy %", _INTERVAL, "official %"),
+        heads,
         tuple(rows),
         ("n: scored questions.", *([FEW_VIDEOS_NOTE] if few else []), *_caption(summary, folder)),
         lefts=frozenset((_INTERVAL,)),
@@ -170,11 +178,26 @@ def _cells(part: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     )
 
 
+def _open_cells(part: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    videos = part["videos"]
+    between = percent_interval(shown_interval(part["f1_ci95"], videos))
+    return str(part["n"]), str(videos), percent(part["exact_match"]), percent(part["f1"]), between
+
+
+def _is_open(summary: Mapping[str, Any]) -> bool:
+    """Whether the scored questions are all open."""
+    return bool(summary["open"]) and not summary["n"]
+
+
 def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    yield from _open_lines(summary)
-    yield from metric_lines(summary)
-    coverage = percent(summary["coverage"])
-    yield f"unparsed {_share(summary['unparsed'])}, coverage {coverage} % of the videos"
+    coverage = f"coverage {percent(summary['coverage'])} % of the videos"
+    if _is_open(summary):
+        yield from metric_lines(summary)
+        yield f"unanswered {percent(summary['open']['unanswered'])} %, {coverage}"
+    else:
+        yield from _open_lines(summary)
+        yield from metric_lines(summary)
+        yield f"unparsed {_share(summary['unparsed'])}, {coverage}"
     seconds = summary["seconds_per_question"]
     if seconds is not None:
         yield f"{seconds:.2f} s per question; subtitles: {summary['subtitles']}"

@@ -105,10 +105,11 @@ class AskedPrompts:
         answer, question = before.execution.answer, _question(trace)
         file, program = self._file, parse_program(before.raw).code
         if file is not None:
-            if before.execution.error is None and "{log}" in file.texts.get(attempt.prompt_kind, ""):
+            kind = cast(PromptKind, attempt.prompt_kind)
+            if before.execution.error is None and file.shows(kind, "log"):
                 raise _UnknownPrompt(_NO_LOG)
             return file.fill(
-                cast(PromptKind, attempt.prompt_kind),
+                kind,
                 question,
                 reference=self._reference(trace),
                 program=program,

@@ -152,7 +152,7 @@ def test_an_unreachable_server_is_named_with_the_fix(make: Make, waits: BackoffD
         make(url, retries=2).answer(None, COLOURS)
     assert url in str(caught.value)
     assert "vllm serve served" in str(caught.value)
-    assert "base_url" in str(caught.value)
+    assert "fix its address" in str(caught.value)
     assert waits == [0.5, 1.0]
 
 
@@ -241,7 +241,7 @@ def test_a_model_that_disappears_during_a_run_is_reported(
 
 
 def test_a_wrong_address_is_distinguished_from_a_wrong_model(stub: StubServer, make: Make) -> None:
-    with pytest.raises(BackboneError, match=r"404.*base_url.*/v1"):
+    with pytest.raises(BackboneError, match=r"404.*is the address right.*/v1"):
         make(stub.url.removesuffix("/v1") + "/v2").answer(None, COLOURS)
 
 

@@ -259,15 +259,14 @@ class Endpoint:
             return (
                 BackboneError(
                     f"server {self.url} cannot be reached ({reason}, {tries}); start it (such as: vllm serve "
-                    f"{self._config.model}), or fix the backbone's 'base_url'"
+                    f"{self._config.model}), or fix its address"
                 ),
                 delay,
             )
         return (
             BackboneError(
                 f"server {self.url} gave a reply that is not a chat completion ({self._scrub(str(error))}; "
-                f"{tries}); is the backbone's 'base_url' an OpenAI-compatible address, as in "
-                "http://HOST:PORT/v1?"
+                f"{tries}); is its address that of an OpenAI-compatible server, as in http://HOST:PORT/v1?"
             ),
             delay,
         )
@@ -321,7 +320,7 @@ class Endpoint:
         if not offered:
             return RequestRefused(
                 f"server {self.url} has no chat completions endpoint, or no model {model!r} (status 404: "
-                f"{self._words(error)}); is 'base_url' right, as in http://HOST:PORT/v1?",
+                f"{self._words(error)}); is the address right, as in http://HOST:PORT/v1?",
                 404,
             )
         return RequestRefused(unknown_model(self.url, model, offered), 404)

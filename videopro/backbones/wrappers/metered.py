@@ -122,8 +122,6 @@ class MeteredBackbone(BackboneWrapper):
             return super().prefix(frames, system=system)
 
     def _count(self, replies: Sequence[Answer | Generation]) -> None:
-        out = 0
-        for reply in replies:
-            out += reply.tokens_out if isinstance(reply, Answer) else len(reply.token_ids)
+        out = sum(reply.tokens_out for reply in replies)
         tokens_in = sum(reply.tokens_in for reply in replies)
         self._meter.add(Cost(calls=len(replies), tokens_in=tokens_in, tokens_out=out))

@@ -14,6 +14,7 @@ from typing import Any
 
 from .allowed import MODULES
 from .constants import FILE
+from .handle import Handle
 
 _MOST_NAMES = 750
 _LONGEST_NAME = 60
@@ -66,12 +67,18 @@ def _hint(error: BaseException) -> str:
         known = {*frame.f_locals, *frame.f_globals, *frame.f_builtins}
         if name in known:
             return ""
+        # The classes of handles are no help: `frames` is not meant to be Frame.
+        known -= {other for other, value in frame.f_globals.items() if _is_handle_class(value)}
         if name in MODULES:
             return f". Did you forget to import {name!r}?"
         return _nearest(name, known)
     if isinstance(error, AttributeError) and error.obj is not None:
         return _nearest(name, dir(error.obj))
     return ""
+
+
+def _is_handle_class(value: Any) -> bool:
+    return type(value) is type and issubclass(value, Handle)
 
 
 def _nearest(name: str, known: Iterable[Any]) -> str:

@@ -152,8 +152,7 @@ class BackboneModel(AgentModel):
         return ModelReply(
             reply.text,
             reply.tokens_in,
-            # A server that lists no ids lists the log-probability of every token.
-            max(len(reply.token_ids), len(reply.logprobs)),
+            reply.tokens_out,
             reply.is_constrained,
             reply.finish == "length",
         )
