@@ -83,3 +83,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     capsys.readouterr()
     assert benchmarks_main(["combine", *runs[:2], "--clue", str(tmp_path / "full")]) == 2
     assert f"full: its split is 'full', but that of {tmp_path / 'long'} is 'mini'" in capsys.readouterr().err
+    flags = ["--benchmark", "cg_bench", "--split", "mini", "--protocol", "clue", "--limit", "1"]
+    assert infer(root, tmp_path / "one", *flags) == 0
+    capsys.readouterr()
+    assert benchmarks_main(["combine", *runs[:2], "--clue", str(tmp_path / "one")]) == 2
+    assert "one: 1 questions are in this run or in " in capsys.readouterr().err

@@ -37,13 +37,14 @@ class CombineConfig:
 
 
 def combine(config: CombineConfig) -> TextTable:
-    """The table of several runs. Raises RunError for runs of other tasks."""
+    """The table of several runs. Raises RunError for runs of other tasks, models or questions."""
     long = _traces(config.long, "--long", LONG)
     clue = _traces(config.clue, "--clue", CLUE) if config.clue else None
     miou = _traces(config.miou, "--miou", MIOU) if config.miou else None
-    for other in (config.clue, config.miou):
-        if other is not None:
-            _check_same_model(config.long, other)
+    for path, traces in ((config.clue, clue), (config.miou, miou)):
+        if path is not None and traces is not None:
+            _check_same_model(config.long, path)
+            _check_same_questions(config.long, long, path, traces)
     numbers = combine_cg_bench(long, clue, miou)
     if config.output is not None:
         try:
@@ -115,6 +116,16 @@ def _check_same_model(path: Path, other: Path) -> None:
                 f"{other}: its {name} is {values[1]!r}, but that of {path} is {values[0]!r}; combine runs of "
                 "one model and one split"
             )
+
+
+def _check_same_questions(path: Path, own: Sequence[Trace], other: Path, others: Sequence[Trace]) -> None:
+    """Raise RunError for runs of different questions: CRR divides an accuracy of one by that of the other."""
+    differ = {trace.question_id for trace in own} ^ {trace.question_id for trace in others}
+    if differ:
+        raise RunError(
+            f"{other}: {len(differ)} questions are in this run or in {path}, but not in both, such as "
+            f"{min(differ)!r}; answer the same ones in both (--limit, --ids)"
+        )
 
 
 def _traces(path: Path, flag: str, protocols: Sequence[str]) -> list[Trace]:

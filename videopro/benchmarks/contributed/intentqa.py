@@ -7,13 +7,14 @@ Format and metrics: README.md and eval_intentqa.py of that repository, commit ce
 scorer compares indices and does not read replies: they are asked and read as those of NExT-QA are.
 """
 
+from dataclasses import replace
+
 from videopro.benchmarks import (
     LETTERS,
-    AnswerPrompt,
+    SPECS,
     BenchmarkSpec,
     Item,
     Metric,
-    Protocol,
     Question,
     each_row,
     file_name,
@@ -21,18 +22,8 @@ from videopro.benchmarks import (
     text,
 )
 
-PROTOCOL = Protocol(
-    "nextqa",
-    name="official",
-    answer_prompt=AnswerPrompt(
-        source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/nextqa/utils.py (nextqa_doc_to_text_mc), commit "
-        "0a589d6, with that suite's usual last line (the authors publish no prompt)",
-        text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
-    ),
-    reply="text",
-    reply_tokens=128,
-    subtitles="none",
-    groups=("type",),
+PROTOCOL = replace(
+    SPECS["nextqa"].protocols[0],
     metrics=(
         Metric("CW", over="type", of=("CW",)),
         Metric("CH", over="type", of=("CH",)),

@@ -10,14 +10,14 @@ Types and metrics: eval_mc.py of NExT-QA (TP counts as TN). The split `atp_hard`
 has the same questions; there, `val` marks them, for tables that show both.
 """
 
+from dataclasses import replace
+
 from videopro.benchmarks import (
     LETTERS,
-    AnswerPrompt,
+    SPECS,
     BenchmarkError,
     BenchmarkSpec,
     Item,
-    Metric,
-    Protocol,
     Question,
     each_row,
     file_name,
@@ -25,24 +25,9 @@ from videopro.benchmarks import (
     text,
 )
 
-PROTOCOL = Protocol(
-    "nextqa",
-    name="official",
-    answer_prompt=AnswerPrompt(
-        source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/nextqa/utils.py (nextqa_doc_to_text_mc), commit "
-        "0a589d6, with that suite's usual last line (the authors publish no prompt)",
-        text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
-    ),
-    reply="text",
-    reply_tokens=128,
-    subtitles="none",
-    groups=("type",),
-    metrics=(
-        Metric("Acc@C", over="type", of=("CW", "CH")),
-        Metric("Acc@T", over="type", of=("TN", "TC")),
-        Metric("Acc@All"),
-    ),
-)
+# As NExT-QA asks and scores; the subset has no descriptive questions.
+NEXTQA = SPECS["nextqa"].protocols[0]
+PROTOCOL = replace(NEXTQA, metrics=tuple(metric for metric in NEXTQA.metrics if metric.name != "Acc@D"))
 
 
 def rows(source, split):
