@@ -20,9 +20,9 @@ from videopro.methods import Method, MethodContext, make_trace, video_ref
 from videopro.processes import trim_heap
 from videopro.question import Parser
 from videopro.runs import RunFolder
-from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result
+from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
 from videopro.video import Video
-from videopro.work import Unit, lease, read_crashes
+from videopro.work import CrashRecord, Unit, lease, read_crashes
 
 # Seconds between two checks of an idle worker for work that another worker has left.
 IDLE_SECONDS = 0.2
@@ -71,7 +71,9 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
                     log.refresh()
                     items = [item for item in unit.items if not log.is_done(item.id)]
                     if items:
-                        _answer(items, job, method, backbone, log, report)
+                        crashes = read_crashes(job.folder.crashes)
+                        for trace in answer_unit(items, job, method, backbone, crashes, report):
+                            log.append(trace)
                         trim_heap()
                         worked = True
             if not worked:
@@ -80,27 +82,27 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
         log.close()
 
 
-def _answer(
-    items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
-) -> None:
-    """Answer the remaining questions about one video and log them."""
-    crashes = read_crashes(job.folder.crashes)
+def answer_unit(
+    items: Sequence[Item],
+    job: WorkerJob,
+    method: Method,
+    backbone: Backbone,
+    crashes: CrashRecord,
+    report: Reporter,
+) -> Iterator[Trace]:
+    """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
+    the backbone no longer answers.
+
+    Questions that were in flight when a worker died are answered alone, or are recorded as failed if they are
+    quarantined.
+    """
     groups: list[list[Item]] = [[item for item in items if not crashes.must_run_alone(item.id)]]
     for item in items:
         if crashes.is_quarantined(item.id):
             died = Failure(
                 "WorkerDied", f"{crashes.reasons[item.id]}, as did earlier workers on this question"
             )
-            log.append(
-                make_trace(
-                    item,
-                    Result(error=died),
-                    video_ref(item),
-                    run_key=job.run_key,
-                    protocol=job.protocol,
-                    parser=job.parser,
-                )
-            )
+            yield _trace(item, Result(error=died), video_ref(item), job)
         elif crashes.must_run_alone(item.id):
             groups.append([item])
     for group in groups:
@@ -109,12 +111,12 @@ def _answer(
             for item, result, video in _results(group, job, method, backbone):
                 if result.error is not None and result.error.type == BackboneError.__name__:
                     check_alive(backbone, result.error.message)
-                log.append(
-                    make_trace(
-                        item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser
-                    )
-                )
+                yield _trace(item, result, video, job)
             report.answering([])
+
+
+def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob) -> Trace:
+    return make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser)
 
 
 def _results(

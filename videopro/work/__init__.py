@@ -2,6 +2,16 @@
 
 from videopro.work.counter import Counter, counted
 from videopro.work.progress import Progress
-from videopro.work.queue import Unit, lease, read_crashes, record_crash, units
+from videopro.work.queue import CrashRecord, Unit, lease, read_crashes, record_crash, units
 
-__all__ = ["Counter", "Progress", "Unit", "counted", "lease", "read_crashes", "record_crash", "units"]
+__all__ = [
+    "Counter",
+    "CrashRecord",
+    "Progress",
+    "Unit",
+    "counted",
+    "lease",
+    "read_crashes",
+    "record_crash",
+    "units",
+]
