@@ -337,6 +337,8 @@ class Backbone(ABC):
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
     planner: PlannerRecord | None = None
     """What its folder records of it as a planner; None: nothing."""
+    notes: tuple[str, ...] = ()
+    """What the user was warned of, about how it is asked; goes into every trace."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

@@ -133,4 +133,4 @@ def _results(
     reference = video_ref(items[0], video)
     context = MethodContext(video, backbone, job.protocol, meter=meter, seed=job.seed)
     for item, result in method.run_video(items, context):
-        yield item, replace(result, notes=(*video.notes, *result.notes)), reference
+        yield item, replace(result, notes=(*video.notes, *backbone.notes, *result.notes)), reference

@@ -1,7 +1,7 @@
 """Qwen-VL models through transformers. Importing this package imports torch and transformers."""
 
 from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, write_defaults
+from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, read_defaults, write_defaults
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
 from videopro.backbones.qwen.find import Checkpoint, find_checkpoint, made_from, planner_record
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
@@ -34,6 +34,7 @@ __all__ = [
     "load_weights",
     "made_from",
     "planner_record",
+    "read_defaults",
     "takes_features",
     "visual_inputs",
     "write_defaults",

@@ -9,7 +9,6 @@ import asyncio
 import functools
 import logging
 import random
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,8 +19,6 @@ import numpy as np
 
 from videopro import prompts
 from videopro.backbones.base import (
-    DEFAULT_FRAMES,
-    DEFAULT_PIXELS,
     GREEDY,
     YES_NO,
     Backbone,
@@ -29,13 +26,15 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
+    PlannerRecord,
     Prefix,
     Sampling,
     Visual,
     YesNoRequest,
     check_system,
 )
-from videopro.backbones.server.http import Endpoint, RequestRefused, unknown_model
+from videopro.backbones.server.facts import ENGINES, ServerFacts
+from videopro.backbones.server.http import Endpoint, RequestRefused
 from videopro.backbones.server.messages import (
     CONTINUES,
     JPEG_QUALITY,
@@ -43,11 +42,10 @@ from videopro.backbones.server.messages import (
     Messages,
     check_budget,
     encode_frames,
-    fit_pixels,
     from_qwen,
     user_message,
 )
-from videopro.backbones.server.probe import detect_video_form
+from videopro.backbones.server.probe import ProbeRequest
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
 from videopro.backbones.server.schemas import refuses_schema, response_format
 from videopro.errors import BackboneError, ConfigError
@@ -73,8 +71,9 @@ _OWN_FIELDS = {
     "response_format",
     *CONTINUES,
 }
-# Servers that know more than OpenAI's fields, as /models names them.
-ENGINES = ("vllm", "sglang")
+# What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and, in
+# Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
+_NEUTRAL_SAMPLING: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 class ServerPrefix(Prefix):
@@ -114,14 +113,21 @@ class ServerBackbone(Backbone):
     """A served VideoLLM.
 
     `config` has kind "server"; tests replace the waiting and the randomness of the back-off with `sleep` and
-    `uniform`. Nothing is sent until the first call. Thread-safe; all threads together have at most
-    `config.concurrency` requests in flight.
+    `uniform`. `budget_settings` says how the user gives frames and pixels, for messages. Nothing is sent
+    until the first call, or until frames or pixels are asked for that the config does not give. Thread-safe;
+    all threads together have at most `config.concurrency` requests in flight.
 
     Video: with `config.video` "video", frames are sent as one video; with "frames", as images after their
     times; with "auto", the first call about several frames probes the server with two small requests: frames
     are sent as a video if the server accepts one *and* the frames' times change the prompt's length, else as
-    images. Qwen2.5-VL does not write times, so "auto" sends it images with times; "video" is cheaper there,
-    but preserves the mean interval at best.
+    images, with a warning. Qwen2.5-VL does not write times, so "auto" sends it images with times; "video" is
+    cheaper there, but preserves the mean interval at best.
+
+    Before the first video, the ids of the prompt that vLLM's model saw are compared with ours, if the model's
+    processor is on this machine; a difference is a warning. Warnings are also in `notes`.
+
+    Frames and pixels: those of the settings, else those that the model's own record gives, where its files
+    are on this machine (`served`), else the defaults, with a warning.
 
     Thinking is turned off if /models says that the server is vLLM or SGLang, as for local models;
     `extra_body` can turn it on for generated replies. One-letter answers need it off.
@@ -136,23 +142,41 @@ class ServerBackbone(Backbone):
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[], float] = random.random,
+        budget_settings: str = "--backbone frames=N pixels=N",
     ) -> None:
         _check(config)
         self.config = config
         self.name = config.model
-        self.frames = config.frames or DEFAULT_FRAMES
-        self.pixels = config.pixels or DEFAULT_PIXELS
         self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
         self._server = f"server {self._endpoint.url}"
-        self._lock = threading.RLock()
-        self._card: Mapping[str, Any] | None = None
-        self._form: Literal["video", "frames"] | None = None if config.video == "auto" else config.video
+        self._facts = ServerFacts(config, self._endpoint, budget_settings)
         self._offers_schemas = True
         """Until the server refuses one."""
         # Per thread: one question's planner and another question's answers may run at the same time.
         self._adapter_on: ContextVar[bool] = ContextVar(
             "adapter_on", default=config.adapter_model is not None
         )
+
+    # -- the model
+
+    @property
+    def frames(self) -> int:  # type: ignore[override]
+        """Frames a call. May query the server once, unless the settings give frames and pixels."""
+        return self._facts.budget[0]
+
+    @property
+    def pixels(self) -> int:
+        """Pixels a frame; as `frames`."""
+        return self._facts.budget[1]
+
+    @property
+    def planner(self) -> PlannerRecord | None:  # type: ignore[override]
+        """What the served model or its adapter records of itself, if its files are on this machine."""
+        return self._facts.served.planner
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._facts.notes
 
     # -- identity
 
@@ -162,7 +186,9 @@ class ServerBackbone(Backbone):
         The address is not part of it: the same model at another port gives the same answers. The first call
         queries the server. `form`: how videos are sent, if known; saves probing the server.
         """
-        card = self._model_card()
+        card = self._facts.card()
+        if self.config.video != "auto" and form is not None:
+            form = self.config.video
         return {
             "kind": "server",
             "model": self.config.model,
@@ -171,15 +197,16 @@ class ServerBackbone(Backbone):
             "weights": card.get("root"),
             "frames": self.frames,
             "pixels": self.pixels,
-            "video": self._form or form or self._video_form(),
+            "video": self._video_form() if form is None else form,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
+            **(self.planner.facts() if self.planner is not None else {}),
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         """The (height, width) at which frames are sent: at most `pixels`, in multiples of 32, never
         enlarged."""
-        return fit_pixels(height, width, self.pixels)
+        return self._facts.frame_size(height, width, n_frames)
 
     # -- calls
 
@@ -277,7 +304,7 @@ class ServerBackbone(Backbone):
 
     def _rows(self, requests: Sequence[GenerateRequest]) -> list[Callable[[], Messages]]:
         """What makes the messages of each request, when it is sent."""
-        if any(request.prefill for request in requests) and self._engine() not in ENGINES:
+        if any(request.prefill for request in requests) and self._facts.engine() not in ENGINES:
             raise BackboneError(
                 f"{self._server} does not say that it is {' or '.join(ENGINES)}, which continue a reply that "
                 "is begun for them; use such a server, a local model, or a --protocol without a begun reply"
@@ -317,15 +344,23 @@ class ServerBackbone(Backbone):
     ) -> list[Completion]:
         if not rows:
             return []
-        self._model_card()
+        self._facts.card()
         model = self.config.model
         if self._adapter_on.get() and self.config.adapter_model is not None:
             model = self.config.adapter_model
         extra = self._extra_body()
+        neutral = _NEUTRAL_SAMPLING if self._facts.engine() in ENGINES else {}
 
         def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
             encoded = row()
-            merged = {"model": model, "messages": encoded.messages, "logprobs": True, **fields, **extra}
+            merged = {
+                "model": model,
+                "messages": encoded.messages,
+                "logprobs": True,
+                **fields,
+                **neutral,
+                **extra,
+            }
             for name, value in encoded.extra_body.items():
                 merged[name] = {**value, **merged[name]} if name in merged else value
             return merged
@@ -363,24 +398,9 @@ class ServerBackbone(Backbone):
 
     # -- the server's properties
 
-    def _model_card(self) -> Mapping[str, Any]:
-        """The model's entry in /models; empty if the server has no such list. Requested once."""
-        with self._lock:
-            if self._card is None:
-                cards = {str(card.get("id")): card for card in self._endpoint.models()}
-                for model in (self.config.model, self.config.adapter_model):
-                    if cards and model is not None and model not in cards:
-                        raise BackboneError(unknown_model(self._endpoint.url, model, list(cards)))
-                self._card = cards.get(self.config.model, {})
-            return self._card
-
-    def _engine(self) -> object:
-        """What the server says that it is; None if it does not."""
-        return self._model_card().get("owned_by")
-
     def _extra_body(self) -> dict[str, Any]:
         extra = dict(self.config.extra_body)
-        if self._engine() in ENGINES:
+        if self._facts.engine() in ENGINES:
             extra["chat_template_kwargs"] = {
                 "enable_thinking": False,
                 **extra.get("chat_template_kwargs", {}),
@@ -388,13 +408,14 @@ class ServerBackbone(Backbone):
         return extra
 
     def _video_form(self) -> Literal["video", "frames"]:
-        with self._lock:
-            if self._form is None:
-                self._form = detect_video_form(
-                    functools.partial(self._send, retry_5xx=False), self.frames, self.pixels, self._server
-                )
-                logger.info("%s: frames are sent as %s", self._server, self._form)
-            return self._form
+        def send(rows: Sequence[ProbeRequest]) -> list[Completion]:
+            token = self._adapter_on.set(False)
+            try:
+                return self._send(rows, retry_5xx=False)
+            finally:
+                self._adapter_on.reset(token)
+
+        return self._facts.video_form(send)
 
 
 def row_seed(seed: int, place: int) -> int:

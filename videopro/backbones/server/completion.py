@@ -80,6 +80,8 @@ class Completion(BaseModel):
 
     choices: Annotated[list[Choice], Field(min_length=1)]
     usage: Usage | None = None
+    prompt_token_ids: list[_Count] | None = None
+    """The prompt as the model saw it, if the request asked for it (vLLM: return_token_ids)."""
 
 
 def read_completion(body: bytes) -> Completion:

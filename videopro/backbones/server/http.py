@@ -32,6 +32,7 @@ import openai
 
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
+from videopro.backbones.server.flags import ADAPTERS, wanted_flag
 from videopro.errors import BackboneError
 from videopro.storage import encodable
 
@@ -301,8 +302,10 @@ class Endpoint:
             if status in (500, 501) and not retry_5xx:
                 return failure, None
         else:
+            fix = wanted_flag(_message(error))
             return RequestRefused(
-                f"server {self.url} refused the request (status {status}): {words}", status
+                f"server {self.url} refused the request (status {status}): {words}{fix and '; ' + fix}",
+                status,
             ), None
         seconds = retry_after(error.response.headers)
         if seconds is None:
@@ -326,14 +329,7 @@ class Endpoint:
         return RequestRefused(unknown_model(self.url, model, offered), 404)
 
     def _words(self, error: openai.APIStatusError) -> str:
-        body = error.body
-        if isinstance(body, Mapping):
-            inner = body.get("error", body)
-            words = inner.get("message") if isinstance(inner, Mapping) else inner
-            words = words if isinstance(words, str) else _dumped(body)
-        else:
-            words = body if isinstance(body, str) else error.message
-        return self._scrub(" ".join(words.split())) or "no explanation"
+        return self._scrub(" ".join(_message(error).split())) or "no explanation"
 
     def _scrub(self, words: str) -> str:
         words = encodable(words)
@@ -364,6 +360,16 @@ async def _body(response: openai.AsyncAPIResponse[Any]) -> bytes:
     return bytes(body)
 
 
+def _message(error: openai.APIStatusError) -> str:
+    """What the server says of an error, in whole."""
+    body = error.body
+    if not isinstance(body, Mapping):
+        return body if isinstance(body, str) else error.message
+    inner = body.get("error", body)
+    words = inner.get("message") if isinstance(inner, Mapping) else inner
+    return words if isinstance(words, str) else _dumped(body)
+
+
 def _dumped(body: Any) -> str:
     try:
         return json.dumps(body, default=str)
@@ -374,7 +380,9 @@ def _dumped(body: Any) -> str:
 def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
     """The error message for a model that a server does not have."""
     more = f" and {len(offered) - _OFFERED} more" if len(offered) > _OFFERED else ""
-    return f"server {url} has no model {model!r}; it offers: {', '.join(offered[:_OFFERED])}{more}"
+    return (
+        f"server {url} has no model {model!r}; it offers: {', '.join(offered[:_OFFERED])}{more} ({ADAPTERS})"
+    )
 
 
 def _default_key_env(url: str) -> str | None:

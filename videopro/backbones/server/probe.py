@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,8 +15,6 @@ from videopro.backbones.server.replies import prompt_tokens
 if TYPE_CHECKING:
     from videopro.backbones.server.completion import Completion
 
-logger = logging.getLogger(__name__)
-
 ProbeRequest = tuple[Callable[[], Messages], Mapping[str, Any]]
 
 # Start times in seconds: later times take more digits, and so more tokens.
@@ -29,9 +26,9 @@ _UNSUPPORTED = {400, 404, 413, 415, 422, 500, 501}
 
 def detect_video_form(
     send: Callable[[Sequence[ProbeRequest]], list[Completion]], frames: int, pixels: int, server: str
-) -> Literal["video", "frames"]:
+) -> tuple[Literal["video", "frames"], str]:
     """Send a blank video twice, with different start times: if the server keeps times, the two prompts differ
-    in length.
+    in length. Returns the form, and why it is not a video (empty if it is).
 
     It has as many frames as a call may have, so that a server's own limit on frames is detected. `send`
     raises `RequestRefused` for a refused request; refusals that are not about the video reach the caller.
@@ -47,7 +44,8 @@ def detect_video_form(
         near, far = send(rows)
     except RequestRefused as refused:
         if refused.status in _UNSUPPORTED:
-            logger.info("%s does not accept sampled video: %s", server, refused)
-            return "frames"
+            return "frames", str(refused)
         raise
-    return "video" if prompt_tokens(near, server) != prompt_tokens(far, server) else "frames"
+    if prompt_tokens(near, server) == prompt_tokens(far, server):
+        return "frames", "it loses the times of a video's frames (as Qwen2.5-VL and older servers do)"
+    return "video", ""

@@ -30,6 +30,10 @@ class BackboneWrapper(Backbone):
         self.frames = inner.frames
         self.planner = inner.planner
 
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.inner.notes
+
     def identity(self) -> dict[str, object]:
         return self.inner.identity()
 

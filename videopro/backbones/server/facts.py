@@ -1,0 +1,163 @@
+"""What a server tells of itself and of its model: asked once, and kept for all calls.
+
+Where something is missing there, such as a flag of the engine, the user is warned; the run's record has the
+same words (`Backbone.notes`).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server.http import Endpoint, unknown_model
+from videopro.backbones.server.messages import encode_frames, fit_pixels, user_message
+from videopro.backbones.server.probe import ProbeRequest, detect_video_form
+from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
+from videopro.backbones.server.served import Cards, ServedModel, budget, find_served
+from videopro.errors import BackboneError
+
+if TYPE_CHECKING:
+    from videopro.backbones.server.completion import Completion
+
+logger = logging.getLogger(__name__)
+
+Send = Callable[[Sequence[ProbeRequest]], "list[Completion]"]
+"""Sends requests to the model, adapter off, without retrying what the server does not support."""
+
+# Servers that know more than OpenAI's fields, as /models names them.
+ENGINES = ("vllm", "sglang")
+# Frames of the prompt that is compared with ours; more would take gigabytes.
+_MOST_COMPARED = 64
+_AS_PICTURES = (
+    "frames are sent as pictures with their times, not as a video: about twice the visual tokens, and other "
+    "answers (with the pocket model, to a third of the questions). --backbone video=frames asks for that, "
+    "and video=video refuses to run so. The reason"
+)
+
+
+class ServerFacts:
+    """The list of models, the budgets, and the form of a video. Thread-safe. Nothing is sent until one of
+    them is needed; every method then raises BackboneError if the server cannot be asked.
+
+    `budget_settings` says how the user gives frames and pixels, for messages.
+    """
+
+    def __init__(self, config: BackboneConfig, endpoint: Endpoint, budget_settings: str) -> None:
+        self._config = config
+        self._endpoint = endpoint
+        self._server = f"server {endpoint.url}"
+        self._budget_settings = budget_settings
+        self._lock = threading.RLock()
+        self._cards: Cards | None = None
+        self._form: Literal["video", "frames"] | None = None
+        self._notes: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user was warned of."""
+        return tuple(self._notes)
+
+    def _warn(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
+            logger.warning("warning: %s: %s", self._server, note)
+
+    # -- the list of models
+
+    def cards(self) -> Cards:
+        """The entries of /models by name; empty if the server has no such list. Requested once."""
+        with self._lock:
+            if self._cards is None:
+                cards = {str(card.get("id")): card for card in self._endpoint.models()}
+                for model in (self._config.model, self._config.adapter_model):
+                    if cards and model is not None and model not in cards:
+                        raise BackboneError(unknown_model(self._endpoint.url, model, list(cards)))
+                self._cards = cards
+            return self._cards
+
+    def card(self) -> Mapping[str, Any]:
+        """The model's entry; empty without one."""
+        return self.cards().get(self._config.model, {})
+
+    def engine(self) -> object:
+        """What the server says that it is; None if it does not."""
+        return self.card().get("owned_by")
+
+    @cached_property
+    def served(self) -> ServedModel:
+        """What is known here of the model, with its adapter if there is one."""
+        base = find_served(self.cards(), self._config.model)
+        if self._config.adapter_model is None:
+            return base
+        tuned = find_served(self.cards(), self._config.adapter_model)
+        # As with a local adapter, the base's budgets come first.
+        return replace(
+            base,
+            frames=base.frames or tuned.frames,
+            pixels=base.pixels or tuned.pixels,
+            planner=tuned.planner,
+        )
+
+    @cached_property
+    def budget(self) -> tuple[int, int]:
+        """Frames a call and pixels a frame: the settings, else those of the model's own record, else the
+        defaults with a warning. Without a request if the settings give both."""
+        frames, pixels = self._config.frames, self._config.pixels
+        if frames and pixels:
+            return frames, pixels
+        with self._lock:
+            try:
+                frames, pixels, note = budget(self.served, frames, pixels, self._budget_settings)
+            except BackboneError as error:
+                raise BackboneError(f"{self._server}: {error}") from None
+            if note:
+                self._warn(note)
+            return frames, pixels
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
+        """The (height, width) at which frames are sent: at most the budget's pixels, in multiples of 32,
+        never enlarged."""
+        return fit_pixels(height, width, self.budget[1])
+
+    # -- the form of a video
+
+    def video_form(self, send: Send) -> Literal["video", "frames"]:
+        """How frames are sent. Found out once: see `ServerBackbone`."""
+        with self._lock:
+            if self._form is None:
+                form = self._detected(send) if self._config.video == "auto" else self._config.video
+                if form == "video":
+                    self._compare_prompts(send)
+                self._form = form
+            return self._form
+
+    def _detected(self, send: Send) -> Literal["video", "frames"]:
+        form, reason = detect_video_form(send, *self.budget, self._server)
+        if form == "frames" and self.engine() == "vllm":
+            self._warn(f"{_AS_PICTURES}: {reason}")
+        else:
+            logger.info("%s: frames are sent as %s. %s", self._server, form, reason)
+        return form
+
+    def _compare_prompts(self, send: Send) -> None:
+        """Warn if the engine makes another prompt of a video than we do, where that can be known."""
+        folder = self.served.folder
+        if self.engine() != "vllm" or folder is None:
+            return
+        frames, pixels = self.budget
+        count = min(max(2, frames), _MOST_COMPARED)
+        encoded = encode_frames(film_frames(count, self.frame_size), pixels)
+        fields = {"max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
+        (reply,) = send([(functools.partial(user_message, encoded, TEXT, True), fields)])
+        if reply.prompt_token_ids is None:
+            logger.info("%s does not return the ids of a prompt: they were not compared", self._server)
+            return
+        differs = difference(reply.prompt_token_ids, *own_prompt(folder, count, pixels))
+        if differs:
+            self._warn(f"the engine's prompt is not the one that this model has here: {differs}")

@@ -1,0 +1,40 @@
+"""Which flag a server was started without, by what it says when it refuses a request.
+
+The words are those of vLLM 0.32, against which `tests/live` checks them.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What vLLM says, and the flag that it wants.
+_WANTED = (
+    (
+        r"media_io_kwargs|mm_processor_kwargs",
+        "start vLLM with --trust-request-mm-kwargs, which lets a request carry the times of its frames",
+    ),
+    (
+        r"sample logprobs of \d+, which is greater",
+        "start vLLM with --max-logprobs 20, among which the letters of an answer are looked for",
+    ),
+    (
+        r"At most \d+ (image|video)\(s\)",
+        'start vLLM with --limit-mm-per-prompt \'{"video": 1, "image": N}\', where N is the backbone\'s '
+        "'frames', or lower that",
+    ),
+    (
+        r"maximum context length|greater than max_model_len|maximum model length",
+        "start vLLM with a larger --max-model-len, or show fewer frames (--backbone frames=N)",
+    ),
+)
+ADAPTERS = "vLLM serves an adapter by name with --enable-lora --max-lora-rank RANK --lora-modules NAME=FOLDER"
+
+
+def wanted_flag(words: str) -> str:
+    """The flag that a refusal asks for, as "start vLLM with ..."; empty if it asks for none that is known."""
+    return next((fix for says, fix in _WANTED if re.search(says, words)), "")
+
+
+def wants_trust(words: str) -> bool:
+    """Whether a refusal is one of frames' times, which only --trust-request-mm-kwargs admits."""
+    return re.search(_WANTED[0][0], words) is not None

@@ -1,0 +1,83 @@
+"""Compares the prompt that an engine made of a request with ours, token by token.
+
+vLLM returns the ids of the prompt that its model saw (`return_token_ids`). Where the checkpoint's processor
+is on this machine, the same frames and text give our own ids, with which models are trained and run here.
+Engines have differed: they dropped the markers around a video (vLLM issue 46817), lost its times, or resized
+its frames.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from videopro.video import Frame
+
+TEXT = "Is it day or night?\nA. day\nB. night"
+"""The text of the request that is compared."""
+# Of a film, so that frames are resized as usual.
+_HEIGHT, _WIDTH = 720, 1280
+# Seconds between the frames; uneven to a tenth, so that lost times are seen.
+_GAP = 7.3
+# Tokens that a message shows on each side.
+_SHOWN = 8
+_MARKS = ("<|vision_start|>", "<|vision_end|>")
+
+Decode = Callable[[Sequence[int]], str]
+
+
+def film_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | None]) -> list[Frame]:
+    """Grey frames of a film. `resize` is the backbone's `frame_size`, in which it decodes them."""
+    from videopro.video import Frame
+
+    height, width = resize(_HEIGHT, _WIDTH, count) or (_HEIGHT, _WIDTH)
+    picture = np.full((height, width, 3), 127, dtype=np.uint8)
+    return [Frame(picture, round(_GAP * (place + 0.5), 1)) for place in range(count)]
+
+
+def own_prompt(folder: Path, count: int, pixels: int) -> tuple[list[int], Decode]:
+    """The ids of our own prompt about `count` frames of at most `pixels` pixels, with the processor in a
+    checkpoint's folder, and what writes ids as text. Raises BackboneError if the processor cannot be
+    loaded."""
+    # Imported late: both import torch, which a client of a server elsewhere does not need.
+    import torch
+
+    from videopro.backbones.qwen import QwenInputs, find_checkpoint
+
+    processor = find_checkpoint(str(folder)).processor
+    inputs = QwenInputs(processor, frames=count, pixels=pixels, device=torch.device("cpu"))
+    frames = film_frames(count, inputs.frame_size)
+    prompt = inputs.head(frames).append_text(inputs.tail(TEXT))
+    return list(prompt.ids), inputs.tokenizer.decode
+
+
+def difference(engine: Sequence[int], own: Sequence[int], decode: Decode) -> str:
+    """What differs between the ids of an engine's prompt and ours, as the end of a sentence; empty if nothing
+    does."""
+    if list(engine) == list(own):
+        return ""
+    theirs, ours = ([decode([token]) for token in ids] for ids in (engine, own))
+    if [text for text in ours if text not in _MARKS] == [text for text in theirs if text not in _MARKS]:
+        missing = [len([text for text in texts if text in _MARKS]) for texts in (theirs, ours)]
+        return (
+            f"it has {missing[0]} of the markers <|vision_start|> and <|vision_end|>, and ours has "
+            f"{missing[1]}: the pair around the video is missing or doubled (vLLM issue 46817: use vLLM 0.32 "
+            "or newer)"
+        )
+    pads = [len([text for text in texts if text.endswith("_pad|>")]) for texts in (theirs, ours)]
+    if pads[0] != pads[1]:
+        return (
+            f"it has {pads[0]} tokens of frames, and ours has {pads[1]}: frames are resized or sampled in "
+            "another way (the processor's settings at the server, or --backbone frames=N pixels=N)"
+        )
+    place = next(place for place, (a, b) in enumerate(itertools.zip_longest(engine, own)) if a != b)
+    start = max(0, place - _SHOWN // 2)
+    return (
+        f"from token {place} on, it reads {decode(engine[start : start + _SHOWN])!r}, and ours "
+        f"{decode(own[start : start + _SHOWN])!r} (another chat template or tokenizer at the server)"
+    )

@@ -1,0 +1,150 @@
+"""What is known here of a served model: its own record, if its files are on this machine too.
+
+vLLM's list of models names the folder or hub name of each (`root`), and the base of an adapter (`parent`).
+The shipped pocket model and its adapters are known by their names as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, PlannerRecord
+from videopro.errors import BackboneError
+from videopro.storage import parse_json
+
+_TRAINING = "training_record.json"
+
+Cards = Mapping[str, Mapping[str, Any]]
+"""The server's list of models, by name."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A served model, as far as it is known here. Without files here, only its name is known."""
+
+    name: str
+    folder: Path | None = None
+    """The checkpoint, or that of an adapter's base, on this machine."""
+    frames: int | None = None
+    """Frames a call and pixels a frame for which it was made; None: nothing here says so."""
+    pixels: int | None = None
+    planner: PlannerRecord | None = None
+    """What it records of itself as a planner; None: it is not one, or nothing here says so."""
+    elsewhere: str = ""
+    """The folder of the server's machine that holds its files, if it is not here."""
+
+
+def find_served(cards: Cards, name: str) -> ServedModel:
+    """What is known of the model that a server knows as `name`. Raises ConfigError for a broken
+    `videopro.json`, BackboneError for a broken record of a training."""
+    card = cards.get(name, {})
+    parent = card.get("parent")
+    if parent is None:
+        # Only a hub name or a folder has a root; servers that say nothing have no card, or none with it.
+        return _checkpoint(name, card.get("root"))
+    base = _checkpoint(str(parent), cards.get(str(parent), {}).get("root"))
+    folder = _adapter_folder(name, card.get("root"))
+    if folder is None:
+        return replace(base, name=name, frames=None, pixels=None, planner=None, elsewhere=str(card["root"]))
+    frames, pixels = _trained_with(folder)
+    return replace(
+        base,
+        name=name,
+        frames=frames or base.frames,
+        pixels=pixels or base.pixels,
+        planner=_adapters_record(folder),
+        elsewhere="",
+    )
+
+
+def _checkpoint(name: str, root: object) -> ServedModel:
+    folder = _folder(name, root)
+    if folder is None:
+        is_path = isinstance(root, str) and (root.startswith(("/", ".", "~")) or root.count("/") != 1)
+        return ServedModel(name, elsewhere=str(root) if is_path and root != name else "")
+    # Imported late: it imports torch, which a client of a server elsewhere does not need.
+    from videopro.backbones.qwen import read_defaults
+
+    own = read_defaults(folder)
+    return ServedModel(name, folder, own.frames, own.pixels, own.planner)
+
+
+def _folder(name: str, root: object) -> Path | None:
+    """The checkpoint's folder on this machine: the server's own path, or in the cache of the hub."""
+    if isinstance(root, str):
+        path = Path(root).expanduser()
+        if (path / "config.json").is_file():
+            return path
+        if root.count("/") == 1:
+            from huggingface_hub import try_to_load_from_cache
+
+            cached = try_to_load_from_cache(root, "config.json")
+            if isinstance(cached, str):
+                return Path(cached).parent
+    return Path(_pocket().model_dir()) if name == "pocket" else None
+
+
+def _adapter_folder(name: str, root: object) -> Path | None:
+    if isinstance(root, str) and (Path(root).expanduser() / "adapter_config.json").is_file():
+        return Path(root).expanduser()
+    return Path(_pocket().adapter_dir(name)) if name in _pocket().ADAPTERS else None
+
+
+def _pocket() -> Any:
+    # Imported by name: `pocket` is a higher layer than `backbones`.
+    return import_module("videopro.pocket")
+
+
+def _trained_with(folder: Path) -> tuple[int | None, int | None]:
+    """The frames and pixels of a training with `videopro sft` or `grpo`; None for an adapter of another
+    origin."""
+    path = folder / _TRAINING
+    if not path.is_file():
+        return None, None
+    try:
+        run = parse_json(path.read_text(encoding="utf-8"))["run"]
+        return int(run["frames"]), int(run["pixels"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneError(
+            f"{path}: does not say with how many frames and pixels the adapter was trained "
+            f"({type(error).__name__}: {error}); restore it, or remove it and give them as settings"
+        ) from error
+
+
+def _adapters_record(folder: Path) -> PlannerRecord | None:
+    """The record of an adapter that was trained here: its own prompts, else ours. None for one of another
+    origin."""
+    from videopro.backbones.qwen import read_defaults
+
+    own = read_defaults(folder).planner
+    if own is not None:
+        return replace(own, base="", weights="")
+    return PlannerRecord() if (folder / _TRAINING).is_file() else None
+
+
+def budget(served: ServedModel, frames: int | None, pixels: int | None, ask: str) -> tuple[int, int, str]:
+    """The frames a call and the pixels a frame, and a note for the user where they are a guess. `frames` and
+    `pixels` are the settings (None: unset), and `ask` says how to give them.
+
+    Raises BackboneError for a model whose files are elsewhere: it may have been made for other ones.
+    """
+    found_frames, found_pixels = frames or served.frames, pixels or served.pixels
+    if found_frames and found_pixels:
+        return found_frames, found_pixels, ""
+    if served.elsewhere:
+        raise BackboneError(
+            f"the server has {served.name!r} from {served.elsewhere}, which is not on this machine, so "
+            f"nothing says with how many frames and pixels it was trained; give {ask} (as in its {_TRAINING} "
+            "or videopro.json)"
+        )
+    frames, pixels = found_frames or DEFAULT_FRAMES, found_pixels or DEFAULT_PIXELS
+    return (
+        frames,
+        pixels,
+        f"nothing says for how many frames and pixels {served.name!r} was made; it is shown {frames} frames "
+        f"of {pixels:,} pixels each. If it was made for others, give {ask}",
+    )
