@@ -111,12 +111,12 @@ class ModuleSettings:
 
 
 def is_pocket(backbone: Backbone | str) -> bool:
-    """Whether a backbone, or the one of this name, is the shipped pocket model, with or without an
-    adapter."""
+    """Whether a backbone, or the one of this name, is the shipped pocket model, with or without an adapter,
+    here or behind a server."""
     # Imported by name: the pocket package is a layer above the modules.
     shipped = import_module("videopro.pocket").model_dir
     try:
-        name = backbone if isinstance(backbone, str) else backbone.name
+        name = backbone if isinstance(backbone, str) else backbone.checkpoint or backbone.name
         return bool(Path(name).resolve() == shipped().resolve())
     except (BackboneError, OSError):
         return False

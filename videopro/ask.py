@@ -82,7 +82,9 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     is_open = not config.choices
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     Sampling(config.max_new_tokens)  # raises ConfigError
-    method = methods.create(config.method, _options(config))
+    options = _options(config)
+    options = methods.METHODS[config.method].settle(options, {})
+    method = methods.create(config.method, options)
     try:
         method.check_open_questions(int(is_open))
     except ConfigError as error:

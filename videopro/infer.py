@@ -113,6 +113,8 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     folder.check()
     options = config.options_with_flags(config.method, config.options)
     options, note = _with_recorded_prompts(options, folder)
+    recorded = (folder.recorded_identity() or {}).get("method") or {}
+    options = methods.METHODS[config.method].settle(options, recorded)
     method = methods.create(config.method, options)
     note = "\n".join(filter(None, (note, method.backbone_note(config.model, config.backbone))))
     config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -337,6 +338,8 @@ class Backbone(ABC):
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
     planner: PlannerRecord | None = None
     """What its folder records of it as a planner; None: nothing."""
+    checkpoint: Path | None = None
+    """The folder of a served model's checkpoint, if it is on this machine."""
     notes: tuple[str, ...] = ()
     """What the user was warned of, about how it is asked; goes into every trace."""
 

@@ -84,6 +84,12 @@ class Method(ABC):
         return {"name": self.name, **asdict(self.settings)}
 
     @classmethod
+    def settle(cls, options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, with those that only a model's own record tells. `recorded`: what the run's folder has
+        of this method's identity; empty for a new run. Raises VideoProError."""
+        return dict(options)
+
+    @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the protocol's values for those that are not given. Raises ConfigError for
         options that contradict the protocol, and for a protocol that the method cannot follow."""

@@ -18,6 +18,7 @@ from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
+from videopro.methods.served_planner import settle_served_planner
 from videopro.modules import (
     PAPER_FRAMES,
     ModuleModels,
@@ -144,6 +145,11 @@ class BaseProgramMethod(Method):
             check_paper_parts(asdict(self.settings), self.flag_without_model)
 
     @classmethod
+    def settle(cls, options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, with what a served planner's own record says of how it is asked."""
+        return settle_served_planner(super().settle(options, recorded), recorded)
+
+    @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options; under a protocol without subtitles no video is transcribed unless they name a model
         for it."""
@@ -198,7 +204,21 @@ class BaseProgramMethod(Method):
                 self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
-                    yield item, replace(result, cost=shared + result.cost, prepared=records)
+                    yield (
+                        item,
+                        replace(
+                            result,
+                            cost=shared + result.cost,
+                            prepared=records,
+                            notes=(*self._planner_notes(), *result.notes),
+                        ),
+                    )
+
+    def _planner_notes(self) -> tuple[str, ...]:
+        """What the user was warned of about the server of a planner of its own."""
+        planner = self._loaded.planner if self._loaded is not None else None
+        own = planner.backbone.notes if planner is not None and planner.backbone is not None else ()
+        return tuple(f"planner: {note}" for note in own)
 
     def _check_answerer(self, results: Sequence[Result]) -> None:
         """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
@@ -262,9 +282,7 @@ class BaseProgramMethod(Method):
             planner = load_planner(
                 settings.planner,
                 backbone,
-                is_fine_tuned=_is_short(backbone)
-                if settings.planner_prompt == "auto"
-                else settings.planner_prompt == "short",
+                is_fine_tuned=self._is_short(backbone),
                 sampling=self._sampling,
                 api_key_env=settings.api_key_env,
                 # At least one, which a planner that is shown none does not use.
@@ -280,23 +298,28 @@ class BaseProgramMethod(Method):
                     raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
             # The module models of pocket go with who answers: a merged pocket planner is another folder.
             models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
-            self._loaded = _Loaded(backbone, planner, answerer, models, self._prompts_for(backbone))
+            self._loaded = _Loaded(backbone, planner, answerer, models, self._prompts_for(backbone, planner))
         return self._loaded
 
-    def _prompts_for(self, backbone: Backbone) -> PromptFile | None:
-        """The user's prompts: those of the settings, else those on which the backbone says it was trained."""
-        record, settings = backbone.planner, self.settings
-        if self._prompt_file is not None or record is None or not record.prompts:
+    def _is_short(self, backbone: Backbone) -> bool | None:
+        """Whether the planner was trained on the short prompts; None: a server's model, whose record says so.
+        The backbone itself was if it has an adapter, or its folder records it."""
+        settings = self.settings
+        if settings.planner_prompt != "auto":
+            return settings.planner_prompt == "short"
+        if settings.planner.startswith("server:"):
+            return None if self._prompt_file is None else True
+        facts = backbone.identity()
+        return bool(facts.get("adapter") or facts.get("adapter_model") or backbone.planner)
+
+    def _prompts_for(self, backbone: Backbone, planner: Planner) -> PromptFile | None:
+        """The user's prompts: those of the settings, else those on which the planner says it was trained."""
+        if self._prompt_file is not None or self.settings.planner_prompt != "auto":
             return self._prompt_file
-        if settings.planner != "self" or settings.planner_prompt != "auto":
-            return None
-        return self._checked(PromptFile(record.prompts, f"recorded by {backbone.name}"))
-
-
-def _is_short(backbone: Backbone) -> bool:
-    """Whether a backbone was trained on the short prompts: it has an adapter, or its folder records it."""
-    facts = backbone.identity()
-    return bool(facts.get("adapter") or facts.get("adapter_model") or backbone.planner)
+        name, texts = planner.name, planner.prompts
+        if self.settings.planner == "self" and backbone.planner is not None:
+            name, texts = backbone.name, backbone.planner.prompts
+        return self._checked(PromptFile(texts, f"recorded by {name}")) if texts else None
 
 
 class ProgramMethod(BaseProgramMethod):

@@ -24,7 +24,8 @@ PLANNER_HELP = (
     "api:MODEL@URL (sees the text only), pocket-teacher"
 )
 PLANNER_FRAMES_HELP = (
-    "frames in the planner's prompt, 0 for none; unset: the backbone's budget, or 64 for server:MODEL@URL"
+    "frames in the planner's prompt, 0 for none; unset: the backbone's budget; of server:MODEL@URL, that "
+    "of its own record, else 64"
 )
 PROMPTS_HELP = (
     "the planner's prompts, if it was trained on other ones than ours: a YAML file with plan, plan_program, "
@@ -48,13 +49,16 @@ class ProgramSettings(ModuleSettings):
     planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP))
     planner_pixels: int | None = field(
         default=None,
-        metadata=setting("pixels of a frame in the prompt of server:MODEL@URL; unset: 50,176"),
+        metadata=setting(
+            "pixels of a frame in the prompt of server:MODEL@URL; unset: those of its own record, else 50,176"
+        ),
     )
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
         metadata=setting(
             "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
-            "short if the backbone has an adapter or is a merged planner"
+            "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
+            "record says"
         ),
     )
     prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
@@ -105,12 +109,6 @@ class ProgramSettings(ModuleSettings):
             raise ConfigError(
                 f"planner_pixels is {self.planner_pixels}; it must be at least 1, and is for planner "
                 "server:MODEL@URL only (of the backbone: --backbone pixels=N)"
-            )
-        if is_served and self.planner_prompt == "auto" and self.prompts is None:
-            raise ConfigError(
-                f"planner {self.planner!r}: a server does not tell what its model was trained on; give "
-                "--options planner_prompt=short if on our prompts, --prompts FILE if on others, else "
-                "planner_prompt=full"
             )
         if self.prompts is not None:
             self._check_prompts()

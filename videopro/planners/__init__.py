@@ -6,6 +6,7 @@ Importing this package loads no model library.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from videopro.backbones import Backbone, Sampling, read_spec
 from videopro.errors import ConfigError
@@ -23,6 +24,9 @@ from videopro.planners.base import (
 from videopro.planners.prompt_file import API, PromptFile, read_prompts
 from videopro.settings import did_you_mean
 
+if TYPE_CHECKING:
+    from videopro.planners.server import ServedForm
+
 __all__ = [
     "API",
     "PLAN_KINDS",
@@ -39,6 +43,7 @@ __all__ = [
     "load_answerer",
     "load_planner",
     "read_prompts",
+    "read_served_planner",
     "spec_identity",
     "teacher_of",
 ]
@@ -66,11 +71,34 @@ def teacher_of(spec: str) -> Planner:
     return teacher
 
 
+def read_served_planner(
+    spec: str,
+    *,
+    wants_prompts: bool,
+    sees_video: bool,
+    frames: int | None,
+    pixels: int | None,
+    api_key_env: str | None,
+) -> ServedForm:
+    """How a planner `server:MODEL@URL` wants to be asked: see `videopro.planners.server`, which is imported
+    only now."""
+    from videopro.planners.server import read_served_planner as read
+
+    return read(
+        spec,
+        wants_prompts=wants_prompts,
+        sees_video=sees_video,
+        frames=frames,
+        pixels=pixels,
+        api_key_env=api_key_env,
+    )
+
+
 def load_planner(
     spec: str,
     backbone: Backbone,
     *,
-    is_fine_tuned: bool = False,
+    is_fine_tuned: bool | None = False,
     sampling: Sampling = PLAN_SAMPLING,
     api_key_env: str | None = None,
     concurrency: int = 8,
@@ -81,10 +109,12 @@ def load_planner(
 
     Parameters: `spec`, "self" (`backbone` itself), "pocket-teacher" ("pocket-teacher:unread": without its
     reader of questions), "api:MODEL", "api:MODEL@URL" or "server:MODEL@URL"; `is_fine_tuned`, whether "self"
-    or a server's model was trained on the short prompts; `sampling`, how programs are sampled, whose seed is
+    or a server's model was trained on the short prompts (None: of a server's model, as its own record says);
+    `sampling`, how programs are sampled, whose seed is
     not used; `api_key_env`, the environment variable that holds a server's key; `concurrency`, maximum
     requests to a server at a time; `frames` and `pixels`, of the video that a server's model is shown.
-    Raises ConfigError for any other spec.
+    Raises ConfigError for any other spec, and for a server's model without a record; RunError if a server
+    cannot be asked for it.
     """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
@@ -92,7 +122,7 @@ def load_planner(
     if spec == "self":
         from videopro.planners.backbone import BackbonePlanner
 
-        return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
+        return BackbonePlanner(backbone, is_fine_tuned=bool(is_fine_tuned), sampling=sampling)
     if spec.startswith("server:"):
         from videopro.planners.server import ServerPlanner
 

@@ -38,6 +38,12 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     if named is None and (record is None or not record.base):
         return planner
     facts = planner.identity()
+    if named is None and facts.get("kind") == "server":
+        raise ConfigError(
+            f"model 'server:{planner.name}' is a planner that was made from {record.base!r}, which answers "  # type: ignore[union-attr]
+            f"inside its programs: give --answerer server:NAME@URL if it is served, or --answerer "
+            f"{record.base} to load it here"  # type: ignore[union-attr]
+        )
     name = named or record.base  # type: ignore[union-attr]
     spec = read_spec(name, frames=planner.frames, **_shared(facts, "pixels"))
     if spec.kind == "qwen" and spec.model == planner.name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from videopro.backbones import Backbone, Sampling, Visual
@@ -80,6 +81,8 @@ class Planner(ABC):
     asks_model: bool = True
     """Whether a reply requires a request to a model. Otherwise it is free, and the same request always gets
     the same reply."""
+    prompts: Mapping[str, str] = MappingProxyType({})
+    """The texts of the user's prompts on which it was trained, as it records them; empty: ours."""
     is_fine_tuned: bool = False
     """Whether it was trained on short prompts. Otherwise prompts include the API reference and examples."""
 

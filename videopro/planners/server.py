@@ -4,13 +4,64 @@ it: as one video with its frames' times, or as images after their times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
-from videopro.backbones import Sampling, load_backbone
+from videopro.backbones import PlannerRecord, Sampling, read_spec
+from videopro.backbones.server import ServerBackbone
+from videopro.errors import ConfigError, VideoProError
 from videopro.planners.backbone import BackbonePlanner
 from videopro.planners.base import PLAN_SAMPLING, PlannerReply, PlanRequest, sampling_identity
 from videopro.planners.served import stopping_run
+
+_BUDGET_SETTINGS = "--planner-frames N --options planner_pixels=N"
+
+
+def _record(served: ServerBackbone, spec: str) -> PlannerRecord:
+    record = served.planner
+    if record is None:
+        raise ConfigError(
+            f"planner {spec!r}: nothing here says what this model was trained on (its folder is not on this "
+            "machine, or is of another origin); give --options planner_prompt=short if on our prompts, "
+            "--prompts FILE if on others, else planner_prompt=full"
+        )
+    return record
+
+
+@dataclass(frozen=True)
+class ServedForm:
+    """How a served planner wants to be asked, as far as its own record says."""
+
+    prompts: Mapping[str, str]
+    """The texts of the user's prompts on which it was trained; empty: ours."""
+    frames: int | None
+    """Frames of the video, and pixels of a frame; None: nothing says so."""
+    pixels: int | None
+
+
+def read_served_planner(
+    spec: str,
+    *,
+    wants_prompts: bool,
+    sees_video: bool,
+    frames: int | None = None,
+    pixels: int | None = None,
+    api_key_env: str | None = None,
+) -> ServedForm:
+    """Ask the server of a planner, before a run, and warn of what it lacks for the planner's videos.
+
+    `wants_prompts`: no setting says what its prompts are, so its record must. `sees_video`: it is shown
+    frames. `frames` and `pixels`: those of the settings. Raises ConfigError for a planner whose prompts
+    nothing tells, BackboneError for a server that cannot be asked, or a model whose budgets nothing tells."""
+    config = read_spec(spec, frames=frames, pixels=pixels, api_key_env=api_key_env)
+    with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as served:
+        record = _record(served, spec) if wants_prompts else None
+        if sees_video:
+            served.identity()
+        known = served.served
+    return ServedForm(record.prompts if record is not None else {}, known.frames, known.pixels)
 
 
 class ServerPlanner(BackbonePlanner):
@@ -20,22 +71,34 @@ class ServerPlanner(BackbonePlanner):
         self,
         spec: str,
         *,
-        is_fine_tuned: bool,
+        is_fine_tuned: bool | None,
         sampling: Sampling = PLAN_SAMPLING,
         frames: int | None = None,
         pixels: int | None = None,
         api_key_env: str | None = None,
         concurrency: int = 8,
     ) -> None:
-        """`frames` and `pixels`: the most frames of a video, and pixels of a frame; None: those of the server
-        backbone (64, 50,176), as a server does not tell what its model was trained with. `sampling`: its seed
-        is not used, because each request has its own. `api_key_env`: the variable that holds the server's
-        key. Raises ConfigError for a malformed spec."""
+        """`is_fine_tuned` None: as the served model records, which the server is asked for. `frames` and
+        `pixels`: the most frames of a video, and pixels of a frame; None: those of the model's own record,
+        else 64 and 50,176. `sampling`: its seed is not used, because each request has its own. `api_key_env`:
+        the variable that holds the server's key. Raises ConfigError for a malformed spec, and for a model
+        that records nothing of its prompts; RunError if the server cannot be asked."""
         settings: dict[str, Any] = {"api_key_env": api_key_env, "concurrency": concurrency}
-        served = load_backbone(spec, frames=frames, pixels=pixels, **settings)
-        super().__init__(served, is_fine_tuned=is_fine_tuned, sampling=sampling)
+        config = read_spec(spec, frames=frames, pixels=pixels, **settings)
+        served = ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)
+        try:
+            with stopping_run(f"server:{served.name}"):
+                record = _record(served, spec) if is_fine_tuned is None else None
+                # Found out now, where it ends the run; later, it would fail single questions.
+                _ = served.frames
+        except VideoProError:
+            served.close()
+            raise
+        super().__init__(served, is_fine_tuned=is_fine_tuned is not False, sampling=sampling)
         self.name = f"server:{served.name}"
         self.backbone = served
+        self.prompts = record.prompts if record is not None else {}
+        """The texts of the user's prompts that the served model records; empty: ours."""
 
     def identity(self) -> dict[str, object]:
         """The server's model, as its backbone describes it; the address is not part of it."""

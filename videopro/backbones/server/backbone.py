@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -48,6 +49,7 @@ from videopro.backbones.server.messages import (
 from videopro.backbones.server.probe import ProbeRequest
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
 from videopro.backbones.server.schemas import refuses_schema, response_format
+from videopro.backbones.server.served import ServedModel
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer
 
@@ -71,8 +73,8 @@ _OWN_FIELDS = {
     "response_format",
     *CONTINUES,
 }
-# What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and, in
-# Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
+# What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and,
+# in Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
 _NEUTRAL_SAMPLING: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
@@ -170,9 +172,19 @@ class ServerBackbone(Backbone):
         return self._facts.budget[1]
 
     @property
+    def served(self) -> ServedModel:
+        """What is known here of the model. May query the server once."""
+        return self._facts.served
+
+    @property
     def planner(self) -> PlannerRecord | None:  # type: ignore[override]
         """What the served model or its adapter records of itself, if its files are on this machine."""
         return self._facts.served.planner
+
+    @property
+    def checkpoint(self) -> Path | None:  # type: ignore[override]
+        """That of an adapter's base."""
+        return self._facts.served.folder
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -200,8 +212,15 @@ class ServerBackbone(Backbone):
             "video": self._video_form() if form is None else form,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
-            **(self.planner.facts() if self.planner is not None else {}),
+            **self._planner_facts(),
         }
+
+    def _planner_facts(self) -> dict[str, object]:
+        """What the key of a run says of the planner's prompts; an `adapter_model` alone stands for ours."""
+        record = self.planner
+        if record is None or (self.config.adapter_model is not None and not record.prompts):
+            return {}
+        return record.facts()
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         """The (height, width) at which frames are sent: at most `pixels`, in multiples of 32, never

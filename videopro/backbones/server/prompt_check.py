@@ -73,7 +73,8 @@ def difference(engine: Sequence[int], own: Sequence[int], decode: Decode) -> str
     if pads[0] != pads[1]:
         return (
             f"it has {pads[0]} tokens of frames, and ours has {pads[1]}: frames are resized or sampled in "
-            "another way (the processor's settings at the server, or --backbone frames=N pixels=N)"
+            "another way (give the frames and pixels that the model was made for, or raise the limits of its "
+            "processor with vLLM's --mm-processor-kwargs)"
         )
     place = next(place for place, (a, b) in enumerate(itertools.zip_longest(engine, own)) if a != b)
     start = max(0, place - _SHOWN // 2)

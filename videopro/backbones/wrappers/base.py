@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from videopro.backbones.base import (
@@ -29,6 +30,10 @@ class BackboneWrapper(Backbone):
         self.name = inner.name
         self.frames = inner.frames
         self.planner = inner.planner
+
+    @property
+    def checkpoint(self) -> Path | None:  # type: ignore[override]
+        return self.inner.checkpoint
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
