@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from tests.support.stub_server import (
     video_times,
 )
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.methods import create
+from videopro.methods import METHODS, create
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.planners import PlanRequest, load_planner
@@ -114,8 +116,6 @@ def test_one_refused_request_fails_one_question_and_a_dead_server_ends_the_run()
 
 def test_settings_of_a_served_planner() -> None:
     spec = "server:m@http://localhost:8000/v1"
-    with pytest.raises(ConfigError, match=r"does not tell what .* planner_prompt=short if on our prompts"):
-        create("videopro", {"planner": spec})
     with pytest.raises(ConfigError, match="planner_pixels is 9"):
         create("videopro", {"planner_pixels": 9})
     with pytest.raises(ConfigError, match="write server:MODEL@URL"):
@@ -125,3 +125,82 @@ def test_settings_of_a_served_planner() -> None:
     assert facts["planner"] == "server:m"
     assert facts == create("videopro", {**given, "planner": spec.replace("8000", "8001")}).identity()
     assert create("videopro", {**given, "planner_pixels": 9}).identity() == {**facts, "planner_pixels": 9}
+
+
+ADAPTER = {"id": "mine", "owned_by": "stub", "parent": "served"}
+BASE = {"id": "served", "owned_by": "stub", "root": "org/base"}
+
+
+def trained(folder: Path, prompts: dict[str, str] | None = None) -> dict[str, Any]:
+    """The entry of an adapter that was trained here, whose folder is on this machine."""
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "training_record.json").write_text('{"run": {"frames": 6, "pixels": 1024}}')
+    if prompts is not None:
+        (folder / "videopro.json").write_text(json.dumps({"planner": {"prompts": prompts}}))
+    return {**ADAPTER, "root": str(folder)}
+
+
+def settled(stub: StubServer, recorded: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+    asked = {"planner": f"server:mine@{stub.url}", **given}
+    made = METHODS["videopro"].settle(asked, recorded or {})
+    del made["planner"]
+    return made
+
+
+def test_a_planners_own_record_says_how_it_is_asked(tmp_path: Path) -> None:
+    with StubServer(writes(NATIVE), models=[BASE, trained(tmp_path)], takes_video="times") as stub:
+        own = {"planner_prompt": "short", "planner_frames": 6, "planner_pixels": 1024}
+        assert settled(stub) == own
+        # Settings come first.
+        assert settled(stub, planner_prompt="full") == {**own, "planner_prompt": "full"}
+        assert settled(stub, planner_frames=0) == {"planner_prompt": "short", "planner_frames": 0}
+        assert settled(stub, planner_pixels=9, prompts="x.yaml") == {
+            "planner_frames": 6,
+            "planner_pixels": 9,
+            "prompts": "x.yaml",
+        }
+        # Used without a run, the planner asks the server itself.
+        create("adaptive", {**OPTIONS, "planner": f"server:mine@{stub.url}"}).run(
+            item(), context(SceneBackbone())
+        )
+        body = asked(stub)[-1]
+        assert len(pictures_of(body)) == 6
+        assert "Available functions" not in text_of(body)
+        assert body["model"] == "mine"
+
+
+def test_a_run_that_goes_on_keeps_what_it_recorded(tmp_path: Path) -> None:
+    recorded = {"planner": "server:mine", "planner_prompt": "full", "planner_frames": 3}
+    with StubServer(models=[BASE, trained(tmp_path)]) as stub:
+        assert settled(stub, recorded) == {"planner_prompt": "full", "planner_frames": 3}
+        assert settled(stub, recorded, prompts="x.yaml") == {"planner_frames": 3, "prompts": "x.yaml"}
+        assert stub.seen == []
+        assert settled(stub, {**recorded, "planner": "server:other"})["planner_frames"] == 6
+
+
+def test_a_planner_that_was_trained_on_prompts_of_its_user(tmp_path: Path) -> None:
+    texts = {"plan": "Answer {question} of {choices} with execute_command."}
+    with StubServer(writes(NATIVE), models=[BASE, trained(tmp_path, texts)], takes_video="times") as stub:
+        assert settled(stub) == {"prompts": texts, "planner_frames": 6, "planner_pixels": 1024}
+        create("adaptive", {**OPTIONS, "planner": f"server:mine@{stub.url}"}).run(
+            item(), context(SceneBackbone())
+        )
+        assert text_of(asked(stub)[-1]).startswith("Answer What is shown")
+
+
+def test_a_planner_of_which_nothing_is_known_is_asked_about() -> None:
+    elsewhere = {**ADAPTER, "root": "/srv/sft"}
+    with StubServer(writes(NATIVE), models=[BASE, elsewhere], takes_video="times") as stub:
+        with pytest.raises(
+            ConfigError, match=r"what this model was trained on.* planner_prompt=short if on our"
+        ):
+            settled(stub)
+        with pytest.raises(
+            BackboneError, match=r"/srv/sft.*give --planner-frames N --options planner_pixels=N"
+        ):
+            settled(stub, planner_prompt="short")
+        given = {"planner_prompt": "short", "planner_frames": 2, "planner_pixels": 1024}
+        assert settled(stub, **given) == given
+        # In a run, what no request can mend ends it.
+        with pytest.raises(RunError, match=r"planner server:mine: .*planner_pixels=N .*\n.*the run stops"):
+            load_planner(f"server:mine@{stub.url}", SceneBackbone(), is_fine_tuned=True)

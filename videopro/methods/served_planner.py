@@ -16,8 +16,8 @@ _FORM = ("planner_prompt", "prompts", "planner_frames", "planner_pixels")
 def settle_served_planner(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """The options, with the form of the prompts, the frames and the pixels of a planner `server:MODEL@URL`,
     as far as they are not given and its record is on this machine. Other planners' options are returned as
-    they are. `recorded` is the method's part of the identity that the run's folder recorded: a run that goes on
-    keeps what it has, and its server is not asked.
+    they are. `recorded` is the method's part of the identity that the run's folder recorded: a run that goes
+    on keeps what it has, and its server is not asked.
 
     Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
     BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
@@ -36,7 +36,7 @@ def settle_served_planner(options: Mapping[str, Any], recorded: Mapping[str, Any
         spec,
         wants_prompts=is_open,
         sees_video=frames != 0,
-        frames=frames,
+        frames=frames or None,
         pixels=pixels,
         api_key_env=options.get("api_key_env"),
     )

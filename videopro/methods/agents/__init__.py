@@ -8,7 +8,15 @@ from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent, sp
 from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
-from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
+from videopro.methods.agents.models import (
+    AgentModel,
+    BackboneModel,
+    ModelReply,
+    Tool,
+    ToolCall,
+    ToolsRefused,
+    Turn,
+)
 from videopro.methods.agents.replies import UnparsedReply, answer_type, number_type, parse_reply
 from videopro.methods.agents.session import Reply, Session
 from videopro.methods.agents.settings import PRESET_HELP, ROLE_HELP, AgentSettings
@@ -20,6 +28,7 @@ __all__ = [
     "AgentModel",
     "AgentRun",
     "AgentSettings",
+    "BackboneModel",
     "Budget",
     "BudgetLimits",
     "BudgetSpent",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
+from videopro.methods.agents import (
+    AgentMethod,
+    AgentModel,
+    AgentRun,
+    BackboneModel,
+    Prepared,
+    Scene,
+    Session,
+)
 from videopro.methods.videoagent import prompts
 from videopro.methods.videoagent.agent import LLM, VideoAgentRun
 from videopro.methods.videoagent.captions import CAPTIONER, Captions
@@ -76,7 +84,11 @@ class VideoAgentMethod(AgentMethod):
         captioner = scene.models[CAPTIONER]
         length = self.settings.caption_length
         is_detailed = length == "detailed" or (
-            length == "auto" and self.settings.captions == "frame" and not is_pocket(captioner.name)
+            length == "auto" and self.settings.captions == "frame" and not _is_pocket(captioner)
         )
         prompt = prompts.caption(is_detailed)
         return Captions(self._captions, scene.context.video.id, captioner.identity(), prompt)
+
+
+def _is_pocket(model: AgentModel) -> bool:
+    return isinstance(model, BackboneModel) and is_pocket(model.backbone)

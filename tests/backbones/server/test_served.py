@@ -1,0 +1,215 @@
+"""What is known of a served model: budgets, the planner's record, the prompt that the engine made of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.server_cases import COLOURS, Make, frames
+from tests.support.stub_server import BadRequest, StubServer, letter
+from videopro.backbones.server.flags import wanted_flag
+from videopro.backbones.server.prompt_check import difference, film_frames, own_prompt
+from videopro.backbones.server.served import budget, find_served
+from videopro.errors import BackboneError
+from videopro.pocket import model_dir
+
+REFUSED = (
+    "Per-request media_io_kwargs are disabled by default because they can change multimodal media loading "
+    "resource usage. Start the server with --trust-request-mm-kwargs only when clients are trusted. "
+    "(parameter=media_io_kwargs)"
+)
+
+
+def card(name: str, root: object = None, parent: str | None = None) -> dict[str, Any]:
+    """An entry as vLLM 0.32 lists it."""
+    return {"id": name, "owned_by": "vllm", "root": root, "parent": parent, "max_model_len": 8192}
+
+
+def cards(*entries: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["id"]: entry for entry in entries}
+
+
+def adapter(folder: Path, **run: Any) -> Path:
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "training_record.json").write_text(json.dumps({"run": run}))
+    return folder
+
+
+def test_a_checkpoint_on_this_machine_says_its_budgets(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "videopro.json").write_text('{"frames": 8, "pixels": 9216}')
+    found = find_served(cards(card("x", str(tmp_path))), "x")
+    assert (found.folder, found.frames, found.pixels, found.planner) == (tmp_path, 8, 9216, None)
+    # The shipped model is known by its name, wherever the server has it from.
+    found = find_served(cards(card("pocket", "/srv/models/pocket")), "pocket")
+    assert (found.folder, found.frames, found.pixels) == (model_dir(), 16, 15_360)
+
+
+def test_an_adapter_says_with_what_it_was_trained(tmp_path: Path) -> None:
+    folder = adapter(tmp_path / "sft", frames=12, pixels=4096)
+    served = cards(card("pocket", "/srv/pocket"), card("mine", str(folder), "pocket"))
+    found = find_served(served, "mine")
+    assert (found.folder, found.frames, found.pixels) == (model_dir(), 12, 4096)
+    assert found.planner is not None
+    assert (found.planner.base, dict(found.planner.prompts)) == ("", {})
+    shipped = find_served(cards(card("pocket-sft", "/srv/sft", "pocket")), "pocket-sft")
+    assert (shipped.frames, shipped.pixels) == (16, 15_360)
+    (folder / "training_record.json").write_text('{"run": {}}')
+    with pytest.raises(BackboneError, match=r"training_record\.json: does not say"):
+        find_served(served, "mine")
+    (folder / "training_record.json").unlink()
+    # Trained by others: nothing tells what its prompts were.
+    assert find_served(served, "mine").planner is None
+    (folder / "videopro.json").write_text('{"planner": {"base": "pocket", "prompts": {"plan": "Plan."}}}')
+    found = find_served(served, "mine")
+    assert found.planner is not None
+    assert (found.planner.base, dict(found.planner.prompts)) == ("", {"plan": "Plan."})
+
+
+def test_budgets_that_nothing_tells_are_asked_for() -> None:
+    hub = find_served(cards(card("q", "org/name")), "q")
+    assert budget(hub, None, None, "X")[:2] == (64, 50_176)
+    assert budget(hub, None, None, "X")[2].endswith(
+        "64 frames of 50,176 pixels each. If it was made for others, give X"
+    )
+    assert budget(hub, 8, 1024, "X") == (8, 1024, "")
+    for entries, name in (
+        ([card("q", "/srv/merged")], "q"),
+        ([card("base", "org/name"), card("q", "/srv/sft", "base")], "q"),
+    ):
+        served = find_served(cards(*entries), name)
+        with pytest.raises(BackboneError, match=r"'q' from /srv/.*, which is not on this machine.*give X"):
+            budget(served, 8, None, "X")
+        assert budget(served, 8, 1024, "X") == (8, 1024, "")
+
+
+def test_a_run_takes_the_models_own_budgets_and_settings_come_first(make: Make, tmp_path: Path) -> None:
+    folder = adapter(tmp_path / "sft", frames=12, pixels=4096)
+    models = [card("served", "/srv/q"), card("mine", str(folder), "served"), card("pocket", "/srv/pocket")]
+    with StubServer(models=models) as stub:
+        assert make(stub, model="mine").identity()["frames"] == 12
+        assert make(stub, model="mine", frames=3).pixels == 4096
+        # An adapter beside its base has the base's budgets, as a local one, if the base says any.
+        assert make(stub, model="pocket", adapter_model="mine").frames == 16
+        assert make(stub, adapter_model="mine").frames == 12
+        with pytest.raises(BackboneError, match="--backbone frames=N pixels=N"):
+            _ = make(stub).frames
+
+
+def test_no_request_is_needed_where_the_settings_give_both(make: Make) -> None:
+    backbone = make("http://127.0.0.1:9/v1", frames=3, pixels=1024)
+    assert (backbone.frames, backbone.pixels) == (3, 1024)
+
+
+def test_a_missing_flag_is_told_on_the_terminal_and_in_the_record(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(body: dict[str, Any]) -> Any:
+        if "media_io_kwargs" in body:
+            raise BadRequest(REFUSED)
+        return letter("A", [("A", -0.5)])
+
+    with StubServer(refuses, models=[card("served")]) as stub:
+        backbone = make(stub, frames=4, pixels=1024)
+        with caplog.at_level(logging.WARNING):
+            assert backbone.identity()["video"] == "frames"
+            assert backbone.identity()["video"] == "frames"
+        (note,) = backbone.notes
+        assert [record.getMessage() for record in caplog.records] == [f"warning: server {stub.url}: {note}"]
+        assert "frames are sent as pictures" in note
+        assert "start vLLM with --trust-request-mm-kwargs" in note
+        # Where a video was asked for, nothing else is sent.
+        with pytest.raises(BackboneError, match=r"status 400.*start vLLM with --trust-request-mm-kwargs"):
+            make(stub, frames=4, pixels=1024, video="video").answer(frames([1.0, 2.0]), COLOURS)
+        assert make(stub, frames=4, pixels=1024, video="frames").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (REFUSED, "--trust-request-mm-kwargs"),
+        ("Requested sample logprobs of 20, which is greater than max allowed: 5", "--max-logprobs 20"),
+        ("At most 0 video(s) may be provided in one prompt. (parameter=video)", "--limit-mm-per-prompt"),
+        ("At most 16 image(s) may be provided in one prompt. (parameter=image)", "--limit-mm-per-prompt"),
+        (
+            "This model's maximum context length is 8192 tokens. However, your prompt contains at least 8193 "
+            "input tokens, which exceeds this limit even without any output tokens.",
+            "--max-model-len",
+        ),
+        ("max_tokens=9000 cannot be greater than max_model_len=8192.", "--max-model-len"),
+        ("The decoder prompt (length 9) is longer than the maximum model length of 8.", "--max-model-len"),
+        ("The model `nope` does not exist.", ""),
+    ],
+)
+def test_each_refusal_names_its_flag(words: str, flag: str) -> None:
+    """The words of vLLM 0.32, as a live engine said them."""
+    fix = wanted_flag(words)
+    assert flag in fix
+    assert bool(fix) == bool(flag)
+
+
+def returning(ids: list[int]) -> Any:
+    """Replies as a vLLM whose model saw these ids."""
+
+    def reply(body: dict[str, Any]) -> Any:
+        made = letter("A", [("A", -0.5)])
+        return {**made, "prompt_token_ids": ids} if body.get("return_token_ids") else made
+
+    return reply
+
+
+def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
+    own, _ = own_prompt(model_dir(), 16, 15_360)
+    models = [card("pocket", str(model_dir()))]
+    with StubServer(returning(own), models=models, takes_video="times") as stub:
+        backbone = make(stub, model="pocket")
+        backbone.identity()
+        backbone.answer(frames([1.0, 2.0]), COLOURS)
+        assert backbone.notes == ()
+        assert [body.get("return_token_ids", False) for body in stub.chats] == [False, False, True, False]
+    start = own.index(next(token for token in own if own.count(token) > 50))
+    with StubServer(
+        returning(own[: start + 1] + own[start + 3 :]), models=models, takes_video="times"
+    ) as stub:
+        backbone = make(stub, model="pocket", video="video")
+        backbone.identity()
+        assert "tokens of frames, and ours has" in backbone.notes[0]
+    # An older engine, or a processor that is not here: nothing to compare.
+    with StubServer(models=models, takes_video="times") as stub:
+        backbone = make(stub, model="pocket")
+        backbone.identity()
+        assert backbone.notes == ()
+
+
+def test_the_difference_says_what_differs() -> None:
+    own, decode = own_prompt(model_dir(), 4, 15_360)
+    assert difference(own, own, decode) == ""
+    marks = [decode([token]) for token in own]
+    first, last = marks.index("<|vision_start|>"), len(marks) - 1 - marks[::-1].index("<|vision_end|>")
+    without_pair = own[:first] + own[first + 1 : last] + own[last + 1 :]
+    assert "vLLM issue 46817" in difference(without_pair, own, decode)
+    assert "another chat template" in difference(own[5:], own, decode)
+    shorter = [token for token in own if decode([token]) != "<|video_pad|>"]
+    assert "it has 0 tokens of frames" in difference(shorter, own, decode)
+    # The last token alone: what the engine's reply would begin with.
+    assert f"from token {len(own)} on" in difference([*own, own[0]], own, decode)
+
+
+def test_the_compared_frames_have_the_size_that_the_backbone_decodes() -> None:
+    made = film_frames(3, lambda height, width, count: (height // 10, width // 10))
+    assert [frame.image.shape for frame in made] == [(72, 128, 3)] * 3
+    assert [frame.time for frame in made] == [3.6, 10.9, 18.2]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_engines_own_sampling_defaults_do_not_count(engine: str, make: Make) -> None:
+    """Qwen's generation_config.json has top_k 20, and a repetition penalty in Qwen2.5-VL."""
+    with StubServer(models=[{"id": "served", "owned_by": engine}]) as stub:
+        make(stub, frames=4, pixels=1024).generate(None, "Hi")
+        sent = stub.chats[0]
+        assert (sent["top_k"], sent["min_p"], sent["repetition_penalty"]) == (-1, 0.0, 1.0)
