@@ -1,0 +1,221 @@
+"""Compares the pocket model behind a live vLLM with the same model in this process.
+
+    bash launch/live.sh --serve &
+    python perf/served.py [--engine http://127.0.0.1:8000/v1] [--adapter pocket-sft|FOLDER] [--limit 200] \\
+        [--work FOLDER] [--output FILE]
+
+Four runs over the same questions of pocket's test split, in the work folder, which are resumed if they are
+there: `native` and `videopro`, each with the local model and with the engine. The planner writes greedily
+(temperature 0); of the engine it is the adapter under a name of its own, which is loaded if the engine does not
+have it, and the base answers inside programs. Frames and pixels are those that the model records.
+
+What is compared:
+
+- `letters`: the share of questions with the same letter by `native`, and the mean and largest difference of
+  their confidences;
+- `programs`: the share with the same first program, character by character (a refinement's prompt depends on the
+  answers before it);
+- `answers`: the share with the same final answer by `videopro`.
+
+Prints the table and writes it with the settings and versions as perf/served.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rich.console import Console
+from rich.table import Table
+
+from perf import ROOT
+from perf.recording import write_record
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.infer import run
+from videopro.infer_settings import InferConfig
+from videopro.pocket import ADAPTERS, adapter_dir
+from videopro.runs import RunFolder
+from videopro.settings import setting
+from videopro.traces import Trace
+
+TARGETS: Mapping[str, float] = {
+    "letters": 0.99,
+    "confidence_mean_difference": 0.005,
+    "programs": 0.95,
+    "answers": 0.98,
+}
+"""The least shares, and the largest mean difference."""
+_MOST = frozenset({"confidence_mean_difference"})
+# The engine loads an adapter's weights, and may be busy.
+_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class ServedSettings:
+    """The engine, the planner, and how many questions."""
+
+    engine: str = field(
+        default="http://127.0.0.1:8000/v1",
+        metadata=setting("address of a vLLM that serves the pocket model as 'pocket'"),
+    )
+    adapter: str = field(
+        default="pocket-sft", metadata=setting("the planner: a shipped adapter's name, or a folder")
+    )
+    limit: int = field(default=200, metadata=setting("number of questions (whole videos)"))
+    dtype: str = field(default="auto", metadata=setting("dtype of the local model: auto, fp32 or bf16"))
+    work: Path = field(default=ROOT / "runs" / "served", metadata=setting("folder of the four runs"))
+    output: Path = field(default=ROOT / "perf" / "served.json", metadata=setting("file for the results"))
+
+
+COMMAND = CommandLine(
+    "perf.served",
+    ServedSettings,
+    summary="Compare the pocket model behind a live vLLM with the same model in this process.",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        settings = COMMAND.parse(argv)
+        record = measure(settings)
+        write_record(settings.output, record)
+        Console().print(table(record))
+    return status.code
+
+
+def measure(settings: ServedSettings) -> dict[str, Any]:
+    """Make or resume the four runs, and compare them. Raises VideoProError."""
+    folder = adapter_dir(settings.adapter) if settings.adapter in ADAPTERS else Path(settings.adapter)
+    name = settings.adapter if settings.adapter in ADAPTERS else folder.name
+    engine = load_adapter(settings.engine, name, folder)
+    local = {"model": "pocket", "backbone": {"dtype": settings.dtype}}
+    tuned = {"model": "pocket", "backbone": {"dtype": settings.dtype, "adapter": str(folder)}}
+    live: dict[str, Any] = {"model": f"server:pocket@{settings.engine}"}
+    greedy = {"temperature": 0}
+    runs = {
+        "native-local": {**local, "method": "native"},
+        "native-live": {**live, "method": "native"},
+        "videopro-local": {**tuned, "method": "videopro", "options": greedy},
+        "videopro-live": {
+            **live,
+            "method": "videopro",
+            "options": greedy,
+            "planner": f"server:{name}@{settings.engine}",
+        },
+    }
+    traces = {}
+    for run_name, more in runs.items():
+        output = settings.work / run_name
+        run(InferConfig(benchmark="pocket", split="test", limit=settings.limit, output=output, **more))
+        traces[run_name] = {trace.question_id: trace for trace in RunFolder(output).read()}
+    return {
+        "adapter": name,
+        "local_dtype": settings.dtype,
+        "engine": engine,
+        **compared_letters(traces["native-local"], traces["native-live"]),
+        **compared_programs(traces["videopro-local"], traces["videopro-live"]),
+        "targets": dict(TARGETS),
+        "versions": dict(next(iter(traces["videopro-live"].values())).versions),
+    }
+
+
+def load_adapter(engine: str, name: str, folder: Path) -> dict[str, Any]:
+    """Load an adapter into the engine, unless it has it. Returns what the engine says of itself. Raises
+    ConfigError if it cannot be reached, or refuses."""
+    cards = json.loads(_ask(f"{engine}/models"))["data"]
+    if name not in [card["id"] for card in cards]:
+        _ask(f"{engine}/load_lora_adapter", {"lora_name": name, "lora_path": str(folder.resolve())})
+    version = json.loads(_ask(f"{engine.removesuffix('/v1')}/version"))["version"]
+    return {"name": cards[0]["owned_by"], "version": version}
+
+
+def _ask(url: str, content: Mapping[str, Any] | None = None) -> bytes:
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
+            return bytes(reply.read())
+    except urllib.error.HTTPError as error:
+        said = error.read().decode(errors="replace")[:400]
+        raise ConfigError(f"{url}: the engine refuses (status {error.code}): {said}") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{url}: no engine answers ({error}); start one with bash launch/live.sh --serve, or give --engine"
+        ) from None
+
+
+def compared_letters(local: Mapping[str, Trace], live: Mapping[str, Trace]) -> dict[str, Any]:
+    """What is compared of two runs of direct answers, by question."""
+    pairs = _pairs(local, live)
+    gaps = [
+        abs(a.final.confidence - b.final.confidence)
+        for a, b in pairs
+        if a.final is not None and b.final is not None
+    ]
+    return {
+        "questions": len(pairs),
+        "letters": _share([_letter(a) == _letter(b) for a, b in pairs]),
+        "confidence_mean_difference": round(sum(gaps) / len(gaps), 5),
+        "confidence_largest_difference": round(max(gaps), 5),
+        "other_letters": [a.question_id for a, b in pairs if _letter(a) != _letter(b)],
+    }
+
+
+def compared_programs(local: Mapping[str, Trace], live: Mapping[str, Trace]) -> dict[str, Any]:
+    """What is compared of two runs of programs, by question."""
+    pairs = _pairs(local, live)
+    same = [
+        a.rounds[:1] != () and b.rounds[:1] != () and a.rounds[0].raw == b.rounds[0].raw for a, b in pairs
+    ]
+    return {
+        "program_questions": len(pairs),
+        "programs": _share(same),
+        "answers": _share([_letter(a) == _letter(b) for a, b in pairs]),
+        "answers_after_equal_programs": _share(
+            [_letter(a) == _letter(b) for (a, b), equal in zip(pairs, same, strict=True) if equal]
+        ),
+        "right_local": _share([a.is_right(_letter(a)) for a, _ in pairs]),
+        "right_live": _share([b.is_right(_letter(b)) for _, b in pairs]),
+        "other_programs": [a.question_id for (a, _), equal in zip(pairs, same, strict=True) if not equal],
+        "other_answers": [a.question_id for a, b in pairs if _letter(a) != _letter(b)],
+    }
+
+
+def _pairs(local: Mapping[str, Trace], live: Mapping[str, Trace]) -> list[tuple[Trace, Trace]]:
+    if local.keys() != live.keys():
+        raise ConfigError("the runs in --work are of different questions; give another --work")
+    return [(local[name], live[name]) for name in sorted(local)]
+
+
+def _letter(trace: Trace) -> str | None:
+    return trace.final.letter if trace.final is not None else None
+
+
+def _share(equal: Sequence[bool]) -> float | None:
+    return round(sum(equal) / len(equal), 4) if equal else None
+
+
+def table(record: Mapping[str, Any]) -> Table:
+    """The comparison with its targets."""
+    made = Table(title=f"Local against live, {record['questions']} questions", title_justify="left")
+    for name in ("", "measured", "target"):
+        made.add_column(name)
+    for name, target in TARGETS.items():
+        bound = "at most" if name in _MOST else "at least"
+        made.add_row(name.replace("_", " "), str(record[name]), f"{bound} {target}")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())
