@@ -6,15 +6,15 @@
 
 Four runs over the same questions of pocket's test split, in the work folder, which are resumed if they are
 there: `native` and `videopro`, each with the local model and with the engine. The planner writes greedily
-(temperature 0); of the engine it is the adapter under a name of its own, which is loaded if the engine does not
-have it, and the base answers inside programs. Frames and pixels are those that the model records.
+(temperature 0); in the engine it is the adapter under a name of its own, which is loaded if it is not there,
+and the base answers inside programs. Frames and pixels are those that the model records.
 
 What is compared:
 
 - `letters`: the share of questions with the same letter by `native`, and the mean and largest difference of
   their confidences;
-- `programs`: the share with the same first program, character by character (a refinement's prompt depends on the
-  answers before it);
+- `programs`: the share with the same first program, character by character (a refinement's prompt depends on
+  the answers before it);
 - `answers`: the share with the same final answer by `videopro`.
 
 Prints the table and writes it with the settings and versions as perf/served.json.
@@ -151,7 +151,8 @@ def _ask(url: str, content: Mapping[str, Any] | None = None) -> bytes:
         raise ConfigError(f"{url}: the engine refuses (status {error.code}): {said}") from None
     except OSError as error:
         raise ConfigError(
-            f"{url}: no engine answers ({error}); start one with bash launch/live.sh --serve, or give --engine"
+            f"{url}: no engine answers ({error}); start one with bash launch/live.sh --serve, or give "
+            "--engine"
         ) from None
 
 

@@ -1,0 +1,68 @@
+"""Adapters under names of their own, loaded while the engine runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForImageTextToText
+
+from tests.live.conftest import Engine
+from videopro.backbones import Backbone, GenerateRequest, Sampling, load_backbone
+from videopro.pocket import model_dir
+from videopro.question import Question
+from videopro.video import Frame
+
+pytestmark = pytest.mark.live
+
+NAME = "live-random"
+QUESTION = Question("Which colour is the box?", ("red", "green", "blue"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adapter with random weights, which changes every reply."""
+    import torch
+
+    torch.manual_seed(0)
+    base = AutoModelForImageTextToText.from_pretrained(model_dir(), dtype=torch.float32)
+    targets = r"model\.language_model\.layers\.\d+\.(mlp|self_attn)\.\w+_proj"
+    settings = LoraConfig(r=4, lora_alpha=8, target_modules=targets, init_lora_weights=False)
+    made = tmp_path_factory.mktemp("adapter")
+    get_peft_model(base, settings).save_pretrained(str(made))
+    return made
+
+
+def test_an_adapter_answers_by_its_name_and_the_base_by_its_own(
+    engine: Engine, served: Backbone, seen: list[Frame], folder: Path
+) -> None:
+    engine.load_adapter(NAME, folder)
+    both = load_backbone(f"server:pocket@{engine.url}", adapter_model=NAME)
+    here = load_backbone("pocket", adapter=str(folder))
+    try:
+        # On at first, as with a local adapter.
+        tuned, base = both.answer(seen, QUESTION), served.answer(seen, QUESTION)
+        assert tuned.letters == pytest.approx(here.answer(seen, QUESTION).letters, abs=0.03)
+        assert tuned.letters != pytest.approx(base.letters, abs=0.03)
+        with both.adapter(False), here.adapter(False):
+            assert both.answer(seen, QUESTION).letters == pytest.approx(base.letters, abs=0.03)
+        asked = [GenerateRequest(seen, "What is it?")]
+        greedy = Sampling(max_new_tokens=6)
+        (live,), (local,) = both.generate_batch(asked, greedy), here.generate_batch(asked, greedy)
+        assert live.text == local.text
+        assert live.logprobs == pytest.approx(local.logprobs, abs=0.05)
+    finally:
+        both.close()
+        here.close()
+
+
+def test_an_adapter_with_a_head_of_its_own_is_refused_and_the_reason_told(engine: Engine) -> None:
+    """VCA's shipped adapter trains `lm_head`, which vLLM does not serve."""
+    from videopro.pocket import adapter_dir
+
+    status, said = engine.post(
+        "/load_lora_adapter", {"lora_name": "head", "lora_path": str(adapter_dir("pocket-vca"))}
+    )
+    assert status >= 400
+    assert "modules_to_save" in said

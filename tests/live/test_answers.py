@@ -1,0 +1,98 @@
+"""Letters, yes or no, words, log-probabilities, videos and pictures: the engine beside the local model."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.live.conftest import Engine
+from videopro import prompts
+from videopro.backbones import (
+    Backbone,
+    ChoiceRequest,
+    GenerateRequest,
+    Sampling,
+    Stills,
+    YesNoRequest,
+    load_backbone,
+)
+from videopro.question import Answer, Question
+from videopro.video import Frame
+
+pytestmark = pytest.mark.live
+
+QUESTIONS = [
+    Question(text, ("red", "green", "blue", "yellow"))
+    for text in ("Which colour is the box?", "Which colour is the ball?", "What colour is the car?")
+] + [
+    Question("Where does it happen?", ("in the park", "at the temple", "at the beach")),
+    Question("How many birds are there?", ("one", "two", "three", "four")),
+]
+
+
+def close(live: Answer, here: Answer) -> bool:
+    """Equal up to the rounding of another implementation, in float32 or bfloat16."""
+    return live.letter == here.letter and live.confidence == pytest.approx(here.confidence, abs=0.03)
+
+
+def test_letters(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
+    asked = [ChoiceRequest(seen, question) for question in QUESTIONS]
+    for live, here in zip(served.answer_batch(asked), local.answer_batch(asked), strict=True):
+        assert close(live, here), (live, here)
+        assert sum(live.letters.values()) <= 1.0001
+        assert live.tokens_in == here.tokens_in
+
+
+def test_letters_of_a_text_without_a_video(served: Backbone, local: Backbone) -> None:
+    assert close(served.answer(None, QUESTIONS[0]), local.answer(None, QUESTIONS[0]))
+
+
+def test_yes_or_no(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
+    texts = [prompts.yes_no(text) for text in ("Is there a dog?", "Is there a sign?", "Is it night?")]
+    asked = [YesNoRequest(seen, text) for text in texts]
+    for live, here in zip(served.yes_no_batch(asked), local.yes_no_batch(asked), strict=True):
+        assert close(live, here), (live, here)
+
+
+def test_words_and_their_log_probabilities(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
+    asked = [GenerateRequest(seen, text) for text in ("What is the sign?", "Describe the video.")]
+    greedy = Sampling(max_new_tokens=12)
+    for live, here in zip(
+        served.generate_batch(asked, greedy), local.generate_batch(asked, greedy), strict=True
+    ):
+        assert live.text == here.text
+        assert live.finish == here.finish
+        assert live.logprobs == pytest.approx(here.logprobs, abs=0.05)
+        assert live.confidence == pytest.approx(here.confidence, abs=0.03)
+
+
+def test_a_sampled_reply_is_drawn_from_the_models_own_softmax(served: Backbone) -> None:
+    sampling = Sampling(max_new_tokens=8, temperature=1.0, seed=3)
+    asked = [GenerateRequest(None, "Say something.", seed=seed) for seed in (3, 4, 5)]
+    first, again = served.generate_batch(asked, sampling), served.generate_batch(asked, sampling)
+    assert [reply.text for reply in first] == [reply.text for reply in again]
+    assert len({reply.text for reply in first}) > 1
+
+
+def test_a_video_is_one_and_its_prompt_is_ours(served: Backbone) -> None:
+    facts = served.identity()
+    assert (facts["engine"], facts["video"]) == ("vllm", "video")
+    # As the shipped model records them.
+    assert (facts["frames"], facts["pixels"]) == (16, 15_360)
+    assert served.notes == ()
+
+
+def test_pictures(engine: Engine, served: Backbone, local: Backbone, seen: list[Frame]) -> None:
+    """Frames that do not belong together are pictures in both."""
+    apart = Stills(seen[::4])
+    assert close(served.answer(apart, QUESTIONS[0]), local.answer(apart, QUESTIONS[0]))
+    assert close(served.answer(seen[:1], QUESTIONS[0]), local.answer(seen[:1], QUESTIONS[0]))
+    as_pictures = load_backbone(f"server:pocket@{engine.url}", video="frames")
+    asked = as_pictures.answer(seen, QUESTIONS[0])
+    assert asked.tokens_in > served.answer(seen, QUESTIONS[0]).tokens_in
+    as_pictures.close()
+
+
+def test_a_prefix_is_asked_several_times(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
+    with served.prefix(seen) as there, local.prefix(seen) as here:
+        for question in QUESTIONS[:2]:
+            assert close(served.answer(there, question), local.answer(here, question))

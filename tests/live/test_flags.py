@@ -1,0 +1,56 @@
+"""What the engine says when it refuses, and what users are told of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.live.conftest import Engine
+from videopro.backbones import Backbone, load_backbone
+from videopro.backbones.server.flags import wanted_flag
+from videopro.errors import BackboneError
+from videopro.question import Question
+from videopro.video import Frame
+
+pytestmark = pytest.mark.live
+
+QUESTION = Question("Which colour is the box?", ("red", "blue"))
+
+
+def test_too_many_log_probabilities(engine: Engine) -> None:
+    """As a server that was started with --max-logprobs below 20 refuses 20 of them."""
+    messages = [{"role": "user", "content": "Hi"}]
+    content = {"model": "pocket", "messages": messages, "max_tokens": 1, "logprobs": True, "top_logprobs": 21}
+    status, said = engine.post("/chat/completions", content)
+    assert status == 400
+    assert "--max-logprobs 20" in wanted_flag(json.loads(said)["error"]["message"])
+
+
+def test_a_prompt_that_is_too_long(served: Backbone) -> None:
+    with pytest.raises(BackboneError, match=r"status 400.*start vLLM with a larger --max-model-len"):
+        served.answer(None, QUESTION, prompt="red " * 9000)
+
+
+def test_too_many_pictures(engine: Engine, seen: list[Frame]) -> None:
+    many = load_backbone(f"server:pocket@{engine.url}", frames=65, pixels=1024, video="frames")
+    with pytest.raises(BackboneError, match=r"At most 64 image.*start vLLM with --limit-mm-per-prompt"):
+        many.answer([*seen * 4, seen[0]], QUESTION)
+    many.close()
+
+
+def test_an_adapter_that_is_not_served(engine: Engine) -> None:
+    tuned = load_backbone(f"server:pocket@{engine.url}", adapter_model="nobody")
+    with pytest.raises(
+        BackboneError, match=r"no model 'nobody'; it offers: pocket.*--enable-lora.*--lora-modules"
+    ):
+        tuned.answer(None, QUESTION)
+    tuned.close()
+
+
+def test_frames_of_another_size_than_the_models_are_told(engine: Engine) -> None:
+    """The engine's processor has the model's limits; ours is told to go beyond them."""
+    larger = load_backbone(f"server:pocket@{engine.url}", pixels=50_176)
+    larger.identity()
+    assert "tokens of frames, and ours has" in larger.notes[0]
+    larger.close()

@@ -1,0 +1,80 @@
+"""An engine that is killed in the middle of a run, and started again by whoever keeps it running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.conftest import START_SECONDS, Engine
+
+pytestmark = pytest.mark.live
+
+LIMIT = 66
+# Retries with delays of up to half a minute: together more than a start takes.
+PATIENT = ("--backbone", f"retries={int(START_SECONDS / 30) + 6}")
+
+
+def start(engine: Engine, output: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "videopro", "infer", "--benchmark", "pocket", "--split", "test"),
+            *(
+                "--limit",
+                str(LIMIT),
+                "--model",
+                f"server:pocket@{engine.url}",
+                "--output",
+                str(output),
+                *more,
+            ),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def answered(output: Path) -> int:
+    path = output / "traces.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+@pytest.mark.timeout(2 * START_SECONDS)
+def test_a_run_goes_on_or_stops_and_is_resumed(engine: Engine, tmp_path: Path) -> None:
+    patient, hasty = tmp_path / "patient", tmp_path / "hasty"
+    waits = start(engine, patient, *PATIENT)
+    stops = start(engine, hasty, "--backbone", "retries=1")
+    try:
+        end = time.monotonic() + START_SECONDS
+        while not (answered(patient) and answered(hasty)):
+            assert time.monotonic() < end, "no answers"
+            assert waits.poll() is None
+            assert stops.poll() is None
+            time.sleep(0.05)
+        os.killpg(int(engine.pid_file.read_text()), signal.SIGKILL)
+        said, _ = stops.communicate(timeout=START_SECONDS)
+        assert stops.returncode == 2, said
+        assert "cannot be reached" in said
+        assert "re-run the same command to resume" in said
+        assert 0 < answered(hasty) < LIMIT
+        engine.wait()
+        again = start(engine, hasty, "--backbone", "retries=1")
+        said, _ = again.communicate(timeout=START_SECONDS)
+        assert again.returncode == 0, said
+        said, _ = waits.communicate(timeout=START_SECONDS)
+        assert waits.returncode == 0, said
+    finally:
+        for process in (waits, stops):
+            process.kill()
+    for output in (patient, hasty):
+        summary = json.loads((output / "summary.json").read_text())
+        assert (summary["questions"], summary["errors"]) == (LIMIT, {})
+        ids = [json.loads(line)["question_id"] for line in (output / "traces.jsonl").read_text().splitlines()]
+        assert len(ids) == len(set(ids)) == LIMIT

@@ -1,0 +1,82 @@
+"""Every method answers questions of the pocket world with the served model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.conftest import Engine
+from videopro.infer import main
+from videopro.pocket import adapter_dir
+from videopro.runs import RunFolder
+
+pytestmark = pytest.mark.live
+
+PLANNER = "pocket-sft"
+# Of two kinds, about one short video.
+LIMIT = 3
+
+
+def infer(engine: Engine, output: Path, method: str, *more: str) -> dict[str, Any]:
+    """A run on the command line; its summary."""
+    status = main(
+        [
+            *("--benchmark", "pocket", "--split", "test", "--limit", str(LIMIT), "--method", method),
+            *("--model", f"server:pocket@{engine.url}", "--output", str(output), *more),
+        ]
+    )
+    assert status == 0
+    summary: dict[str, Any] = json.loads((output / "summary.json").read_text())
+    assert summary["questions"] == LIMIT
+    assert summary["errors"] == {}
+    # Nothing to warn of.
+    assert summary["notes"] == {}
+    return summary
+
+
+def test_native(engine: Engine, tmp_path: Path) -> None:
+    infer(engine, tmp_path / "run", "native")
+
+
+@pytest.mark.parametrize("method", ["program", "adaptive", "videopro"])
+def test_programs_by_a_served_planner(engine: Engine, tmp_path: Path, method: str) -> None:
+    """The base under its own name answers inside the programs; the planner is asked as its record says."""
+    engine.load_adapter(PLANNER, adapter_dir(PLANNER))
+    output = tmp_path / "run"
+    planner = f"server:{PLANNER}@{engine.url}"
+    infer(engine, output, method, "--planner", planner, "--options", "temperature=0")
+    recorded = RunFolder(output).recorded_identity()
+    assert recorded is not None
+    assert {
+        name: recorded["method"][name] for name in ("planner_prompt", "planner_frames", "planner_pixels")
+    } == {
+        "planner_prompt": "short",
+        "planner_frames": 16,
+        "planner_pixels": 15_360,
+    }
+    # A planner that was asked in another way than it was trained writes no programs that run.
+    ran = [
+        round for trace in RunFolder(output).read() for round in trace.rounds if round.execution is not None
+    ]
+    assert sum(round.execution.status == "ok" for round in ran) >= LIMIT  # type: ignore[union-attr]
+
+
+def test_a_served_planner_beside_its_base_in_one_model(engine: Engine, tmp_path: Path) -> None:
+    engine.load_adapter(PLANNER, adapter_dir(PLANNER))
+    backbone = ("--backbone", f"adapter_model={PLANNER}", "--options", "temperature=0")
+    infer(engine, tmp_path / "run", "videopro", *backbone)
+
+
+@pytest.mark.parametrize("method", ["videoagent", "dvd", "vca", "lvagent"])
+def test_agents(engine: Engine, tmp_path: Path, method: str) -> None:
+    """By the base alone: their shipped adapters have heads of their own, which vLLM does not serve."""
+    options = ["max_new_tokens=48"]
+    if method == "vca":
+        options += ["temperature=0", "max_rounds=2"]
+    if method == "lvagent":
+        served = f"server:pocket@{engine.url}"
+        options += [f"agents=[self,{served}]"]
+    infer(engine, tmp_path / "run", method, "--preset", "equal", "--options", *options)
