@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForImageTextToText
 
@@ -20,23 +22,20 @@ NAME = "live-random"
 QUESTION = Question("Which colour is the box?", ("red", "green", "blue"))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def make_adapter(folder: Path, **more: Any) -> Path:
     """An adapter with random weights, which changes every reply."""
-    import torch
-
     torch.manual_seed(0)
     base = AutoModelForImageTextToText.from_pretrained(model_dir(), dtype=torch.float32)
     targets = r"model\.language_model\.layers\.\d+\.(mlp|self_attn)\.\w+_proj"
-    settings = LoraConfig(r=4, lora_alpha=8, target_modules=targets, init_lora_weights=False)
-    made = tmp_path_factory.mktemp("adapter")
-    get_peft_model(base, settings).save_pretrained(str(made))
-    return made
+    settings = LoraConfig(r=4, lora_alpha=8, target_modules=targets, init_lora_weights=False, **more)
+    get_peft_model(base, settings).save_pretrained(str(folder))
+    return folder
 
 
 def test_an_adapter_answers_by_its_name_and_the_base_by_its_own(
-    engine: Engine, served: Backbone, seen: list[Frame], folder: Path
+    engine: Engine, served: Backbone, seen: list[Frame], tmp_path: Path
 ) -> None:
+    folder = make_adapter(tmp_path)
     engine.load_adapter(NAME, folder)
     both = load_backbone(f"server:pocket@{engine.url}", adapter_model=NAME)
     here = load_backbone("pocket", adapter=str(folder))
@@ -57,12 +56,10 @@ def test_an_adapter_answers_by_its_name_and_the_base_by_its_own(
         here.close()
 
 
-def test_an_adapter_with_a_head_of_its_own_is_refused_and_the_reason_told(engine: Engine) -> None:
-    """VCA's shipped adapter trains `lm_head`, which vLLM does not serve."""
-    from videopro.pocket import adapter_dir
-
-    status, said = engine.post(
-        "/load_lora_adapter", {"lora_name": "head", "lora_path": str(adapter_dir("pocket-vca"))}
-    )
+def test_an_adapter_with_a_head_of_its_own_is_refused_and_the_reason_told(
+    engine: Engine, tmp_path: Path
+) -> None:
+    folder = make_adapter(tmp_path, modules_to_save=["lm_head"])
+    status, said = engine.post("/load_lora_adapter", {"lora_name": "live-head", "lora_path": str(folder)})
     assert status >= 400
     assert "modules_to_save" in said

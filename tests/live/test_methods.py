@@ -72,11 +72,14 @@ def test_a_served_planner_beside_its_base_in_one_model(engine: Engine, tmp_path:
 
 @pytest.mark.parametrize("method", ["videoagent", "dvd", "vca", "lvagent"])
 def test_agents(engine: Engine, tmp_path: Path, method: str) -> None:
-    """By the base alone: their shipped adapters have heads of their own, which vLLM does not serve."""
+    """VCA explores with its shipped adapter, and LVAgent's agents are three of them."""
     options = ["max_new_tokens=48"]
     if method == "vca":
-        options += ["temperature=0", "max_rounds=2"]
+        engine.load_adapter("pocket-vca", adapter_dir("pocket-vca"))
+        options += ["temperature=0", "max_rounds=2", f"llm=server:pocket-vca@{engine.url}"]
     if method == "lvagent":
-        served = f"server:pocket@{engine.url}"
-        options += [f"agents=[self,{served}]"]
+        names = ["pocket-lv-looks", "pocket-lv-times", "pocket-lv-words"]
+        for name in names:
+            engine.load_adapter(name, adapter_dir(name))
+        options += [f"agents=[{','.join(f'server:{name}@{engine.url}' for name in names)}]"]
     infer(engine, tmp_path / "run", method, "--preset", "equal", "--options", *options)
