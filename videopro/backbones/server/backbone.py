@@ -199,7 +199,9 @@ class ServerBackbone(Backbone):
         queries the server. `form`: how videos are sent, if known; saves probing the server.
         """
         card = self._facts.card()
-        if self.config.video != "auto" and form is not None:
+        if form is None:
+            self._facts.require_video(self._probe)
+        elif self.config.video != "auto":
             form = self.config.video
         return {
             "kind": "server",
@@ -427,14 +429,15 @@ class ServerBackbone(Backbone):
         return extra
 
     def _video_form(self) -> Literal["video", "frames"]:
-        def send(rows: Sequence[ProbeRequest]) -> list[Completion]:
-            token = self._adapter_on.set(False)
-            try:
-                return self._send(rows, retry_5xx=False)
-            finally:
-                self._adapter_on.reset(token)
+        return self._facts.video_form(self._probe)
 
-        return self._facts.video_form(send)
+    def _probe(self, rows: Sequence[ProbeRequest]) -> list[Completion]:
+        """Send requests about the server, to the base, without retrying what it does not support."""
+        token = self._adapter_on.set(False)
+        try:
+            return self._send(rows, retry_5xx=False)
+        finally:
+            self._adapter_on.reset(token)
 
 
 def row_seed(seed: int, place: int) -> int:

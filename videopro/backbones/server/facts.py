@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.http import Endpoint, unknown_model
 from videopro.backbones.server.messages import encode_frames, fit_pixels, user_message
-from videopro.backbones.server.probe import ProbeRequest, detect_video_form
+from videopro.backbones.server.probe import TIMES_LOST, ProbeRequest, detect_video_form
 from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
 from videopro.backbones.server.served import Cards, ServedModel, budget, find_served
 from videopro.errors import BackboneError
@@ -136,6 +136,13 @@ class ServerFacts:
                     self._compare_prompts(send)
                 self._form = form
             return self._form
+
+    def require_video(self, send: Send) -> None:
+        """Raise BackboneError if a video was asked for and the server takes none, before a run begins."""
+        if self._config.video == "video" and self._form is None:
+            form, reason = detect_video_form(send, *self.budget, self._server)
+            if form == "frames" and reason != TIMES_LOST:
+                raise BackboneError(f"{self._server} takes no video, and video=video asks for one: {reason}")
 
     def _detected(self, send: Send) -> Literal["video", "frames"]:
         form, reason = detect_video_form(send, *self.budget, self._server)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ProbeRequest = tuple[Callable[[], Messages], Mapping[str, Any]]
 
+TIMES_LOST = "it loses the times of a video's frames (as Qwen2.5-VL and older servers do)"
 # Start times in seconds: later times take more digits, and so more tokens.
 _STARTS = (0, 100_000)
 # How servers refuse a part that they do not know or a video that they cannot read. A 500 is among them, so it
@@ -47,5 +48,5 @@ def detect_video_form(
             return "frames", str(refused)
         raise
     if prompt_tokens(near, server) == prompt_tokens(far, server):
-        return "frames", "it loses the times of a video's frames (as Qwen2.5-VL and older servers do)"
+        return "frames", TIMES_LOST
     return "video", ""
