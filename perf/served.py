@@ -2,7 +2,7 @@
 
     bash launch/live.sh --serve &
     python perf/served.py [--engine http://127.0.0.1:8000/v1] [--adapter pocket-sft|FOLDER] [--limit 200] \\
-        [--work FOLDER] [--output FILE]
+        [--programs N] [--work FOLDER] [--output FILE]
 
 Four runs over the same questions of pocket's test split, in the work folder, which are resumed if they are
 there: `native` and `videopro`, each with the local model and with the engine. The planner writes greedily
@@ -42,7 +42,7 @@ from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.infer import run
-from videopro.infer_settings import InferConfig
+from videopro.infer_settings import InferConfig, load_benchmark
 from videopro.pocket import ADAPTERS, adapter_dir
 from videopro.runs import RunFolder
 from videopro.settings import setting
@@ -71,7 +71,10 @@ class ServedSettings:
     adapter: str = field(
         default="pocket-sft", metadata=setting("the planner: a shipped adapter's name, or a folder")
     )
-    limit: int = field(default=200, metadata=setting("number of questions (whole videos)"))
+    limit: int = field(default=200, metadata=setting("number of questions"))
+    programs: int | None = field(
+        default=None, metadata=setting("number of questions for videopro, which takes longer; unset: limit")
+    )
     dtype: str = field(default="auto", metadata=setting("dtype of the local model: auto, fp32 or bf16"))
     work: Path = field(default=ROOT / "runs" / "served", metadata=setting("folder of the four runs"))
     output: Path = field(default=ROOT / "perf" / "served.json", metadata=setting("file for the results"))
@@ -116,9 +119,18 @@ def measure(settings: ServedSettings) -> dict[str, Any]:
     }
     traces = {}
     for run_name, more in runs.items():
-        output = settings.work / run_name
-        run(InferConfig(benchmark="pocket", split="test", limit=settings.limit, output=output, **more))
-        traces[run_name] = {trace.question_id: trace for trace in RunFolder(output).read()}
+        limit = settings.limit if more["method"] == "native" else settings.programs or settings.limit
+        config = InferConfig(
+            benchmark="pocket", split="test", limit=limit, output=settings.work / run_name, **more
+        )
+        run(config)
+        # A run may have been made with more questions.
+        asked = {item.id for item in load_benchmark(config).select(limit=limit)}
+        traces[run_name] = {
+            trace.question_id: trace
+            for trace in RunFolder(config.output).read()
+            if trace.question_id in asked
+        }
     return {
         "adapter": name,
         "local_dtype": settings.dtype,
@@ -195,7 +207,7 @@ def compared_programs(local: Mapping[str, Trace], live: Mapping[str, Trace]) -> 
 
 def _pairs(local: Mapping[str, Trace], live: Mapping[str, Trace]) -> list[tuple[Trace, Trace]]:
     if local.keys() != live.keys():
-        raise ConfigError("the runs in --work are of different questions; give another --work")
+        raise ConfigError("the runs in --work lack questions that the others have; give another --work")
     return [(local[name], live[name]) for name in sorted(local)]
 
 
@@ -209,7 +221,10 @@ def _share(equal: Sequence[bool]) -> float | None:
 
 def table(record: Mapping[str, Any]) -> Table:
     """The comparison with its targets."""
-    made = Table(title=f"Local against live, {record['questions']} questions", title_justify="left")
+    title = (
+        f"Local against live, {record['questions']} questions ({record['program_questions']} with programs)"
+    )
+    made = Table(title=title, title_justify="left")
     for name in ("", "measured", "target"):
         made.add_column(name)
     for name, target in TARGETS.items():
