@@ -49,7 +49,7 @@ from videopro.backbones.server.messages import (
 from videopro.backbones.server.probe import ProbeRequest
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
 from videopro.backbones.server.schemas import refuses_schema, response_format
-from videopro.backbones.server.served import ServedModel
+from videopro.backbones.server.served import ServedRecord
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer
 
@@ -172,7 +172,7 @@ class ServerBackbone(Backbone):
         return self._facts.budget[1]
 
     @property
-    def served(self) -> ServedModel:
+    def served(self) -> ServedRecord:
         """What is known here of the model. May query the server once."""
         return self._facts.served
 

@@ -19,7 +19,7 @@ from videopro.backbones.server.http import Endpoint, unknown_model
 from videopro.backbones.server.messages import encode_frames, fit_pixels, user_message
 from videopro.backbones.server.probe import TIMES_LOST, ProbeRequest, detect_video_form
 from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
-from videopro.backbones.server.served import Cards, ServedModel, budget, find_served
+from videopro.backbones.server.served import Cards, ServedRecord, budget, find_served
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ServerFacts:
         return self.card().get("owned_by")
 
     @cached_property
-    def served(self) -> ServedModel:
+    def served(self) -> ServedRecord:
         """What is known here of the model, with its adapter if there is one."""
         base = find_served(self.cards(), self._config.model)
         if self._config.adapter_model is None:

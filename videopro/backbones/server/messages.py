@@ -46,8 +46,8 @@ CONTINUES: Mapping[str, Any] = {"continue_final_message": True, "add_generation_
 TICKS = 1000
 # qwen-vl-utils' default for frame lists and videos without a rate.
 DEFAULT_SAMPLE_FPS = 2.0
-# At 95, three of 200 pocket letters differed from those of the frames themselves (perf/served.py); 99 takes 1.7
-# times the bytes.
+# At 95, three of 200 pocket letters differed from those of the frames themselves (perf/served.py); 99 takes
+# 1.7 times the bytes.
 JPEG_QUALITY = 99
 
 

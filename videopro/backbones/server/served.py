@@ -23,7 +23,7 @@ Cards = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class ServedRecord:
     """A served model, as far as it is known here. Without files here, only its name is known."""
 
     name: str
@@ -38,7 +38,7 @@ class ServedModel:
     """The folder of the server's machine that holds its files, if it is not here."""
 
 
-def find_served(cards: Cards, name: str) -> ServedModel:
+def find_served(cards: Cards, name: str) -> ServedRecord:
     """What is known of the model that a server knows as `name`. Raises ConfigError for a broken
     `videopro.json`, BackboneError for a broken record of a training."""
     card = cards.get(name, {})
@@ -61,16 +61,16 @@ def find_served(cards: Cards, name: str) -> ServedModel:
     )
 
 
-def _checkpoint(name: str, root: object) -> ServedModel:
+def _checkpoint(name: str, root: object) -> ServedRecord:
     folder = _folder(name, root)
     if folder is None:
         is_path = isinstance(root, str) and (root.startswith(("/", ".", "~")) or root.count("/") != 1)
-        return ServedModel(name, elsewhere=str(root) if is_path and root != name else "")
+        return ServedRecord(name, elsewhere=str(root) if is_path and root != name else "")
     # Imported late: it imports torch, which a client of a server elsewhere does not need.
     from videopro.backbones.qwen import read_defaults
 
     own = read_defaults(folder)
-    return ServedModel(name, folder, own.frames, own.pixels, own.planner)
+    return ServedRecord(name, folder, own.frames, own.pixels, own.planner)
 
 
 def _folder(name: str, root: object) -> Path | None:
@@ -126,7 +126,7 @@ def _adapters_record(folder: Path) -> PlannerRecord | None:
     return PlannerRecord() if (folder / _TRAINING).is_file() else None
 
 
-def budget(served: ServedModel, frames: int | None, pixels: int | None, ask: str) -> tuple[int, int, str]:
+def budget(served: ServedRecord, frames: int | None, pixels: int | None, ask: str) -> tuple[int, int, str]:
     """The frames a call and the pixels a frame, and a note for the user where they are a guess. `frames` and
     `pixels` are the settings (None: unset), and `ask` says how to give them.
 
