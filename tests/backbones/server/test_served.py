@@ -59,6 +59,9 @@ def test_an_adapter_says_with_what_it_was_trained(tmp_path: Path) -> None:
     assert (found.planner.base, dict(found.planner.prompts)) == ("", {})
     shipped = find_served(cards(card("pocket-sft", "/srv/sft", "pocket")), "pocket-sft")
     assert (shipped.frames, shipped.pixels) == (16, 15_360)
+    # An agent's adapter is no planner, and has another record.
+    agent = find_served(cards(card("pocket-vca", "/srv/vca", "pocket")), "pocket-vca")
+    assert (agent.frames, agent.pixels, agent.planner) == (16, 15_360, None)
     (folder / "training_record.json").write_text('{"run": {}}')
     with pytest.raises(BackboneError, match=r"training_record\.json: does not say"):
         find_served(served, "mine")

@@ -50,13 +50,13 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
     folder = _adapter_folder(name, card.get("root"))
     if folder is None:
         return replace(base, name=name, frames=None, pixels=None, planner=None, elsewhere=str(card["root"]))
-    frames, pixels = _trained_with(folder)
+    run = _training(folder)
     return replace(
         base,
         name=name,
-        frames=frames or base.frames,
-        pixels=pixels or base.pixels,
-        planner=_adapters_record(folder),
+        frames=base.frames if run is None else int(run["frames"]),
+        pixels=base.pixels if run is None else int(run["pixels"]),
+        planner=_adapters_record(folder, run is not None),
         elsewhere="",
     )
 
@@ -99,31 +99,34 @@ def _pocket() -> Any:
     return import_module("videopro.pocket")
 
 
-def _trained_with(folder: Path) -> tuple[int | None, int | None]:
-    """The frames and pixels of a training with `videopro sft` or `grpo`; None for an adapter of another
-    origin."""
+def _training(folder: Path) -> Mapping[str, Any] | None:
+    """What the record of a training with `videopro sft` or `grpo` says of it; None for an adapter of another
+    origin, such as those of agents."""
     path = folder / _TRAINING
     if not path.is_file():
-        return None, None
+        return None
     try:
-        run = parse_json(path.read_text(encoding="utf-8"))["run"]
-        return int(run["frames"]), int(run["pixels"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        record = parse_json(path.read_text(encoding="utf-8"))
+        run: Mapping[str, Any] | None = record.get("run")
+        if run is not None:
+            int(run["frames"]), int(run["pixels"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BackboneError(
             f"{path}: does not say with how many frames and pixels the adapter was trained "
             f"({type(error).__name__}: {error}); restore it, or remove it and give them as settings"
         ) from error
+    return run
 
 
-def _adapters_record(folder: Path) -> PlannerRecord | None:
-    """The record of an adapter that was trained here: its own prompts, else ours. None for one of another
-    origin."""
+def _adapters_record(folder: Path, is_planner: bool) -> PlannerRecord | None:
+    """What an adapter's folder records of its prompts: the texts of its user's, else, of a planner that was
+    trained here, ours. None for one of another origin."""
     from videopro.backbones.qwen import read_defaults
 
     own = read_defaults(folder).planner
     if own is not None:
         return replace(own, base="", weights="")
-    return PlannerRecord() if (folder / _TRAINING).is_file() else None
+    return PlannerRecord() if is_planner else None
 
 
 def budget(served: ServedRecord, frames: int | None, pixels: int | None, ask: str) -> tuple[int, int, str]:
