@@ -1,9 +1,9 @@
 """Lets torchvision's Python part be imported beside a CPU build of torch.
 
-`launch/live.sh` puts this file into the engine's environment. The registry's torchvision is built for CUDA, so
-its kernels do not load there, and its import fails at operators that they would have defined. vLLM needs none of
-them: their signatures are enough. They are defined when torchvision is first imported, so that Python itself
-starts as fast as before.
+`launch/live.sh` puts this file into the engine's environment. The registry's torchvision is built for CUDA,
+so its kernels do not load there, and its import fails at operators that they would have defined. vLLM needs
+none of them: their signatures are enough. They are defined when torchvision is first imported, so that Python
+itself starts as fast as before.
 """
 
 import importlib.abc
@@ -29,7 +29,6 @@ class _Definer(importlib.abc.MetaPathFinder):
             _Definer.library = torch.library.Library("torchvision", "DEF")
             for signature in _SIGNATURES:
                 _Definer.library.define(signature)
-        return None
 
 
 sys.meta_path.insert(0, _Definer())

@@ -11,8 +11,9 @@ import pytest
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import NATIVE, SceneBackbone
+from tests.support.stub_server import StubServer
 from videopro import infer
-from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint
+from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint, load_backbone
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import create
 from videopro.modules import library as module_library
@@ -178,3 +179,19 @@ def test_merged_pocket_answers_as_its_adapter_does(tmp_path: Path) -> None:
         }
     assert replies["merged"] == replies["adapter"]
     assert len([letter for _, letter in replies["merged"].values() if letter]) == 4
+
+
+def test_a_served_planner_that_records_its_base_does_not_answer_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "videopro.json").write_text('{"planner": {"base": "org/base", "weights": "0f"}}')
+    models = [{"id": "merged", "owned_by": "stub", "root": str(tmp_path)}]
+    with StubServer(models=models) as stub:
+        planner = load_backbone(f"server:merged@{stub.url}")
+        with pytest.raises(
+            ConfigError, match=r"made from 'org/base'.*--answerer server:NAME@URL if it is served"
+        ):
+            load_answerer(None, planner)
+        named = load_answerer(f"server:merged@{stub.url}", planner)
+        assert named is not planner
+        named.close()
+        planner.close()
