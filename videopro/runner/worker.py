@@ -99,10 +99,7 @@ def answer_unit(
     groups: list[list[Item]] = [[item for item in items if not crashes.must_run_alone(item.id)]]
     for item in items:
         if crashes.is_quarantined(item.id):
-            died = Failure(
-                "WorkerDied", f"{crashes.reasons[item.id]}, as did earlier workers on this question"
-            )
-            yield _trace(item, Result(error=died), video_ref(item), job)
+            yield died_trace(item, crashes.reasons[item.id], job)
         elif crashes.must_run_alone(item.id):
             groups.append([item])
     for group in groups:
@@ -113,6 +110,12 @@ def answer_unit(
                     check_alive(backbone, result.error.message)
                 yield _trace(item, result, video, job)
             report.answering([])
+
+
+def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
+    """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
+    died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
+    return _trace(item, Result(error=died), video_ref(item), job)
 
 
 def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob) -> Trace:

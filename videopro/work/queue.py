@@ -102,6 +102,18 @@ class CrashRecord:
     alone: Counter[str]
     reasons: dict[str, str]
 
+    @classmethod
+    def empty(cls) -> CrashRecord:
+        """No crash so far."""
+        return cls(Counter(), Counter(), {})
+
+    def add(self, ids: Sequence[str], reason: str) -> None:
+        """Another worker died while it answered these questions."""
+        for question_id in ids:
+            self.in_flight[question_id] += 1
+            self.alone[question_id] += len(ids) == 1
+            self.reasons[question_id] = reason
+
     def must_run_alone(self, question_id: str) -> bool:
         """Whether it should be answered alone, so that another crash identifies the question."""
         return self.in_flight[question_id] > 0
@@ -113,7 +125,7 @@ class CrashRecord:
 
 def read_crashes(path: Path) -> CrashRecord:
     """The crashes recorded so far; incomplete or invalid lines are ignored."""
-    record = CrashRecord(Counter(), Counter(), {})
+    record = CrashRecord.empty()
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -124,8 +136,5 @@ def read_crashes(path: Path) -> CrashRecord:
             ids, reason = [str(question_id) for question_id in crash["ids"]], str(crash["reason"])
         except (ValueError, TypeError, KeyError):
             continue
-        for question_id in ids:
-            record.in_flight[question_id] += 1
-            record.alone[question_id] += len(ids) == 1
-            record.reasons[question_id] = reason
+        record.add(ids, reason)
     return record

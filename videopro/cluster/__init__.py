@@ -1,0 +1,11 @@
+"""Many machines on Ray: the connection to a cluster, and workers there that hold a model.
+
+Ray is an optional dependency (`pip install 'videopro[ray]'`), which is imported when a cluster is joined.
+"""
+
+from videopro.cluster.connection import Cluster
+from videopro.cluster.hosting import Worker
+from videopro.cluster.pool import WorkerPool
+from videopro.cluster.settings import ENGINE, RAY, RaySettings, read_ray_settings
+
+__all__ = ["ENGINE", "RAY", "Cluster", "RaySettings", "Worker", "WorkerPool", "read_ray_settings"]
