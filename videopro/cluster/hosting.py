@@ -22,8 +22,16 @@ ItemT = TypeVar("ItemT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)
 
 
+# Threads of an actor: more than any worker's `in_flight`. Ray wants their number before the model is known.
+MAX_THREADS = 128
+
+
 class Worker(Protocol[JobT, ItemT, ResultT]):
     """Does units of work on a node. It never writes into the run's folder."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls of `work` it serves at a time, each in a thread of its own; below MAX_THREADS."""
 
     def identity(self) -> dict[str, object]:
         """What its results depend on, besides the job; equal for all workers of a pool."""
@@ -38,6 +46,7 @@ class Loaded:
     """What a worker tells when its model is loaded."""
 
     identity: dict[str, object]
+    in_flight: int
     version: str
     """Version of VideoPro on its node."""
 
@@ -61,7 +70,7 @@ class WorkerHost:
             os.chdir(folder)
         try:
             self._worker = make()
-            return Loaded(self._worker.identity(), __version__)
+            return Loaded(self._worker.identity(), self._worker.in_flight, __version__)
         except Exception as error:
             return _told(error)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from videopro.cluster.hosting import Loaded, Worker, WorkerHost
+from videopro.cluster.hosting import MAX_THREADS, Loaded, Worker, WorkerHost
 from videopro.cluster.schedule import Task
 from videopro.cluster.settings import Share
 
@@ -37,6 +37,8 @@ class Member(Generic[ItemT]):
     address: str = ""
     """Its node; empty until it has a place on one."""
     is_ready: bool = False
+    in_flight: int = 1
+    """How many tasks it has at a time."""
     is_reserved: bool = False
     """Whether it is kept for items that must be answered alone."""
     broken: Broken | None = None
@@ -71,7 +73,7 @@ class Member(Generic[ItemT]):
         if not is_stream:
             self.pending.remove(ref)
         if isinstance(told, Loaded):
-            self.is_ready = True
+            self.is_ready, self.in_flight = True, told.in_flight
         elif not is_stream:
             self.node_id, self.address = told
             return None
@@ -103,9 +105,7 @@ class Member(Generic[ItemT]):
             ray.kill(self.actor, no_restart=True)
 
 
-def start_member(
-    make: Callable[[], Worker[Any, Any, Any]], share: Share, folder: str, in_flight: int
-) -> Member[Any]:
+def start_member(make: Callable[[], Worker[Any, Any, Any]], share: Share, folder: str) -> Member[Any]:
     """Ask Ray for a worker with this share of a node. It starts when a node has room."""
     import ray
 
@@ -116,7 +116,7 @@ def start_member(
         memory=share.memory or None,
         max_restarts=0,
         max_task_retries=0,
-        max_concurrency=in_flight,
+        max_concurrency=MAX_THREADS,
         # Decoding and memory are spread over the nodes.
         scheduling_strategy="SPREAD",
     ).remote()

@@ -39,8 +39,8 @@ _WAITING_SECONDS = 30.0
 class WorkerPool(Generic[ItemT, ResultT]):
     """Workers made by `make` on the nodes of a cluster; within a `with` block, which ends them all.
 
-    `make` must be picklable. `most`: more workers have nothing to do. `in_flight`: tasks that a worker has at
-    a time. Call `start` first, then `run`.
+    `make` must be picklable. `most`: more workers have nothing to do. Call `start`
+    first, then `run`.
     """
 
     def __init__(
@@ -50,13 +50,11 @@ class WorkerPool(Generic[ItemT, ResultT]):
         settings: RaySettings,
         *,
         most: int,
-        in_flight: int = 1,
     ) -> None:
         self._cluster = cluster
         self._make = make
         self._settings = settings
         self._most = max(1, most)
-        self._in_flight = in_flight
         self._members: list[Member[ItemT]] = []
         self._identity: dict[str, object] | None = None
         self._share = Share(1.0, 0.0, 0)
@@ -131,7 +129,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
                         member.give(task, job)
                 if member.is_reserved:
                     continue
-            while len(member.tasks) < self._in_flight and (task := schedule.take()) is not None:
+            while len(member.tasks) < member.in_flight and (task := schedule.take()) is not None:
                 member.give(task, job)
 
     # ---- listening -----------------------------------------------------------------------------------------
@@ -225,7 +223,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
             print(f"a worker died ({how}); starting another", file=sys.stderr)
 
     def _start_member(self) -> None:
-        self._members.append(start_member(self._make, self._share, os.getcwd(), self._in_flight))
+        self._members.append(start_member(self._make, self._share, os.getcwd()))
 
     def _say_waiting(self) -> None:
         """Say from time to time that no worker has a place on a node yet."""

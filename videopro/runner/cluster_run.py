@@ -93,6 +93,11 @@ class AnsweringWorker:
         self._backbone = load()
         self._method = create(*method)
 
+    @property
+    def in_flight(self) -> int:
+        """One video at a time."""
+        return 1
+
     def identity(self) -> dict[str, object]:
         """The backbone's."""
         return self._backbone.identity()
