@@ -74,6 +74,15 @@ class Cluster:
         """The resources of each node that is alive, by its id."""
         return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
 
+    def start_beside(self, cls: type[Any], *, calls: int) -> Any:
+        """An actor on this process's own node that reserves nothing; `calls`: it serves so many at a time."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        own = self._ray.get_runtime_context().get_node_id()
+        place = NodeAffinitySchedulingStrategy(own, soft=False)
+        options = {"num_cpus": 0, "max_concurrency": calls, "scheduling_strategy": place}
+        return self._ray.remote(cls).options(**options).remote()
+
     def _connect(self, address: str) -> None:
         import ray
 

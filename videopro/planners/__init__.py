@@ -68,7 +68,7 @@ def teacher_of(spec: str) -> Planner:
 
 def load_planner(
     spec: str,
-    backbone: Backbone,
+    backbone: Backbone | None,
     *,
     is_fine_tuned: bool = False,
     sampling: Sampling = PLAN_SAMPLING,
@@ -79,17 +79,20 @@ def load_planner(
 ) -> Planner:
     """Load a planner.
 
-    Parameters: `spec`, "self" (`backbone` itself), "pocket-teacher" ("pocket-teacher:unread": without its
-    reader of questions), "api:MODEL", "api:MODEL@URL" or "server:MODEL@URL"; `is_fine_tuned`, whether "self"
-    or a server's model was trained on the short prompts; `sampling`, how programs are sampled, whose seed is
-    not used; `api_key_env`, the environment variable that holds a server's key; `concurrency`, maximum
-    requests to a server at a time; `frames` and `pixels`, of the video that a server's model is shown.
+    Parameters: `spec`, "self" (`backbone` itself, which only this one needs), "pocket-teacher"
+    ("pocket-teacher:unread": without its reader of questions), "api:MODEL", "api:MODEL@URL" or
+    "server:MODEL@URL"; `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts;
+    `sampling`, how programs are sampled, whose seed is not used; `api_key_env`, the environment variable
+    that holds a server's key; `concurrency`, maximum requests to a server at a time; `frames` and `pixels`,
+    of the video that a server's model is shown.
     Raises ConfigError for any other spec.
     """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
         return teacher_of(spec)
     if spec == "self":
+        if backbone is None:
+            raise ConfigError("planner 'self': there is no backbone in this process; give another planner")
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
