@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from tests.support.infer_world import finish, wait_for
 from tests.support.ray_world import TestCluster, cluster, kill
 from tests.support.stub_server import StubServer
 from tests.support.synthesis_runs import KEY, datasets, flags, own_world, root, rows, stub
+from videopro.settings import read_yaml
 
 __all__ = ["own_world", "root", "stub"]
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
@@ -52,8 +52,8 @@ def test_synthesis_writes_what_it_writes_here(
     assert [sorted(data.splitlines()) for data in datasets(there)] == [
         sorted(data.splitlines()) for data in datasets(alone)
     ]
-    cards = [json.loads((folder / "card.json").read_text()) for folder in (there, alone)]
-    assert cards[0]["run_key"] == cards[1]["run_key"]
+    keys = [read_yaml(folder / "config.yaml")["run_key"] for folder in (there, alone)]
+    assert keys[0] == keys[1]
     assert all(KEY not in path.read_text() for path in there.rglob("*") if path.is_file())
 
 

@@ -165,7 +165,7 @@ def test_a_signal_ends_the_command_and_its_workers(
 
 def test_a_second_command_is_refused(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
-    first = start(two_nodes, root, output, delay=3.0)
+    first = start(two_nodes, root, output, delay=8.0)
     wait_for(lambda: lines(output) > 0)
     command = [sys.executable, "-m", WORLD, *flags(root, output, "--backbone", "delay=0.8")]
     second = subprocess.run(command, capture_output=True, text=True, timeout=120)
