@@ -4,6 +4,7 @@ video after the other. This process asks the teacher and writes the records.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from videopro.processes import trim_heap
 from videopro.question import Parser
 from videopro.traces import Failure, Result, Trace, TraceLog
 from videopro.work import Progress, Unit, read_crashes, record_crash, units
+
+
+_SHOW_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,14 @@ def explore_on_cluster(
         progress.watch(folder.log(writable=False))
         job = ExploreJob(key, benchmark.protocol, benchmark.parser)
         died = partial(record_crash, folder.crashes)
+        shown = time.monotonic()
         for found, given_up in pool.run(_open_units(work, log), job, read_crashes(folder.crashes), died):
-            for _, trace in found:
-                log.append(trace)
-            for item, reason in given_up:
-                log.append(_died_trace(item, reason, job))
-            progress.update()
+            given = [_died_trace(item, reason, job) for item, reason in given_up]
+            log.append_all([*(trace for _, trace in found), *given])
+            # It reads the log, and looks at every question.
+            if time.monotonic() - shown >= _SHOW_SECONDS:
+                shown = time.monotonic()
+                progress.update()
 
 
 def _died_trace(item: Item, reason: str, job: ExploreJob) -> Trace:

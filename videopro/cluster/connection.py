@@ -26,8 +26,8 @@ _LEAVE_SECONDS = 5.0
 
 
 class Cluster:
-    """The Ray cluster that $RAY_ADDRESS names, within a `with` block; without it, the cluster of this
-    machine, which is started if there is none. A connection that this process already has is used, and kept.
+    """The Ray cluster that $RAY_ADDRESS names, within a `with` block; without it, Ray is started on this
+    machine for the block. A connection that this process already has is used, and kept.
 
     Raises ConfigError for an address of another kind, MissingExtra without Ray, and RunError if no cluster
     answers there.
@@ -99,7 +99,9 @@ class Cluster:
         is_main = threading.current_thread() is threading.main_thread()
         before = signal.getsignal(signal.SIGTERM)
         try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR)
+            # Without an address, Ray would look for the last cluster of this machine, and wait for minutes if
+            # that was killed.
+            ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise RunError(_dead(address, str(error).strip().splitlines()[0])) from error
         finally:

@@ -13,7 +13,7 @@ from videopro.settings import build_settings, setting
 
 ENGINE = setting(
     "where the work is done: local (processes of this machine), or ray (the cluster at $RAY_ADDRESS; unset: "
-    "the one of this machine)"
+    "Ray is started here for the command)"
 )
 RAY = setting("with --engine ray: workers, and a worker's cpus, gpus and memory (GiB), such as cpus=8 gpus=1")
 _GIB = 2**30

@@ -6,6 +6,7 @@ nothing on a shared disk is locked by several machines.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -22,6 +23,8 @@ from videopro.runner.supervisor import Loader
 from videopro.runner.worker import WorkerJob, answer_unit, died_trace
 from videopro.traces import Trace, TraceLog
 from videopro.work import CrashRecord, Unit, read_crashes, record_crash
+
+_COUNT_SECONDS = 0.5
 
 
 class ClusterSupervisor:
@@ -75,12 +78,15 @@ class ClusterSupervisor:
                 read_crashes(folder.crashes),
                 partial(record_crash, folder.crashes),
             )
+            counted = time.monotonic()
             for answers, given_up in pool_work:
-                for _, trace in answers:
-                    log.append(trace)
-                for item, reason in given_up:
-                    log.append(died_trace(item, reason, job))
-                yield answered()
+                died = [died_trace(item, reason, job) for item, reason in given_up]
+                log.append_all([*(trace for _, trace in answers), *died])
+                # Counting reads the log, and looks at every question of the run.
+                if time.monotonic() - counted >= _COUNT_SECONDS:
+                    counted = time.monotonic()
+                    yield answered()
+            yield answered()
             missing = [item.id for unit in job.units for item in unit.items if not log.is_done(item.id)]
         if missing:
             raise WorkerBug(f"the method gave no result for {len(missing)} questions, such as {missing[0]!r}")
