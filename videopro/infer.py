@@ -106,8 +106,10 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
 
     Raises VideoProError for invalid settings, or a folder of another run.
     """
-    if config.workers < 1:
-        raise ConfigError(f"workers is {config.workers}; it must be at least 1")
+    for name in ("workers", "in_flight"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} is {value}; it must be at least 1")
     check_trackers(config.report_to)
     folder = RunFolder(config.output)
     folder.check()
@@ -218,6 +220,7 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
             config.seed,
             config.redo_errors,
             start.benchmark.parser,
+            config.in_flight,
         )
         with folder.running(ids):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))

@@ -89,6 +89,14 @@ class InferConfig(MethodFlags):
         default=1,
         metadata=setting("worker processes (under accelerate launch: for each rank)", group=_RUN),
     )
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(
+            "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
+            "model in the worker",
+            group=_RUN,
+        ),
+    )
     redo_errors: bool = field(
         default=False,
         metadata=setting("retry questions that ended in an error", group=_RUN),

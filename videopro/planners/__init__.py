@@ -73,7 +73,7 @@ def load_planner(
     is_fine_tuned: bool = False,
     sampling: Sampling = PLAN_SAMPLING,
     api_key_env: str | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     frames: int | None = None,
     pixels: int | None = None,
 ) -> Planner:
@@ -83,8 +83,8 @@ def load_planner(
     reader of questions), "api:MODEL", "api:MODEL@URL" or "server:MODEL@URL"; `is_fine_tuned`, whether "self"
     or a server's model was trained on the short prompts; `sampling`, how programs are sampled, whose seed is
     not used; `api_key_env`, the environment variable that holds a server's key; `concurrency`, maximum
-    requests to a server at a time; `frames` and `pixels`, of the video that a server's model is shown.
-    Raises ConfigError for any other spec.
+    requests to a server at a time (None: 64 to "server:", 8 to "api:", which limits its rate); `frames` and
+    `pixels`, of the video that a server's model is shown. Raises ConfigError for any other spec.
     """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
@@ -93,6 +93,7 @@ def load_planner(
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
+    given = {} if concurrency is None else {"concurrency": concurrency}
     if spec.startswith("server:"):
         from videopro.planners.server import ServerPlanner
 
@@ -103,7 +104,7 @@ def load_planner(
             frames=frames,
             pixels=pixels,
             api_key_env=api_key_env,
-            concurrency=concurrency,
+            **given,
         )
     from videopro.planners.api import ApiPlanner
 
@@ -111,5 +112,5 @@ def load_planner(
         spec.removeprefix("api:"),
         sampling=sampling,
         api_key_env=api_key_env,
-        concurrency=concurrency,
+        **given,
     )

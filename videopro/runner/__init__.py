@@ -2,6 +2,14 @@
 
 from videopro.runner.supervisor import Supervisor, place_workers
 from videopro.runner.tracking import Tracking, check_trackers
-from videopro.runner.worker import WorkerJob, run_worker
+from videopro.runner.worker import UnitAnswerer, WorkerJob, run_worker
 
-__all__ = ["Supervisor", "Tracking", "WorkerJob", "check_trackers", "place_workers", "run_worker"]
+__all__ = [
+    "Supervisor",
+    "Tracking",
+    "UnitAnswerer",
+    "WorkerJob",
+    "check_trackers",
+    "place_workers",
+    "run_worker",
+]
