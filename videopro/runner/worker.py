@@ -31,8 +31,8 @@ from videopro.work import CrashRecord, InFlight, SharedClock, Unit, lease, read_
 
 # Seconds between two checks of an idle worker for work that another worker has left.
 IDLE_SECONDS = 0.2
-# Videos in flight: with a server, enough requests for an engine that serves an 8B; with a model in this process
-# (whose memory they take), enough to decode ahead of it and to fill its batches.
+# Videos in flight: with a server, enough requests for an engine that serves an 8B; with a model in this
+# process, whose memory they take, enough to decode ahead of it and to fill its batches.
 SERVER_IN_FLIGHT = 32
 LOCAL_IN_FLIGHT = 4
 
