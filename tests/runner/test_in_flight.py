@@ -73,7 +73,11 @@ def answered(
 
 def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Path, tmp_path: Path) -> None:
     all_there = threading.Barrier(4)
-    backbone = MeetingBackbone(lambda requests: [all_there.wait(SECONDS)] and None, is_concurrent=True)
+
+    def meet(requests: Sequence[ChoiceRequest]) -> None:
+        all_there.wait(SECONDS)
+
+    backbone = MeetingBackbone(meet, is_concurrent=True)
     reports = Reports()
     traces = answered(root, tmp_path / "run", backbone, 4, reports)
     assert [trace.error for trace in traces] == [None] * 12

@@ -33,9 +33,14 @@ def test_all_questions_in_flight_are_reported() -> None:
 def test_a_unit_that_fails_is_not_in_flight_anymore() -> None:
     seen: list[list[str]] = []
     both = InFlight(lambda ids: seen.append(list(ids)))
-    with pytest.raises(ZeroDivisionError), both.unit() as unit:
-        unit.answering(["a"])
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with both.unit() as unit:
+            unit.answering(["a"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert seen[-1] == []
 
 
