@@ -5,15 +5,15 @@
 
 Each leg is its own process, which answers the questions of the splits one after another, as a worker of
 `videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
-with the frame store bounded by `--store` MiB and `--in-flight` videos at a time. After every group of questions it records its own resident
-memory (`rss_mib`), the part in use by malloc's callers (`used_mib`), malloc's free memory (`free_mib`,
-resident or returned to the system), the size of the frame store (`store_mib`), the number of cached module
-calls, and the memory of its child processes, the sandbox. `--keep-freed` switches off the trimming that a
-worker does between two videos (`videopro.processes.freed_memory`). The figures by tenth are medians over a
-tenth of the groups each; a leak would show in those after the store is full. At the end the store is emptied
-and freed memory returned: what is resident then is `emptied_mib`. `wall_s` and `cpu_s` are of
-the leg's process with its sandbox, loading included. The results are added to those of earlier calls in
-perf/memory.json.
+with the frame store bounded by `--store` MiB and `--in-flight` videos at a time. After every group of
+questions it records its own resident memory (`rss_mib`), the part in use by malloc's callers (`used_mib`),
+malloc's free memory (`free_mib`, resident or returned to the system), the size of the frame store
+(`store_mib`), the number of cached module calls, and the memory of its child processes, the sandbox.
+`--keep-freed` switches off the trimming that a worker does between two videos
+(`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each; a leak
+would show in those after the store is full. At the end the store is emptied and freed memory returned: what
+is resident then is `emptied_mib`. `wall_s` and `cpu_s` are of the leg's process with its sandbox, loading
+included. The results are added to those of earlier calls in perf/memory.json.
 """
 
 from __future__ import annotations
