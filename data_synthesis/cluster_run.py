@@ -28,7 +28,6 @@ from videopro.question import Parser
 from videopro.traces import Failure, Result, Trace, TraceLog
 from videopro.work import Progress, Unit, read_crashes, record_crash, units
 
-
 _SHOW_SECONDS = 0.5
 
 

@@ -136,6 +136,31 @@ def _memory(record: Record) -> Table:
     return heads, rows
 
 
+def _flow(record: Record) -> Table:
+    shown = {
+        "native-1": "native, one question a video",
+        "native-10": "native, ten a video",
+        "videopro": "videopro, two a video",
+    }
+    rows = []
+    for name, found in record["results"].items():
+        leg, _, _ = name.partition(", ")
+        rows.append(
+            [
+                shown[leg],
+                str(found["in_flight"]),
+                str(found["questions"]),
+                f"{found['questions_per_s']:.2f}",
+                f"{found['busy_pct']:.1f} %",
+                f"{found['mean_requests']:.1f}",
+                f"{found['engine_s_a_question']:.3f}",
+                f"{found['client_cpu_s_a_question']:.3f}",
+            ]
+        )
+    heads = ["", "videos in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
+    return [*heads, "engine s a question", "client CPU s a question"], rows
+
+
 def _grpo_step(record: Record) -> Table:
     ways = record["ways"]
     first = ways["plain"]["rollouts_per_s"]
@@ -261,6 +286,7 @@ TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("perf/index.json", "indexing"): _indexing,
     ("perf/executor.json", "sandbox"): _sandbox,
     ("perf/memory.json", "memory of a worker"): _memory,
+    ("perf/flow.json", "how busy an engine is kept"): _flow,
     ("perf/grpo.json", "a step of GRPO"): _grpo_step,
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,

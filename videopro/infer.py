@@ -23,7 +23,7 @@ from videopro import methods
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
-from videopro.cluster import read_ray_settings
+from videopro.cluster import MOST_IN_FLIGHT, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.infer_settings import InferConfig, load_benchmark, runs_of
@@ -114,8 +114,10 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
 
     Raises VideoProError for invalid settings, or a folder of another run.
     """
-    if config.workers < 1:
-        raise ConfigError(f"workers is {config.workers}; it must be at least 1")
+    for name in ("workers", "in_flight"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} is {value}; it must be at least 1")
     _check_engine(config)
     check_trackers(config.report_to)
     folder = RunFolder(config.output)
@@ -166,6 +168,10 @@ def _check_engine(config: InferConfig) -> None:
         raise ConfigError(
             f"--workers {config.workers}: counts processes of this machine; with --engine ray, give --ray "
             f"workers={config.workers}"
+        )
+    if config.in_flight is not None and config.in_flight > MOST_IN_FLIGHT:
+        raise ConfigError(
+            f"in_flight is {config.in_flight}; with --engine ray, it is at most {MOST_IN_FLIGHT} a worker"
         )
     if "RANK" in os.environ:
         raise ConfigError(
@@ -233,7 +239,7 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
     supervisor: Supervisor | ClusterSupervisor
     if config.engine == "ray":
         shares = read_ray_settings(config.engine, config.ray)
-        supervisor = ClusterSupervisor(shares, model, method, most=len(work))
+        supervisor = ClusterSupervisor(shares, model, method, most=len(work), in_flight=config.in_flight)
     else:
         supervisor = Supervisor(place_workers(config.workers, os.environ), model, method)
     with Progress(ids, shown=rank == 0) as progress, supervisor:
@@ -247,6 +253,7 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
             config.seed,
             config.redo_errors,
             start.benchmark.parser,
+            config.in_flight,
         )
         with folder.running(ids, alone=config.engine == "ray"):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))

@@ -90,6 +90,14 @@ class InferConfig(MethodFlags):
         default=1,
         metadata=setting("worker processes of this machine (accelerate launch: of each rank)", group=_RUN),
     )
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(
+            "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
+            "model in the worker",
+            group=_RUN,
+        ),
+    )
     engine: Literal["local", "ray"] = field(default="local", metadata={**ENGINE, "group": _RUN})
     ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": _RUN})
     redo_errors: bool = field(

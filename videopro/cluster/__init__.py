@@ -4,8 +4,17 @@ Ray is an optional dependency (`pip install 'videopro[ray]'`), which is imported
 """
 
 from videopro.cluster.connection import Cluster
-from videopro.cluster.hosting import Worker
+from videopro.cluster.hosting import MOST_IN_FLIGHT, Worker
 from videopro.cluster.pool import WorkerPool
 from videopro.cluster.settings import ENGINE, RAY, RaySettings, read_ray_settings
 
-__all__ = ["ENGINE", "RAY", "Cluster", "RaySettings", "Worker", "WorkerPool", "read_ray_settings"]
+__all__ = [
+    "ENGINE",
+    "MOST_IN_FLIGHT",
+    "RAY",
+    "Cluster",
+    "RaySettings",
+    "Worker",
+    "WorkerPool",
+    "read_ray_settings",
+]

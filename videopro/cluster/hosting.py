@@ -22,8 +22,9 @@ ItemT = TypeVar("ItemT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)
 
 
-# Threads of an actor: more than any worker's `in_flight`. Ray wants their number before the model is known.
-MAX_THREADS = 128
+MOST_IN_FLIGHT = 256
+"""The most that a worker's `in_flight` may be. Ray wants the number of an actor's threads before the model is
+known, which decides how many it has use for."""
 
 
 class Worker(Protocol[JobT, ItemT, ResultT]):
@@ -31,7 +32,7 @@ class Worker(Protocol[JobT, ItemT, ResultT]):
 
     @property
     def in_flight(self) -> int:
-        """How many calls of `work` it serves at a time, each in a thread of its own; below MAX_THREADS."""
+        """How many calls of `work` it serves at a time, each in a thread of its own."""
 
     def identity(self) -> dict[str, object]:
         """What its results depend on, besides the job; equal for all workers of a pool."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from videopro.cluster.hosting import MAX_THREADS, Loaded, Worker, WorkerHost
+from videopro.cluster.hosting import MOST_IN_FLIGHT, Loaded, Worker, WorkerHost
 from videopro.cluster.schedule import Task
 from videopro.cluster.settings import Share
 
@@ -40,7 +40,7 @@ class Member(Generic[ItemT]):
     in_flight: int = 1
     """How many tasks it has at a time."""
     is_reserved: bool = False
-    """Whether it is kept for items that must be answered alone."""
+    """Whether it is kept for items that must run apart from others."""
     broken: Broken | None = None
     _probe: Any = None
 
@@ -116,7 +116,7 @@ def start_member(make: Callable[[], Worker[Any, Any, Any]], share: Share, folder
         memory=share.memory or None,
         max_restarts=0,
         max_task_retries=0,
-        max_concurrency=MAX_THREADS,
+        max_concurrency=MOST_IN_FLIGHT + 1,
         # Decoding and memory are spread over the nodes.
         scheduling_strategy="SPREAD",
     ).remote()

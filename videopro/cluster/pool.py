@@ -122,7 +122,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
         for member in ready:
             if member.is_reserved:
                 if not member.tasks:
-                    task = schedule.take_alone()
+                    task = schedule.take_apart()
                     if task is None:
                         member.is_reserved = False
                     else:

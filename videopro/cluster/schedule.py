@@ -16,11 +16,9 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(frozen=True)
 class Task(Generic[ItemT]):
-    """Items of one video that a worker gets at once. `is_alone`: the worker gets nothing else meanwhile, so
-    that another death identifies the item."""
+    """Items of one video that a worker gets at once."""
 
     items: tuple[ItemT, ...]
-    is_alone: bool = False
 
     @property
     def ids(self) -> list[str]:
@@ -42,7 +40,8 @@ class Schedule(Generic[ItemT]):
         self._crashes = crashes
         self._died = died
         self._units: deque[tuple[ItemT, ...]] = deque(unit.items for unit in units)
-        self._alone: deque[ItemT] = deque()
+        self._apart: deque[tuple[ItemT, ...]] = deque()
+        """Items that a worker gets when it has nothing else, so that another death says more."""
         self._quarantined: list[ItemT] = []
         self._lost: Counter[str] = Counter()
         """How often each item was on a node that was lost."""
@@ -50,26 +49,26 @@ class Schedule(Generic[ItemT]):
     def is_empty(self) -> bool:
         """Whether nothing is left to hand out."""
         self._sort()
-        return not (self._units or self._alone or self._quarantined)
+        return not (self._units or self._apart or self._quarantined)
 
     def stop(self) -> None:
         """Hand out nothing more."""
         self._units.clear()
-        self._alone.clear()
+        self._apart.clear()
 
     def take(self) -> Task[ItemT] | None:
         """The next items that a busy worker may have too; None if there are none."""
         self._sort()
         return Task(self._units.popleft()) if self._units else None
 
-    def take_alone(self) -> Task[ItemT] | None:
-        """The next item for an idle worker; None if there is none."""
-        return Task((self._alone.popleft(),), is_alone=True) if self._alone else None
+    def take_apart(self) -> Task[ItemT] | None:
+        """The next items for a worker that has nothing else meanwhile; None if there are none."""
+        return Task(self._apart.popleft()) if self._apart else None
 
     def wants_idle_worker(self) -> bool:
-        """Whether an item must be answered alone."""
+        """Whether items must run apart from others."""
         self._sort()
-        return bool(self._alone)
+        return bool(self._apart)
 
     def take_quarantined(self) -> list[tuple[ItemT, str]]:
         """Items that no worker gets any more, each with the reason."""
@@ -103,14 +102,18 @@ class Schedule(Generic[ItemT]):
         """Take the suspects out of the first units, until one is left that may be handed out."""
         while self._units:
             items = self._units.popleft()
-            shared = []
+            shared, apart = [], []
             for item in items:
                 if self._crashes.is_quarantined(_id(item)):
                     self._quarantined.append(item)
                 elif self._crashes.must_run_alone(_id(item)):
-                    self._alone.append(item)
+                    self._apart.append((item,))
+                elif self._crashes.must_run_apart(_id(item)):
+                    apart.append(item)
                 else:
                     shared.append(item)
+            if apart:
+                self._apart.append(tuple(apart))
             if shared:
                 self._units.appendleft(tuple(shared))
                 return

@@ -73,18 +73,18 @@ def load_planner(
     is_fine_tuned: bool = False,
     sampling: Sampling = PLAN_SAMPLING,
     api_key_env: str | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     frames: int | None = None,
     pixels: int | None = None,
 ) -> Planner:
     """Load a planner.
 
-    Parameters: `spec`, "self" (`backbone` itself, which only this one needs), "pocket-teacher"
+    Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
     ("pocket-teacher:unread": without its reader of questions), "api:MODEL", "api:MODEL@URL" or
     "server:MODEL@URL"; `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts;
     `sampling`, how programs are sampled, whose seed is not used; `api_key_env`, the environment variable
-    that holds a server's key; `concurrency`, maximum requests to a server at a time; `frames` and `pixels`,
-    of the video that a server's model is shown.
+    that holds a server's key; `concurrency`, maximum requests to a server at a time (None: 64 to "server:",
+    8 to "api:", which limits its rate); `frames` and `pixels`, of the video that a server's model is shown.
     Raises ConfigError for any other spec.
     """
     check_planner(spec)
@@ -96,6 +96,7 @@ def load_planner(
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
+    given = {} if concurrency is None else {"concurrency": concurrency}
     if spec.startswith("server:"):
         from videopro.planners.server import ServerPlanner
 
@@ -106,7 +107,7 @@ def load_planner(
             frames=frames,
             pixels=pixels,
             api_key_env=api_key_env,
-            concurrency=concurrency,
+            **given,
         )
     from videopro.planners.api import ApiPlanner
 
@@ -114,5 +115,5 @@ def load_planner(
         spec.removeprefix("api:"),
         sampling=sampling,
         api_key_env=api_key_env,
-        concurrency=concurrency,
+        **given,
     )

@@ -25,7 +25,7 @@ class ServerPlanner(BackbonePlanner):
         frames: int | None = None,
         pixels: int | None = None,
         api_key_env: str | None = None,
-        concurrency: int = 8,
+        concurrency: int = 64,
     ) -> None:
         """`frames` and `pixels`: the most frames of a video, and pixels of a frame; None: those of the server
         backbone (64, 50,176), as a server does not tell what its model was trained with. `sampling`: its seed

@@ -6,6 +6,7 @@ nothing on a shared disk is locked by several machines.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -20,7 +21,7 @@ from videopro.errors import WorkerBug
 from videopro.methods import create
 from videopro.processes import trim_heap
 from videopro.runner.supervisor import Loader
-from videopro.runner.worker import WorkerJob, answer_unit, died_trace
+from videopro.runner.worker import UnitAnswerer, WorkerJob, died_trace, units_in_flight
 from videopro.traces import Trace, TraceLog
 from videopro.work import CrashRecord, Unit, read_crashes, record_crash
 
@@ -32,14 +33,20 @@ class ClusterSupervisor:
 
     A context manager that leaves no worker behind. As with `Supervisor`: `load` makes the backbone inside
     each worker; call `model_identity()` first, then give the workers their job with `run(job, ...)`. `most`:
-    more workers have nothing to do.
+    more workers have nothing to do. `in_flight`: as `WorkerJob.in_flight`.
     """
 
     def __init__(
-        self, settings: RaySettings, load: Loader, method: tuple[str, Mapping[str, Any]], *, most: int
+        self,
+        settings: RaySettings,
+        load: Loader,
+        method: tuple[str, Mapping[str, Any]],
+        *,
+        most: int,
+        in_flight: int | None,
     ) -> None:
         self._settings = settings
-        self._make = partial(AnsweringWorker, load, method)
+        self._make = partial(AnsweringWorker, load, method, in_flight)
         self._most = most
         self._stack = ExitStack()
         self._pool: WorkerPool[Item, Trace] | None = None
@@ -93,16 +100,15 @@ class ClusterSupervisor:
 
 
 class AnsweringWorker:
-    """Answers questions on a node, with one backbone and the method's module models."""
+    """Answers questions on a node, about several videos at a time, with one backbone and the method's module
+    models."""
 
-    def __init__(self, load: Loader, method: tuple[str, Mapping[str, Any]]) -> None:
+    def __init__(self, load: Loader, method: tuple[str, Mapping[str, Any]], in_flight: int | None) -> None:
         self._backbone = load()
         self._method = create(*method)
-
-    @property
-    def in_flight(self) -> int:
-        """One video at a time."""
-        return 1
+        self.in_flight = units_in_flight(in_flight, self._backbone)
+        self._making = threading.Lock()
+        self._answerer: UnitAnswerer | None = None
 
     def identity(self) -> dict[str, object]:
         """The backbone's."""
@@ -110,8 +116,11 @@ class AnsweringWorker:
 
     def work(self, job: WorkerJob, items: Sequence[Item]) -> Iterator[tuple[str, Trace]]:
         """The trace of each question about one video, as soon as it is answered."""
+        with self._making:
+            if self._answerer is None:
+                self._answerer = UnitAnswerer(job, self._method, self._backbone, _Silent())
         # The pool keeps the questions apart that workers died on.
-        for trace in answer_unit(items, job, self._method, self._backbone, CrashRecord.empty(), _Silent()):
+        for trace in self._answerer.answer(items, CrashRecord.empty()):
             yield trace.question_id, trace
         trim_heap()
 

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -101,6 +101,13 @@ class CrashRecord:
     in_flight: Counter[str]
     alone: Counter[str]
     reasons: dict[str, str]
+    fewest: dict[str, int] = field(default_factory=dict)
+    """The least number of questions that were in flight when a worker died with this one among them."""
+
+    def must_run_apart(self, question_id: str) -> bool:
+        """Whether no question of another unit should be in flight beside it in its worker, so that another
+        crash says more."""
+        return question_id in self.fewest
 
     @classmethod
     def empty(cls) -> CrashRecord:
@@ -112,11 +119,13 @@ class CrashRecord:
         for question_id in ids:
             self.in_flight[question_id] += 1
             self.alone[question_id] += len(ids) == 1
+            self.fewest[question_id] = min(len(ids), self.fewest.get(question_id, len(ids)))
             self.reasons[question_id] = reason
 
     def must_run_alone(self, question_id: str) -> bool:
-        """Whether it should be answered alone, so that another crash identifies the question."""
-        return self.in_flight[question_id] > 0
+        """Whether it should be answered alone, so that another crash identifies the question. Of more
+        questions than a unit has, the unit is found first: most of them are answered as fast as before."""
+        return self.fewest.get(question_id, UNIT_SIZE + 1) <= UNIT_SIZE
 
     def is_quarantined(self, question_id: str) -> bool:
         """Whether the question is skipped, recorded as an error."""

@@ -29,6 +29,12 @@ class BackboneWrapper(Backbone):
         self.name = inner.name
         self.frames = inner.frames
         self.planner = inner.planner
+        self.is_concurrent = inner.is_concurrent
+
+    @property
+    def device(self) -> object:
+        """Where the inner one's model is, for models that go beside it; None if it is not in this process."""
+        return getattr(self.inner, "device", None)
 
     def identity(self) -> dict[str, object]:
         return self.inner.identity()
