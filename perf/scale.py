@@ -60,7 +60,7 @@ SOURCES = {
     "embed_gpu_s": "estimate: LanguageBind in fp32 on an H100, batches of 16: 40 to 90 s an hour of video",
     "decode_64_cpu_s": "perf/decode.json: 64 exact frames of a 60-minute file",
     "native_gpu_s": "estimate: Qwen3-VL-8B on an H100, a direct answer with the video's prefix shared: 0.1 s",
-    "programs_gpu_s": "estimate: Qwen3-VL-8B behind vLLM on an H100, 64 in flight: 1.5 to 2 questions a second",
+    "programs_gpu_s": "estimate: Qwen3-VL-8B behind vLLM on an H100, 64 in flight: 1.5 to 2 questions/s",
     "own_cpu_s": "measured on the pocket model: our own share of a question, about 50 ms",
     "ocr_cpu_s": "measured on the pocket model: 24 % of a teacher's run of 0.5 s a question",
     "driver": "measured here: --measure, real Ray and a log with fsync on this disk",

@@ -40,7 +40,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def start(on: TestCluster, root: Path, output: Path, *more: str, delay: float = 0.0) -> subprocess.Popen[str]:
-    return on.start(WORLD, *flags(root, output, "--backbone", f"delay={delay}"), *more)
+    """One video at a time in each worker, unless `more` says otherwise."""
+    own = [] if "--in-flight" in more else ["--in-flight", "1"]
+    return on.start(WORLD, *flags(root, output, "--backbone", f"delay={delay}"), *own, *more)
 
 
 def here(root: Path, output: Path, *more: str) -> str:
@@ -78,7 +80,7 @@ def test_a_run_goes_on_under_ray_and_back(two_nodes: TestCluster, root: Path, tm
 
 def test_the_whole_run_under_ray_is_the_run_here(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
     there, alone = tmp_path / "there", tmp_path / "alone"
-    finish(start(two_nodes, root, there))
+    finish(start(two_nodes, root, there, "--in-flight", "4"))
     here(root, alone)
     assert said(there) == said(alone)
     keys = [read_yaml(folder / "config.yaml")["run_key"] for folder in (there, alone)]
@@ -104,7 +106,9 @@ def test_a_worker_that_dies_on_a_question(two_nodes: TestCluster, root: Path, tm
 def test_a_worker_that_dies_once(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
     rewrite(root, "v0q1", "Which colour is shown (kill once)?")
     output = tmp_path / "run"
-    finish(start(two_nodes, root, output, "--backbone", f"once={tmp_path / 'once'}"))
+    once = ("--backbone", f"once={tmp_path / 'once'}")
+    text = finish(start(two_nodes, root, output, *once, "--in-flight", "4"))
+    assert "a worker died" in text
     assert {t.error.type for t in check_complete(output) if t.error} == {"VideoError"}
 
 
