@@ -158,10 +158,15 @@ def machine_of(settings: ScaleSettings, measured: dict[str, Any], name: str) -> 
         weights=(2.0 if name == "index" else 17.5) * _GB,
         start_s=60.0,
         give_s=1e-3 * driver["give_cpu_ms"],
-        # An index comes back as a line of text, which is not logged.
-        receive_s=1e-3
-        * (driver["trace_cpu_ms"] + (0.0 if name == "index" else driver["append_ms"]["of 16"])),
+        receive_s=1e-3 * (driver["trace_cpu_ms"] + _fsync_ms(driver) / 16),
     )
+
+
+def _fsync_ms(driver: dict[str, Any]) -> float:
+    """What an append costs however many traces it has: most of it is the fsync. The traces' own part is in
+    their CPU time already."""
+    append = driver["append_ms"]
+    return max(0.0, float(append["one"] - append["of 16"]) * 16 / 15)
 
 
 def _row(outcome: Outcome, videos: int) -> dict[str, Any]:

@@ -6,7 +6,8 @@ Assumptions, all of them simple:
   each with the time that one takes of a full batch. Its CPUs serve one part of a video each.
 - A video has parts (its questions, or pieces to embed). Each part takes a CPU first and then the GPU. The
   parts of an index follow each other on one CPU, as a file is decoded in order.
-- The disk is shared: its bandwidth serves one reader after the other. A node reads the model's weights once.
+- The disk is shared: its bandwidth serves one reader after the other, weights in pieces. A node reads the
+  model's weights once.
 - The driver hands out a video, receives results and writes them, one thing after the other.
 - The time of a part varies from video to video (log-normal), with a mean of its cost.
 - Nothing fails, and the network takes no time.
@@ -21,6 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+
+
+# Of a model's weights.
+_PIECES = 50
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ class _Run:
         self._ready: list[float] = []
         self._drained: float | None = None
         for node in range(nodes):
-            self._disk.ask(machine.weights / machine.disk_bandwidth, partial(self._loaded, node))
+            self._load(node, _PIECES)
 
     def outcome(self) -> Outcome:
         self._clock.run()
@@ -179,6 +184,12 @@ class _Run:
             self._disk.busy_s / end,
             self._driver.busy_s / end,
         )
+
+    def _load(self, node: int, pieces: int) -> None:
+        """Read the rest of the weights, so many pieces of them."""
+        seconds = self._machine.weights / _PIECES / self._machine.disk_bandwidth
+        then = partial(self._load, node, pieces - 1) if pieces > 1 else partial(self._loaded, node)
+        self._disk.ask(seconds, then)
 
     def _loaded(self, node: int) -> None:
         for worker in range(node * self._machine.gpus, (node + 1) * self._machine.gpus):
