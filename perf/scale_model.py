@@ -23,7 +23,6 @@ from functools import partial
 
 import numpy as np
 
-
 # Of a model's weights.
 _PIECES = 50
 

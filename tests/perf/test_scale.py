@@ -53,8 +53,8 @@ def test_decoding_in_order_is_the_limit() -> None:
 
 
 def test_the_driver_is_the_limit() -> None:
-    found = simulate(4, 200, replace(MACHINE, receive_s=0.1), replace(STAGE, part_gpu_s=0.01))
-    assert found.seconds == pytest.approx(40 + 20 + 200 * 5 * 0.1, rel=0.02)
+    found = simulate(4, 200, replace(MACHINE, receive_s=0.5), replace(STAGE, part_gpu_s=0.01))
+    assert found.seconds == pytest.approx(40 + 20 + 200 * 5 * 0.5, rel=0.02)
     assert found.limit == "driver"
 
 
