@@ -39,7 +39,13 @@ class TestCluster:
 
         # Short, because of the sockets in it.
         self._folder = tempfile.mkdtemp(prefix="vpr-", dir="/tmp")
-        self._environment = {"RAY_TMPDIR": self._folder, "RAY_USAGE_STATS_ENABLED": "0", **environment}
+        self._environment = {
+            "RAY_TMPDIR": self._folder,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # By default, workers give way to everything else on the machine.
+            "RAY_worker_niceness": "0",
+            **environment,
+        }
         os.environ.update(self._environment)
         self._cluster = Cluster(
             initialize_head=True,
