@@ -296,6 +296,16 @@ def _scale(record: Record) -> Table:
     return [f"nodes of {record['settings']['gpus']} GPUs", *results], rows
 
 
+def _scale_cpus(record: Record) -> Table:
+    """Busy share of the GPUs of one node, by the CPUs beside each."""
+    results = record["by_cpus"]
+    names = [name for name in results if name != "index"]
+    rows = [
+        [cpus, *(f"{100 * results[name][cpus]['gpu']:.0f} %" for name in names)] for cpus in results[names[0]]
+    ]
+    return ["CPUs a GPU", *(f"{name}: GPUs busy" for name in names)], rows
+
+
 def _scale_driver(record: Record) -> Table:
     driver = record["measured"]["driver"]
     append = driver["append_ms"]
@@ -315,6 +325,7 @@ TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("perf/memory.json", "memory of a worker"): _memory,
     ("perf/flow.json", "how busy an engine is kept"): _flow,
     ("perf/scale.json", "hours, efficiency and limit"): _scale,
+    ("perf/scale.json", "CPUs beside a GPU"): _scale_cpus,
     ("perf/scale.json", "the driver"): _scale_driver,
     ("perf/grpo.json", "a step of GRPO"): _grpo_step,
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,

@@ -36,6 +36,8 @@ from videopro.video import FrameStore, Video
 _GB = 1e9
 QUESTIONS = 10
 """Of a video."""
+CPUS = (1, 2, 4, 8)
+"""Beside a GPU, on one node."""
 NODES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -100,6 +102,21 @@ def run(settings: ScaleSettings) -> dict[str, Any]:
             row = record["results"][name][str(nodes)]
             row["efficiency"] = round(one / nodes / row["hours"], 3)
             print(f"{name:12} {nodes:3} nodes  {row}")
+    record["by_cpus"] = {
+        name: {
+            str(cpus): _row(
+                simulate(
+                    1,
+                    settings.videos,
+                    replace(machine_of(settings, measured, name), cpus_per_gpu=cpus),
+                    stage,
+                ),
+                settings.videos,
+            )
+            for cpus in CPUS
+        }
+        for name, stage in stages(measured).items()
+    }
     write_record(settings.output, record)
     draw(record, settings.output.with_suffix(".svg"))
     return record

@@ -112,15 +112,17 @@ def test_a_worker_that_dies_once(two_nodes: TestCluster, root: Path, tmp_path: P
     assert {t.error.type for t in check_complete(output) if t.error} == {"VideoError"}
 
 
-def test_a_node_that_is_killed_loses_nothing_and_blames_nobody(root: Path, tmp_path: Path) -> None:
-    output = tmp_path / "run"
+def test_a_node_that_is_killed_loses_nothing_and_blames_nobody(tmp_path: Path) -> None:
+    root, output = tmp_path / "colours", tmp_path / "run"
+    make_benchmark(root, videos=8, questions=2)
     with cluster() as two:
-        process = start(two, root, output, delay=1.0)
-        wait_for(lambda: len(two.workers()) == 2 and lines(output) > 1)
+        process = start(two, root, output, delay=2.0)
+        # Both nodes work from here on for a while.
+        wait_for(lambda: len(two.workers()) == 2 and lines(output) > 0)
         two.kill_node()
         text = finish(process)
         assert "was lost); starting another" in text
-    assert {t.error.type for t in check_complete(output) if t.error} == {"VideoError"}
+    assert not any(trace.error for trace in check_complete(output, questions=16))
     assert not (output / "work" / "deaths.jsonl").exists()
 
 
