@@ -95,11 +95,14 @@ class TeacherDesk:
         ended = threading.Event()
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="desk")
         # A daemon, because a call to a cluster that is gone does not return.
-        threading.Thread(target=self._serve, args=(teacher, threads, ended), daemon=True, name="desk").start()
+        serving = threading.Thread(target=self._serve, args=(teacher, threads, ended), daemon=True)
+        serving.start()
         try:
             yield
         finally:
             ended.set()
+            # Ray must not be left while it is in use.
+            serving.join(20 * _LOOK_SECONDS)
             threads.shutdown(wait=False, cancel_futures=True)
             teacher.close()
 

@@ -22,7 +22,7 @@ _CONNECT_SECONDS = 10.0
 _WATCH_SECONDS = 3.0
 # So many attempts in a row without a connection: about 15 s, which a busy head survives.
 _MISSES = 5
-_LEAVE_SECONDS = 5.0
+_LEAVE_SECONDS, _LEAVE_DEAD_SECONDS = 60.0, 5.0
 
 
 class Cluster:
@@ -57,18 +57,21 @@ class Cluster:
         if self._watch is not None:
             self._watch.end()
         if self._is_ours:
-            # Without its head, Ray waits for it here.
+            # Without its head, Ray waits for it here. With it, the process must not end before Ray has left.
             leaving = threading.Thread(target=self._ray.shutdown, daemon=True)
             leaving.start()
-            leaving.join(_LEAVE_SECONDS)
+            leaving.join(_LEAVE_DEAD_SECONDS if self._is_dead() else _LEAVE_SECONDS)
 
     def check(self) -> None:
         """Raise RunError if the cluster's head has not answered for a while."""
-        if self._watch is not None and self._watch.misses >= _MISSES:
+        if self._is_dead():
             raise RunError(
                 f"the Ray cluster at {self.address} no longer answers; finished work is saved. Start the "
                 "cluster again, and re-run the same command to resume"
             )
+
+    def _is_dead(self) -> bool:
+        return self._watch is not None and self._watch.misses >= _MISSES
 
     def nodes(self) -> dict[str, dict[str, float]]:
         """The resources of each node that is alive, by its id."""
