@@ -33,6 +33,11 @@ class VideoFile:
         """Its path, which names it."""
         return str(self.path)
 
+    @property
+    def video_key(self) -> str:
+        """The same: a unit is one video."""
+        return self.id
+
 
 @dataclass(frozen=True)
 class IndexJob:
