@@ -1,4 +1,4 @@
-"""perf/flow.py: the engine of known speed takes the time that its model says; runs against it are measured."""
+"""perf/flow.py: the engine of known speed takes the time that its model says, and runs are measured."""
 
 from __future__ import annotations
 
