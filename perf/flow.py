@@ -192,6 +192,7 @@ def measure(given: FlowSettings) -> None:
     }
     same = {"engine": given.server or "known speed", "frames": given.frames, "pixels": given.pixels}
     rows = recorded_rows(given.output, "results", same)
+    beside = json.loads(given.output.read_text(encoding="utf-8")) if rows else {}
     for leg in given.only:
         for in_flight in (1, given.in_flight):
             with tempfile.TemporaryDirectory() as folder:
@@ -207,7 +208,8 @@ def measure(given: FlowSettings) -> None:
                         row = call_in_child("perf.flow:answer_leg", leg, folder, url, in_flight, run)
             rows[f"{leg}, {in_flight} in flight"] = {**row, "load": load}
             print(leg, json.dumps(rows[f"{leg}, {in_flight} in flight"]), flush=True)
-            write_record(given.output, {**same, "results": rows, "versions": versions()}, indent=2)
+            record = {**beside, **same, "results": rows, "versions": versions()}
+            write_record(given.output, record, indent=2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

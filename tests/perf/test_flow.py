@@ -1,4 +1,4 @@
-"""perf/flow.py: the engine of known speed takes the time that its model says; runs against it are measured."""
+"""perf/flow.py: the engine of known speed takes the time that its model says, and runs are measured."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ import pytest
 
 from perf.flow import FlowSettings, measure
 from perf.flow_engine import Engine, step_seconds
+from perf.flow_lmms import LmmsFlowSettings, arguments
 from perf.flow_load import EngineLoad
 from perf.flow_server import PROGRAMS, letter, read_request, written
+from perf.flow_world import make_questions
+from perf.lmms_eval import write_task
 from videopro.program import parse_program
 
 
@@ -113,6 +116,18 @@ def test_a_run_is_measured_one_video_at_a_time_and_many(tmp_path: Path) -> None:
         assert row["requests_a_question"] >= 2
         assert row["client_cpu_s_a_question"] > 0
     assert many["mean_requests"] > one["mean_requests"] > 0
+
+
+def test_lmms_eval_is_asked_for_the_same(tmp_path: Path) -> None:
+    given = LmmsFlowSettings(tmp_path / "flow.json", frames=16, pixels=15_360, in_flight=8)
+    words = arguments(given, "http://127.0.0.1:1", tmp_path)
+    model = dict(pair.split("=") for pair in words[words.index("--model_args") + 1].split(","))
+    assert model["base_url"] == "http://127.0.0.1:1/v1"
+    assert (model["nframes"], model["max_pixels"], model["num_cpus"]) == ("16", "15360", "8")
+    make_questions(tmp_path, videos=1, each=2)
+    rows = write_task(tmp_path, tmp_path)
+    assert [Path(row["video"]).name for row in rows] == ["0.mp4", "0.mp4"]
+    assert all(row["prompt"].endswith("Reply with the letter of the right option only.") for row in rows)
 
 
 class Metrics(BaseHTTPRequestHandler):
