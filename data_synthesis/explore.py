@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 from videopro import prompts
 from videopro.backbones import Backbone
@@ -23,12 +24,12 @@ from videopro.data_synthesis.rules import (
     refinement_needed,
     shown_prompt,
 )
-from videopro.data_synthesis.teacher import Refusal, Teacher
+from videopro.data_synthesis.teacher import Refusal
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
 from videopro.methods import video_ref
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
-from videopro.planners import PlanRequest, PromptFile, PromptKind
+from videopro.planners import PlannerReply, PlanRequest, PromptFile, PromptKind
 from videopro.program import Program
 from videopro.question import right_letters
 from videopro.reasoning import (
@@ -86,6 +87,13 @@ class _QuestionState:
         return self.error is None and not self.capped
 
 
+class Asked(Protocol):
+    """Whoever passes requests to a teacher: `Teacher`, or its counterpart on another machine."""
+
+    def ask(self, requests: Sequence[PlanRequest]) -> list[PlannerReply | Refusal | None]:
+        """Replies in the order of the requests; None where a cap was reached."""
+
+
 class Explorer:
     """Explores questions, several videos at a time from several threads.
 
@@ -93,7 +101,7 @@ class Explorer:
     """
 
     def __init__(
-        self, backbone: Backbone, models: ModuleModels, teacher: Teacher, settings: ExploreSettings
+        self, backbone: Backbone, models: ModuleModels, teacher: Asked, settings: ExploreSettings
     ) -> None:
         self._counted = ThreadMeter()
         # One for all threads, so that calls of different videos' programs share batches too.

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
+from videopro.cluster import RaySettings, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.data_synthesis.card import card_text, make_card
+from videopro.data_synthesis.cluster_run import explore_on_cluster
 from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.folder import SynthesisFolder
@@ -118,39 +121,30 @@ def _explore(
         check_model(folder, identity, config.model, config.backbone, load)
         _check_teacher(config, folder)
         return
-    backbone = load(config.model, **config.backbone)
-    planner = load_teacher(
+    make_planner = partial(
+        load_teacher,
         config.teacher,
-        backbone,
         sampling=Sampling(config.max_new_tokens, config.temperature, config.top_p),
         api_key_env=config.api_key_env,
         concurrency=config.concurrency,
     )
+    shares = read_ray_settings(config.engine, config.ray)
+    if config.engine == "ray":
+        _explore_on_cluster(config, shares, items, folder, identity, benchmark, load, make_planner)
+        return
+    backbone = load(config.model, **config.backbone)
+    planner = make_planner(backbone)
     models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
-    asked = config.asked_prompts()
-    full = {
-        **identity,
-        # The prompts only if they are not ours, so that older folders keep their keys.
-        "teacher": planner.identity() | ({} if asked is None else {"prompts": dict(asked.texts)}),
-        "modules": models.identity(),
-        "model": backbone.identity(),
-    }
+    full = _full_identity(config, identity, planner, models.identity(), backbone.identity())
     key = folder.open(_as_mapping(config), full)
     replies = ReplyLog(folder.replies)
     budget = config.budget()
     replies.load(budget)
     teacher = Teacher(planner, replies, budget, concurrency=config.concurrency, longest=config.max_new_tokens)
     log = folder.log(redo_errors=config.redo_errors)
-
-    def spent() -> str:
-        cost = budget.cost
-        if not budget.spent.requests:
-            return ""
-        return f"{budget.spent.requests} requests" + (f", cost {cost:.2f}" if cost is not None else "")
-
     try:
         log.refresh()
-        with Progress([item.id for item in items], doing="exploring", note=spent) as progress:
+        with Progress([item.id for item in items], doing="exploring", note=budget.text) as progress:
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(items),
@@ -160,7 +154,7 @@ def _explore(
                 run_key=key,
                 protocol=benchmark.protocol,
                 parser=benchmark.parser,
-                in_flight=config.videos or (4 if config.teacher.startswith("api:") else 1),
+                in_flight=config.videos_in_flight(),
                 shown=progress.update,
                 halt=teacher.close,
             )
@@ -169,6 +163,64 @@ def _explore(
         log.close()
         replies.close()
         backbone.close()
+
+
+def _full_identity(
+    config: SynthesisConfig, identity: Mapping[str, Any], planner: Planner, modules: object, model: object
+) -> dict[str, Any]:
+    asked = config.asked_prompts()
+    return {
+        **identity,
+        # The prompts only if they are not ours, so that older folders keep their keys.
+        "teacher": planner.identity() | ({} if asked is None else {"prompts": dict(asked.texts)}),
+        "modules": modules,
+        "model": model,
+    }
+
+
+def _explore_on_cluster(
+    config: SynthesisConfig,
+    shares: RaySettings,
+    items: list[Item],
+    folder: SynthesisFolder,
+    identity: dict[str, Any],
+    benchmark: Benchmark,
+    load: Callable[..., Backbone],
+    make_planner: Callable[..., Planner],
+) -> None:
+    """As `_explore`, by the workers of a cluster. The teacher that is asked, its caps and the file of its
+    replies stay here."""
+    planner = make_planner(None)
+    budget = config.budget()
+    replies: list[ReplyLog] = []
+
+    def open_folder(found: Mapping[str, object]) -> str:
+        full = _full_identity(config, identity, planner, found["modules"], found["model"])
+        return folder.open(_as_mapping(config), full)
+
+    def make_teacher() -> Teacher:
+        replies.append(ReplyLog(folder.replies))
+        replies[0].load(budget)
+        settings = {"concurrency": config.concurrency, "longest": config.max_new_tokens}
+        return Teacher(planner, replies[0], budget, **settings)
+
+    try:
+        explore_on_cluster(
+            config,
+            shares,
+            items,
+            folder,
+            benchmark,
+            load=partial(load, config.model, **config.backbone),
+            load_free_teacher=None if planner.asks_model else partial(make_planner, None),
+            models_flag=MODELS_FLAG,
+            open_folder=open_folder,
+            make_teacher=make_teacher,
+            spent=budget.text,
+        )
+    finally:
+        for each in replies:
+            each.close()
 
 
 def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:

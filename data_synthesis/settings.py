@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks
+from videopro.cluster import ENGINE, RAY
 from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.errors import ConfigError
@@ -101,6 +102,8 @@ class SynthesisConfig(ModuleSettings):
     )
     price_in: float | None = field(default=None, metadata=setting("price per million prompt tokens"))
     price_out: float | None = field(default=None, metadata=setting("price per million reply tokens"))
+    engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
+    ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
     exclude: tuple[str, ...] = field(
         default=(),
         metadata=setting("your own evaluation videos: folders, JSONL files, CG-Bench annotations (.json)"),
@@ -155,6 +158,10 @@ class SynthesisConfig(ModuleSettings):
         if self.source == "pocket" and self.cg_bench_mini == "training":
             raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
         self.budget()
+
+    def videos_in_flight(self) -> int:
+        """Videos that are explored at a time; a teacher behind an API keeps them waiting."""
+        return self.videos or (4 if self.teacher.startswith("api:") else 1)
 
     def prices(self) -> Prices | None:
         """The prices of tokens, if given."""

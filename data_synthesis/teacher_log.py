@@ -86,6 +86,13 @@ class TeacherBudget:
             return None
         return self.prices.of(self.spent.tokens_in, self.spent.tokens_out)
 
+    def text(self) -> str:
+        """What was spent so far, for a line of progress; empty before the first request."""
+        cost = self.cost
+        if not self.spent.requests:
+            return ""
+        return f"{self.spent.requests} requests" + (f", cost {cost:.2f}" if cost is not None else "")
+
     @contextmanager
     def reserved(self, most_in: int, most_out: int) -> Iterator[None]:
         """Reserve one request of at most this many tokens. Waits while requests in flight may still leave

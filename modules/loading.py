@@ -8,6 +8,7 @@ loaded stops the run.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -133,7 +134,7 @@ def json_flag(setting: str) -> str:
 
 
 class ModuleModels:
-    """The models, loaded on first use. Contexts must be made by one thread at a time."""
+    """The models, loaded on first use and shared by all threads. Thread-safe."""
 
     def __init__(
         self,
@@ -155,6 +156,7 @@ class ModuleModels:
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
+        self._loading = threading.Lock()
 
     def identity(self) -> dict[str, object]:
         """What a run's key hashes: the models' names, and the contents of those that are folders."""
@@ -260,14 +262,15 @@ class ModuleModels:
         return self._once("speech", lambda: load_speech(self._speech_name))
 
     def _once(self, part: str, load: Callable[[], LoadedT]) -> LoadedT:
-        if part not in self._loaded:
-            try:
-                self._loaded[part] = load()
-            except (ModelError, ConfigError) as error:
-                flag = self._flag.format(part=part, option=part.replace("_", "-"))
-                hint = "" if part == "speech" else f" (or run without it: {flag})"
-                raise type(error)(f"{error}{hint}") from error
-        loaded: LoadedT = self._loaded[part]
+        with self._loading:
+            if part not in self._loaded:
+                try:
+                    self._loaded[part] = load()
+                except (ModelError, ConfigError) as error:
+                    flag = self._flag.format(part=part, option=part.replace("_", "-"))
+                    hint = "" if part == "speech" else f" (or run without it: {flag})"
+                    raise type(error)(f"{error}{hint}") from error
+            loaded: LoadedT = self._loaded[part]
         return loaded
 
 

@@ -109,10 +109,9 @@ COMMAND = CommandLine(
 )
 
 
-def write_task(bench: Bench, folder: Path) -> list[dict[str, str]]:
-    """Write lmms-eval's task over the questions of `bench`. Returns its rows: the video's path, the prompt of
-    the native method, and the letter."""
-    source = make_questions(bench)
+def write_task(source: Path, folder: Path) -> list[dict[str, str]]:
+    """Write lmms-eval's task over the questions of a folder. Returns its rows: the video's path, the prompt
+    of the native method, and the letter."""
     rows = []
     for line in (source / "questions.jsonl").read_text(encoding="utf-8").splitlines():
         given = json.loads(line)
@@ -154,7 +153,7 @@ def run(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
     status need not say, or if it did other work than asked."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = write_task(bench, folder)
+        rows = write_task(make_questions(bench), folder)
         times, log = folder / "times.json", bench.path("lmms-eval.log")
         offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE"), "1")
         own = {"HF_DATASETS_CACHE": str(folder / "datasets"), "CUDA_VISIBLE_DEVICES": ""}

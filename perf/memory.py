@@ -1,19 +1,19 @@
 """Measures the memory of a worker over many questions: whether it levels off, and what uses it.
 
-    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--keep-freed] \\
-        [--output FILE]
+    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--in-flight N] \\
+        [--keep-freed] [--output FILE]
 
 Each leg is its own process, which answers the questions of the splits one after another, as a worker of
 `videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
-with the frame store bounded by `--store` MiB. After every group of questions it records its own resident
-memory (`rss_mib`), the part in use by malloc's callers (`used_mib`), malloc's free memory (`free_mib`,
-resident or returned to the system), the size of the frame store (`store_mib`), the number of cached module
-calls, and the memory of its child processes, the sandbox. `--keep-freed` switches off the trimming that a
-worker does between two videos (`videopro.processes.freed_memory`). The figures by tenth are medians over a
-tenth of the groups each; a leak would show in those after the store is full. At the end the store is emptied
-and freed memory returned: what is resident then is `emptied_mib`. `wall_s` and `cpu_s` are of
-the leg's process with its sandbox, loading included. The results are added to those of earlier calls in
-perf/memory.json.
+with the frame store bounded by `--store` MiB and `--in-flight` videos at a time. After every group of
+questions it records its own resident memory (`rss_mib`), the part in use by malloc's callers (`used_mib`),
+malloc's free memory (`free_mib`, resident or returned to the system), the size of the frame store
+(`store_mib`), the number of cached module calls, and the memory of its child processes, the sandbox.
+`--keep-freed` switches off the trimming that a worker does between two videos
+(`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each; a leak
+would show in those after the store is full. At the end the store is emptied and freed memory returned: what
+is resident then is `emptied_mib`. `wall_s` and `cpu_s` are of the leg's process with its sandbox, loading
+included. The results are added to those of earlier calls in perf/memory.json.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class MemorySettings:
         default=(512, 64), metadata=setting("bounds of the frame store, MiB; one leg each")
     )
     limit: int | None = field(default=None, metadata=setting("questions of each split"))
+    in_flight: int = field(default=1, metadata=setting("videos in flight"))
     keep_freed: bool = field(default=False, metadata=setting("do not return freed memory"))
     output: Path = field(
         default=ROOT / "perf" / "memory.json", metadata=setting("file to which the results are added")
@@ -92,22 +93,22 @@ def malloc_mib() -> tuple[float, float]:
 
 
 class Sampler:
-    """Records the process's memory whenever a worker is between questions."""
+    """Records the process's memory whenever a worker has answered questions."""
 
     def __init__(self) -> None:
         self.questions = 0
         self.samples: list[dict[str, float]] = []
         self._process = psutil.Process()
         self._began = time.monotonic()
-        self._asked = 0
+        self._in_flight: set[str] = set()
 
     def answering(self, ids: Sequence[str]) -> None:
         """Called by a worker (`videopro.runner.worker.Reporter`)."""
-        if ids:
-            self._asked = len(ids)
-            return
-        self.questions += self._asked
-        self.samples.append(self.sample())
+        answered = self._in_flight.difference(ids)
+        self._in_flight = set(ids)
+        if answered:
+            self.questions += len(answered)
+            self.samples.append(self.sample())
 
     def sample(self) -> dict[str, float]:
         """Memory now, in MiB."""
@@ -126,7 +127,7 @@ class Sampler:
 
 
 def measure_questions(
-    splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool
+    splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool, in_flight: int
 ) -> dict[str, Any]:
     """Answer the splits in this process. Returns the samples and the memory left at the end."""
     if keep_freed:
@@ -144,7 +145,9 @@ def measure_questions(
             benchmark.fetch(items)
             folder = RunFolder(Path(scratch) / split)
             key = folder.open({}, {"method": method.identity(), "model": backbone.identity()})
-            job = worker.WorkerJob(folder, key, tuple(units(items)), benchmark.protocol, 0)
+            job = worker.WorkerJob(
+                folder, key, tuple(units(items)), benchmark.protocol, 0, in_flight=in_flight
+            )
             worker.run_worker(job, method, backbone, sampler)
     shared_store().clear()
     gc.collect()
@@ -183,10 +186,12 @@ def measure(given: MemorySettings) -> None:
     for store in given.store:
         with timed() as spent:
             made = call_in_child(
-                "perf.memory:measure_questions", given.splits, store, given.limit, given.keep_freed
+                "perf.memory:measure_questions",
+                *(given.splits, store, given.limit, given.keep_freed, given.in_flight),
             )
         row = {**summarize_samples(store, made), **spent.rounded()}
-        rows[f"{store} MiB" + (", freed memory kept" if given.keep_freed else "")] = row
+        name = f"{store} MiB" + (", freed memory kept" if given.keep_freed else "")
+        rows[name + (f", {given.in_flight} in flight" if given.in_flight > 1 else "")] = row
         print(f"{store} MiB", json.dumps(row, indent=1), flush=True)
         write_record(given.output, {"results": rows, "versions": versions()}, indent=2)
 

@@ -136,6 +136,31 @@ def _memory(record: Record) -> Table:
     return heads, rows
 
 
+def _flow(record: Record) -> Table:
+    shown = {
+        "native-1": "native, one question a video",
+        "native-10": "native, ten a video",
+        "videopro": "videopro, two a video",
+    }
+    rows = []
+    for name, found in record["results"].items():
+        leg, _, _ = name.partition(", ")
+        rows.append(
+            [
+                shown[leg],
+                str(found["in_flight"]),
+                str(found["questions"]),
+                f"{found['questions_per_s']:.2f}",
+                f"{found['busy_pct']:.1f} %",
+                f"{found['mean_requests']:.1f}",
+                f"{found['engine_s_a_question']:.3f}",
+                f"{found['client_cpu_s_a_question']:.3f}",
+            ]
+        )
+    heads = ["", "videos in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
+    return [*heads, "engine s a question", "client CPU s a question"], rows
+
+
 def _grpo_step(record: Record) -> Table:
     ways = record["ways"]
     first = ways["plain"]["rollouts_per_s"]
@@ -256,11 +281,52 @@ def _equal_budgets(report: str) -> Table:
     return ["", "8 frames a call", "16 frames a call", "tokens a question, amortised (16)"], rows
 
 
+def _scale(record: Record) -> Table:
+    """Hours for all videos, the efficiency beside one node, and what limits it."""
+    rows = []
+    results = record["results"]
+    for nodes in next(iter(results.values())):
+        cells = (results[name][nodes] for name in results)
+        rows.append(
+            [
+                nodes,
+                *(f"{row['hours']:.2f} h, {100 * row['efficiency']:.0f} %, {row['limit']}" for row in cells),
+            ]
+        )
+    return [f"nodes of {record['settings']['gpus']} GPUs", *results], rows
+
+
+def _scale_cpus(record: Record) -> Table:
+    """Busy share of the GPUs of one node, by the CPUs beside each."""
+    results = record["by_cpus"]
+    names = [name for name in results if name != "index"]
+    rows = [
+        [cpus, *(f"{100 * results[name][cpus]['gpu']:.0f} %" for name in names)] for cpus in results[names[0]]
+    ]
+    return ["CPUs a GPU", *(f"{name}: GPUs busy" for name in names)], rows
+
+
+def _scale_driver(record: Record) -> Table:
+    driver = record["measured"]["driver"]
+    append = driver["append_ms"]
+    return ["", "ms"], [
+        ["hand out a unit, CPU", f"{driver['give_cpu_ms']:.1f}"],
+        [f"receive, write and count a trace of {driver['trace_bytes'] / 1000:.1f} kB, CPU",
+         f"{driver['trace_cpu_ms']:.1f}"],
+        ["append a trace alone, with fsync, wall", f"{append['one']:.1f}"],
+        ["append 16 at once, wall, each", f"{append['of 16']:.1f}"],
+    ]  # fmt: skip
+
+
 TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
     ("perf/executor.json", "sandbox"): _sandbox,
     ("perf/memory.json", "memory of a worker"): _memory,
+    ("perf/flow.json", "how busy an engine is kept"): _flow,
+    ("perf/scale.json", "hours, efficiency and limit"): _scale,
+    ("perf/scale.json", "CPUs beside a GPU"): _scale_cpus,
+    ("perf/scale.json", "the driver"): _scale_driver,
     ("perf/grpo.json", "a step of GRPO"): _grpo_step,
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,

@@ -3,7 +3,7 @@
     videopro index film.mp4 --encoder pocket --query "a ring at the beach"
     videopro index a.mp4 b.mp4 FOLDER --encoder languagebind
 
-Re-run the same command to resume.
+Re-run the same command to resume. With --engine ray, the workers of a Ray cluster index (docs/clusters.md).
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 from videopro.cli import exit_status
+from videopro.cluster import ENGINE, RAY, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
+from videopro.index_cluster import index_on_cluster
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
 from videopro.pocket import find_video
@@ -56,6 +60,8 @@ class IndexConfig:
         default=None, metadata=setting("print the clips of the video that best match this text")
     )
     top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
+    engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
+    ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
 
 
 COMMAND = CommandLine("index", IndexConfig)
@@ -82,7 +88,16 @@ def index(config: IndexConfig) -> int:
     paths = list(dict.fromkeys(path for given in config.videos for path in _videos(Path(given))))
     if config.query is not None and len(paths) != 1:
         raise ConfigError(f"--query searches one video, but these are {len(paths)}")
-    encoder = load_encoder(config.encoder, config.device, dtype=config.dtype)
+    shares = read_ray_settings(config.engine, config.ray)
+    load = partial(load_encoder, config.encoder, config.device, dtype=config.dtype)
+    if config.engine == "ray":
+        if config.device is not None:
+            raise ConfigError("--device: Ray gives each worker its device; leave it out")
+        if config.query is not None:
+            raise ConfigError("--query: searches on this machine; leave out --engine ray")
+        failed = index_on_cluster(paths, load, shares, clip_seconds=config.clip_seconds, root=config.root)
+        return 2 if failed else 0
+    encoder = load()
     failed = 0
     for number, path in enumerate(paths, start=1):
         place = f" ({number} of {len(paths)})" if len(paths) > 1 else ""

@@ -23,10 +23,18 @@ from videopro import methods
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
+from videopro.cluster import MOST_IN_FLIGHT, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.infer_settings import InferConfig, load_benchmark, runs_of
-from videopro.runner import Supervisor, Tracking, WorkerJob, check_trackers, place_workers
+from videopro.runner import (
+    ClusterSupervisor,
+    Supervisor,
+    Tracking,
+    WorkerJob,
+    check_trackers,
+    place_workers,
+)
 from videopro.runs import (
     RUN_FIELDS,
     RunFolder,
@@ -106,8 +114,11 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
 
     Raises VideoProError for invalid settings, or a folder of another run.
     """
-    if config.workers < 1:
-        raise ConfigError(f"workers is {config.workers}; it must be at least 1")
+    for name in ("workers", "in_flight"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} is {value}; it must be at least 1")
+    _check_engine(config)
     check_trackers(config.report_to)
     folder = RunFolder(config.output)
     folder.check()
@@ -148,6 +159,27 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     if is_done:
         check_model(folder, identity, config.model, config.backbone, load)
     return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done)
+
+
+def _check_engine(config: InferConfig) -> None:
+    """Refuse settings of the workers that the engine does not have. Raises ConfigError."""
+    read_ray_settings(config.engine, config.ray)
+    if config.engine != "ray":
+        return
+    if config.workers != 1:
+        raise ConfigError(
+            f"--workers {config.workers}: counts processes of this machine; with --engine ray, give --ray "
+            f"workers={config.workers}"
+        )
+    if config.in_flight is not None and config.in_flight > MOST_IN_FLIGHT:
+        raise ConfigError(
+            f"in_flight is {config.in_flight}; with --engine ray, it is at most {MOST_IN_FLIGHT} a worker"
+        )
+    if "RANK" in os.environ:
+        raise ConfigError(
+            "--engine ray: starts workers on all machines by itself; run the command once, without "
+            "accelerate launch or torchrun (RANK is set)"
+        )
 
 
 def _with_recorded_prompts(options: Mapping[str, Any], folder: RunFolder) -> tuple[dict[str, Any], str]:
@@ -204,24 +236,28 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
     config = start.config
     folder, protocol = start.folder, start.benchmark.protocol
     ids = [item.id for item in start.items]
-    supervisor = Supervisor(
-        place_workers(config.workers, os.environ),
-        partial(load, config.model, **config.backbone),
-        (config.method, start.options),
-    )
+    work = tuple(units(start.items))
+    model, method = partial(load, config.model, **config.backbone), (config.method, start.options)
+    supervisor: Supervisor | ClusterSupervisor
+    if config.engine == "ray":
+        shares = read_ray_settings(config.engine, config.ray)
+        supervisor = ClusterSupervisor(shares, model, method, most=len(work), in_flight=config.in_flight)
+    else:
+        supervisor = Supervisor(place_workers(config.workers, os.environ), model, method)
     with Progress(ids, shown=rank == 0) as progress, supervisor:
         identity = {**start.identity, "model": supervisor.model_identity()}
         key = folder.open(_as_mapping(config), identity)
         job = WorkerJob(
             folder,
             key,
-            tuple(units(start.items)),
+            work,
             protocol,
             config.seed,
             config.redo_errors,
             start.benchmark.parser,
+            config.in_flight,
         )
-        with folder.running(ids):
+        with folder.running(ids, alone=config.engine == "ray"):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
             progress.watch(folder.log(redo_errors=config.redo_errors))
             for _ in supervisor.run(job, progress.update):

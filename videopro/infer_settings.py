@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from videopro import benchmarks, methods
 from videopro.benchmarks import PRESETS, Benchmark
+from videopro.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
 from videopro.methods import MethodFlags
 from videopro.settings import setting
@@ -87,8 +88,18 @@ class InferConfig(MethodFlags):
     )
     workers: int = field(
         default=1,
-        metadata=setting("worker processes (under accelerate launch: for each rank)", group=_RUN),
+        metadata=setting("worker processes of this machine (accelerate launch: of each rank)", group=_RUN),
     )
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(
+            "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
+            "model in the worker",
+            group=_RUN,
+        ),
+    )
+    engine: Literal["local", "ray"] = field(default="local", metadata={**ENGINE, "group": _RUN})
+    ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": _RUN})
     redo_errors: bool = field(
         default=False,
         metadata=setting("retry questions that ended in an error", group=_RUN),

@@ -16,7 +16,7 @@ from perf import lmms_eval
 from perf.battery.cases import Bench
 from perf.battery.results import tables, write_results
 from perf.battery.shapes import TINY
-from perf.battery.world import question
+from perf.battery.world import make_questions, question
 from videopro import prompts
 from videopro.errors import ConfigError
 
@@ -73,7 +73,7 @@ def install_stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, frames: int)
 
 
 def test_the_task_holds_natives_questions(bench: Bench, tmp_path: Path) -> None:
-    rows = lmms_eval.write_task(bench, tmp_path)
+    rows = lmms_eval.write_task(make_questions(bench), tmp_path)
     task = yaml.load((tmp_path / "videopro_questions.yaml").read_text(), yaml.BaseLoader)
     listed = Path(task["dataset_kwargs"]["data_files"][task["test_split"]]).read_text().splitlines()
     assert [json.loads(line) for line in listed] == rows

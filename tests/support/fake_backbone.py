@@ -71,9 +71,9 @@ class FakeBackbone(Backbone):
     """Serves any request, with an adapter that is on from the start.
 
     The text of a multiple-choice or yes-or-no question can make it misbehave: "(refuse)" raises
-    BackboneError, "(bug)" raises ZeroDivisionError, "(kill)" kills the process, and "(mumble)" gets a reply
-    that is not a letter, as does a question without frames. "(refuse to write)" in a prompt refuses a written
-    reply.
+    BackboneError, "(bug)" raises ZeroDivisionError, "(kill)" kills the process, "(hang)" gets no answer for
+    ten minutes, and "(mumble)" gets a reply that is not a letter, as does a question without frames. "(refuse
+    to write)" in a prompt refuses a written reply.
 
     Parameters: `writes`, what it writes; `delay`, seconds for each request; `gone`, refuse every request.
     """
@@ -210,6 +210,8 @@ class FakeBackbone(Backbone):
             raise BackboneError("cannot serve this request")
         if "(kill)" in orders:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "(hang)" in orders:
+            time.sleep(600)
         if "(bug)" in orders:
             raise ZeroDivisionError("an internal error on purpose")
         self.asked.append((text, self.adapted))

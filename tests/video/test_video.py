@@ -417,6 +417,34 @@ def test_store_is_bounded() -> None:
     assert store.bytes == 3000
 
 
+def test_so_many_videos_are_decoded_at_a_time() -> None:
+    """However many threads ask; and threads that wait for one video keep no other from being decoded."""
+    store = FrameStore(decoders=2)
+    inside, most, lock, first_two = 0, 0, threading.Lock(), threading.Barrier(2)
+
+    def decode(video: str) -> None:
+        nonlocal inside, most
+        with store.decoding(video):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            if video in ("a", "b"):
+                first_two.wait(20)
+            with lock:
+                inside -= 1
+
+    threads = [threading.Thread(target=decode, args=(video,)) for video in "aabbcccddd"]
+    # Of "a" and of "b" two each: the barrier is passed twice, always by one of both.
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert most == 2
+    with pytest.raises(VideoError, match="decoders is 0"):
+        FrameStore(decoders=0)
+
+
 def test_more_frames_than_the_store_holds(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4")
     video = Video.open(tmp_path / "v.mp4", store=FrameStore(max_bytes=2 * HEIGHT * WIDTH * 3))

@@ -243,8 +243,8 @@ class BackboneConfig:
     api_key_env: str | None = None
     """Environment variable that holds the API key; the key itself is never written anywhere. None:
     OPENAI_API_KEY for OpenAI's own address, no key for any other."""
-    concurrency: int = 8
-    """Maximum requests in flight."""
+    concurrency: int = 64
+    """Maximum requests in flight, over all threads: an 8B behind vLLM is in full use from about 32 on."""
     timeout: float = 300.0
     """Time limit of one request, in seconds."""
     retries: int = 4
@@ -342,6 +342,9 @@ class Backbone(ABC):
     """The folder of a served model's checkpoint, if it is on this machine."""
     notes: tuple[str, ...] = ()
     """What the user was warned of, about how it is asked; goes into every trace."""
+    is_concurrent: bool = False
+    """Whether it serves the calls of several threads at the same time, as a server does, and not one after
+    another."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

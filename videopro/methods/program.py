@@ -2,18 +2,20 @@
 refines.
 
 They differ only in the settings of `videopro.reasoning.Reasoner`. Planner and models are loaded for the first
-question and kept for the whole process; no state is kept between questions.
+question and kept for the whole process, where all videos in flight share them; no state is kept between
+questions.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from videopro.backbones import Backbone, Sampling, Visual, check_alive
-from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
 from videopro.methods.base import Method, MethodContext
@@ -54,7 +56,9 @@ class _Loaded:
     """The run's own."""
     planner: Planner
     answerer: Backbone
-    """Answers inside programs."""
+    """Answers inside programs; shared by all of them."""
+    is_own_answerer: bool
+    """Whether it is another model than the run's."""
     models: ModuleModels
     prompt_file: PromptFile | None
     """The user's prompts, of the settings or recorded by the planner."""
@@ -77,6 +81,7 @@ class BaseProgramMethod(Method):
         self._reasoning = replace(settings.reasoning(), adaptive=self.adaptive)
         self._sampling: Sampling = settings.sampling()
         self._loaded: _Loaded | None = None
+        self._loading = threading.Lock()
         self._prompt_file: PromptFile | None = None
         if settings.prompts is not None:
             self._prompt_file = self._checked(read_prompts(settings.prompts))
@@ -227,7 +232,7 @@ class BaseProgramMethod(Method):
             return
         failed = [result.error for result in results if result.error is not None]
         broken = next((error for error in failed if error.type == BackboneError.__name__), None)
-        if broken is not None and self._loaded.answerer is not self._loaded.backbone:
+        if broken is not None and self._loaded.is_own_answerer:
             check_alive(self._loaded.answerer, broken.message)
 
     def _prepare(
@@ -236,13 +241,13 @@ class BaseProgramMethod(Method):
         """The reasoner and the modules for questions with this item's subtitles, and the index that they
         search; `stack` releases their resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
-        # thread, before they are batched.
+        # thread, before they meet those of other programs.
         loaded = self._load(context.backbone.inner)
         if loaded.prompt_file is not None and item.question.is_open:
             raise RunError(self._need_choices(loaded.prompt_file))
         adapter = None if self.settings.answer_adapter == "on" else False
         thread_meter = ThreadMeter()
-        answerer = MeteredBackbone(BatchingBackbone(loaded.answerer, adapter=adapter), thread_meter)
+        answerer = MeteredBackbone(share_backbone(loaded.answerer, adapter=adapter), thread_meter)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
         records = _index(loaded.models, context)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
@@ -276,30 +281,41 @@ class BaseProgramMethod(Method):
         return self._load(backbone).answerer
 
     def _load(self, backbone: Backbone) -> _Loaded:
-        """The planner and the other models for a backbone, loaded once."""
-        if self._loaded is None or self._loaded.backbone is not backbone:
-            settings = self.settings
-            planner = load_planner(
-                settings.planner,
-                backbone,
-                is_fine_tuned=self._is_short(backbone),
-                sampling=self._sampling,
-                api_key_env=settings.api_key_env,
-                # At least one, which a planner that is shown none does not use.
-                frames=settings.planner_frames or None,
-                pixels=settings.planner_pixels,
-            )
-            answerer = backbone
-            if settings.answer_adapter == "off":
-                try:
-                    answerer = load_answerer(settings.answerer, backbone, api_key_env=settings.api_key_env)
-                except BackboneError as error:
-                    # It concerns every question.
-                    raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
-            # The module models of pocket go with who answers: a merged pocket planner is another folder.
-            models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
-            self._loaded = _Loaded(backbone, planner, answerer, models, self._prompts_for(backbone, planner))
-        return self._loaded
+        """The planner and the other models for a backbone, loaded once, by one thread."""
+        with self._loading:
+            if self._loaded is None or self._loaded.backbone is not backbone:
+                self._loaded = self._load_all(backbone)
+            return self._loaded
+
+    def _load_all(self, backbone: Backbone) -> _Loaded:
+        settings, shared = self.settings, share_backbone(backbone)
+        planner = load_planner(
+            settings.planner,
+            shared,
+            is_fine_tuned=self._is_short(backbone),
+            sampling=self._sampling,
+            api_key_env=settings.api_key_env,
+            # At least one, which a planner that is shown none does not use.
+            frames=settings.planner_frames or None,
+            pixels=settings.planner_pixels,
+        )
+        answerer = shared
+        if settings.answer_adapter == "off":
+            try:
+                answerer = load_answerer(settings.answerer, shared, api_key_env=settings.api_key_env)
+            except BackboneError as error:
+                # It concerns every question.
+                raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
+        # The module models of pocket go with who answers: a merged pocket planner is another folder.
+        models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+        return _Loaded(
+            backbone,
+            planner,
+            share_backbone(answerer),
+            answerer is not shared,
+            models,
+            self._prompts_for(backbone, planner),
+        )
 
     def _is_short(self, backbone: Backbone) -> bool | None:
         """Whether the planner was trained on the short prompts; None: a server's model, whose record says so.

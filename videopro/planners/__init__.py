@@ -6,7 +6,7 @@ Importing this package loads no model library.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from videopro.backbones import Backbone, Sampling, read_spec
 from videopro.errors import ConfigError
@@ -96,33 +96,36 @@ def read_served_planner(
 
 def load_planner(
     spec: str,
-    backbone: Backbone,
+    backbone: Backbone | None,
     *,
     is_fine_tuned: bool | None = False,
     sampling: Sampling = PLAN_SAMPLING,
     api_key_env: str | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     frames: int | None = None,
     pixels: int | None = None,
 ) -> Planner:
     """Load a planner.
 
-    Parameters: `spec`, "self" (`backbone` itself), "pocket-teacher" ("pocket-teacher:unread": without its
-    reader of questions), "api:MODEL", "api:MODEL@URL" or "server:MODEL@URL"; `is_fine_tuned`, whether "self"
-    or a server's model was trained on the short prompts (None: of a server's model, as its own record says);
-    `sampling`, how programs are sampled, whose seed is
+    Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
+    ("pocket-teacher:unread": without its reader of questions), "api:MODEL", "api:MODEL@URL" or
+    "server:MODEL@URL"; `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
+    (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
     not used; `api_key_env`, the environment variable that holds a server's key; `concurrency`, maximum
-    requests to a server at a time; `frames` and `pixels`, of the video that a server's model is shown.
-    Raises ConfigError for any other spec, and for a server's model without a record; RunError if a server
-    cannot be asked for it.
+    requests to a server at a time (None: 64 to "server:", 8 to "api:", which limits its rate); `frames` and
+    `pixels`, of the video that a server's model is shown. Raises ConfigError for any other spec, and for a
+    server's model without a record; RunError if a server cannot be asked for it.
     """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
         return teacher_of(spec)
     if spec == "self":
+        if backbone is None:
+            raise ConfigError("planner 'self': there is no backbone in this process; give another planner")
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=bool(is_fine_tuned), sampling=sampling)
+    given: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
     if spec.startswith("server:"):
         from videopro.planners.server import ServerPlanner
 
@@ -133,7 +136,7 @@ def load_planner(
             frames=frames,
             pixels=pixels,
             api_key_env=api_key_env,
-            concurrency=concurrency,
+            **given,
         )
     from videopro.planners.api import ApiPlanner
 
@@ -141,5 +144,5 @@ def load_planner(
         spec.removeprefix("api:"),
         sampling=sampling,
         api_key_env=api_key_env,
-        concurrency=concurrency,
+        **given,
     )

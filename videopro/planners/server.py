@@ -76,7 +76,7 @@ class ServerPlanner(BackbonePlanner):
         frames: int | None = None,
         pixels: int | None = None,
         api_key_env: str | None = None,
-        concurrency: int = 8,
+        concurrency: int = 64,
     ) -> None:
         """`is_fine_tuned` None: as the served model records, which the server is asked for. `frames` and
         `pixels`: the most frames of a video, and pixels of a frame; None: those of the model's own record,

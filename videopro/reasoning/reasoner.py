@@ -27,7 +27,6 @@ from videopro.traces import (
     FALLBACK,
     NO_SUBTITLES,
     AnswerRule,
-    Cost,
     Execution,
     Result,
     Round,
@@ -226,9 +225,7 @@ class Reasoner:
         wall = time.perf_counter() - began
         spent = sum(execution.cost.seconds for _, execution in done)
         factor = min(1.0, wall / spent) if spent > 0 else 1.0
-        return [
-            (state, replace(execution, cost=_scaled(execution.cost, factor))) for state, execution in done
-        ]
+        return [(state, replace(execution, cost=execution.cost.scaled(factor))) for state, execution in done]
 
     # ---- prompts -------------------------------------------------------------------------------------------
 
@@ -314,12 +311,3 @@ class Reasoner:
 def _failed(state: _TaskState) -> Result:
     assert state.error is not None
     return replace(failed_result(state.error, tuple(state.rounds)), cost=cost_of_rounds(state.rounds))
-
-
-def _scaled(cost: Cost, factor: float) -> Cost:
-    """The cost with its times multiplied by `factor`."""
-    return replace(
-        cost,
-        seconds=cost.seconds * factor,
-        stages={name: seconds * factor for name, seconds in cost.stages.items()},
-    )

@@ -300,6 +300,7 @@ def _main(
     tqdm.set_lock(threading.RLock())
     channel = _Channel(connection)
     log = Path("a file")
+    status = 0
     try:
         backbone = load()
         channel.send("ready", backbone.identity())
@@ -310,17 +311,24 @@ def _main(
         backbone.close()
     except VideoProError as error:
         channel.send("error", error)
-        sys.exit(2)
+        status = 2
     except OSError as error:
-        if not is_full(error):
+        if is_full(error):
+            # Most likely the log, which receives what libraries print.
+            channel.send("error", RunError(cannot_write(error.filename or log, error)))
+            status = 2
+        else:
             channel.send("error", WorkerBug(traceback.format_exc()))
-            sys.exit(1)
-        # Most likely the log, which receives what libraries print.
-        channel.send("error", RunError(cannot_write(error.filename or log, error)))
-        sys.exit(2)
+            status = 1
     except Exception:
         channel.send("error", WorkerBug(traceback.format_exc()))
-        sys.exit(1)
+        status = 1
+    if status:
+        # At once: threads may still be answering, and wait for a server that is gone.
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
 
 
 def _log_to(path: Path) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ from videopro.traces import Trace, TraceLog, read_traces
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
 _ELSEWHERE = "give another --output"
+# Longer than a killed command's lock lives on.
+_LOCK_SECONDS = 5.0
 _LONG = 100
 """Longer texts, such as prompts, are cut in messages."""
 
@@ -191,9 +194,10 @@ class RunFolder:
         return key
 
     @contextmanager
-    def running(self, ids: Sequence[str]) -> Iterator[None]:
+    def running(self, ids: Sequence[str], *, alone: bool = False) -> Iterator[None]:
         """Mark the run as running while this rank answers `ids`. Readers see the ids, and a lock that the
-        kernel releases however the process ends. Raises RunError."""
+        kernel releases however the process ends. `alone`: no other command may answer questions of the run
+        meanwhile. Raises RunError, also if another command keeps this one from running."""
         try:
             with _locked(self.work / "config.lock"):
                 write_atomically(self.requested, json.dumps(list(ids)))
@@ -201,7 +205,11 @@ class RunFolder:
         except OSError as error:
             raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
         with file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+            if not _lock_soon(file.fileno(), fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+                raise RunError(
+                    f"{self.path}: another command answers questions of this run, and one of the two uses "
+                    "--engine ray, which runs alone; wait for the other one, or stop it"
+                )
             yield
 
     def is_running(self) -> bool:
@@ -226,6 +234,20 @@ class RunFolder:
     def clear_leases(self) -> None:
         """Remove the leases of a finished run."""
         shutil.rmtree(self.leases, ignore_errors=True)
+
+
+def _lock_soon(file: int, how: int) -> bool:
+    """Lock an open file. Whether it succeeded within a while: readers lock it for a moment, to see whether a
+    command is running."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.05)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ from videopro.video import Frame, Video, clue_times
 # Consecutive failed requests after which grading stops.
 _GIVEN_UP = 8
 _TOKENS = 64
+# Requests in flight: most judges are hosted, and limit their rate.
+_CONCURRENCY = 8
 # CG-Bench's limit of frames for a clue.
 _CLUE_FRAMES = 32
 # Settings of a judge that change how it is reached, but no grade.
@@ -194,7 +196,7 @@ def _grade(
             return trace, BackboneError(f"the clue cannot be shown: {error}")
 
     # A server handles several requests at once; a model in this process only one.
-    threads = spec.concurrency if spec.kind == "server" else 1
+    threads = config.backbone.get("concurrency", _CONCURRENCY) if spec.kind == "server" else 1
     step = max(threads, _GIVEN_UP)
     with JsonLinesLog(path) as grades, ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(traces), step):

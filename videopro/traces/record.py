@@ -11,7 +11,7 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -69,6 +69,11 @@ class Cost:
             self.tokens_in + other.tokens_in,
             self.tokens_out + other.tokens_out,
         )
+
+    def scaled(self, factor: float) -> Cost:
+        """The cost with its times multiplied by `factor`."""
+        stages = {name: seconds * factor for name, seconds in self.stages.items()}
+        return replace(self, seconds=self.seconds * factor, stages=stages)
 
     def share(self, among: int) -> Cost:
         """One question's share of a cost that `among` questions caused together."""

@@ -12,6 +12,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from videopro.errors import VideoError
+from videopro.video.decoding.exact import MOST_THREADS, processors
 
 FrameKey = tuple[str, int, tuple[int, int]]
 """(video id, presentation timestamp in ticks, (height, width))."""
@@ -22,11 +23,17 @@ class FrameStore:
     exceeded. Thread safe.
 
     A frame larger than the whole store is not kept. `hits` and `misses` count lookups.
+
+    At most `decoders` videos are decoded at a time, however many are in flight: by default as many as have a
+    processor for each of their threads, and two, so that one reads while the other decodes. With `max_bytes`
+    this bounds what decoding takes of a process's memory.
     """
 
-    def __init__(self, max_bytes: int = 512 * 2**20) -> None:
+    def __init__(self, max_bytes: int = 512 * 2**20, *, decoders: int | None = None) -> None:
         if max_bytes < 0:
             raise VideoError(f"frame store: max_bytes is {max_bytes}; it must be 0 or more")
+        if decoders is not None and decoders < 1:
+            raise VideoError(f"frame store: decoders is {decoders}; it must be at least 1")
         self.max_bytes = max_bytes
         self.hits = 0
         self.misses = 0
@@ -34,6 +41,7 @@ class FrameStore:
         # Requested tick -> timestamp shown: a repeated request need not open the file.
         self._shown: LRUCache[tuple[str, int], int] = LRUCache(1 << 16)
         self._lock = threading.Lock()
+        self._decoders = threading.BoundedSemaphore(decoders or max(2, processors() // MOST_THREADS))
         self._decode_locks: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
 
     @property
@@ -79,13 +87,14 @@ class FrameStore:
 
     @contextmanager
     def decoding(self, video: str) -> Iterator[None]:
-        """Allow one decoder per video at a time: a second one waits (decoding is bounded in time), and then
-        finds the frames in the store."""
+        """Allow one decoder per video at a time, and `decoders` in all: a second one of a video waits
+        (decoding is bounded in time), and then finds the frames in the store."""
         with self._lock:
             held = self._decode_locks.get(video)
             if held is None:
                 held = self._decode_locks[video] = _DecodeLock()
-        with held.lock:
+        # The video's own lock first: those that wait for it keep no other video from being decoded.
+        with held.lock, self._decoders:
             yield
 
 

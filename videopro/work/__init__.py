@@ -1,14 +1,20 @@
 """Units of work and their progress, shared by runs, synthesis, indexing and rewards."""
 
+from videopro.work.clock import SharedClock, Stopwatch
 from videopro.work.counter import Counter, counted
+from videopro.work.in_flight import InFlight, UnitInFlight
 from videopro.work.progress import Progress
 from videopro.work.queue import CrashRecord, Unit, lease, read_crashes, record_crash, units
 
 __all__ = [
     "Counter",
     "CrashRecord",
+    "InFlight",
     "Progress",
+    "SharedClock",
+    "Stopwatch",
     "Unit",
+    "UnitInFlight",
     "counted",
     "lease",
     "read_crashes",

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -101,10 +101,31 @@ class CrashRecord:
     in_flight: Counter[str]
     alone: Counter[str]
     reasons: dict[str, str]
+    fewest: dict[str, int] = field(default_factory=dict)
+    """The least number of questions that were in flight when a worker died with this one among them."""
+
+    def must_run_apart(self, question_id: str) -> bool:
+        """Whether no question of another unit should be in flight beside it in its worker, so that another
+        crash says more."""
+        return question_id in self.fewest
+
+    @classmethod
+    def empty(cls) -> CrashRecord:
+        """No crash so far."""
+        return cls(Counter(), Counter(), {})
+
+    def add(self, ids: Sequence[str], reason: str) -> None:
+        """Another worker died while it answered these questions."""
+        for question_id in ids:
+            self.in_flight[question_id] += 1
+            self.alone[question_id] += len(ids) == 1
+            self.fewest[question_id] = min(len(ids), self.fewest.get(question_id, len(ids)))
+            self.reasons[question_id] = reason
 
     def must_run_alone(self, question_id: str) -> bool:
-        """Whether it should be answered alone, so that another crash identifies the question."""
-        return self.in_flight[question_id] > 0
+        """Whether it should be answered alone, so that another crash identifies the question. Of more
+        questions than a unit has, the unit is found first: most of them are answered as fast as before."""
+        return self.fewest.get(question_id, UNIT_SIZE + 1) <= UNIT_SIZE
 
     def is_quarantined(self, question_id: str) -> bool:
         """Whether the question is skipped, recorded as an error."""
@@ -113,7 +134,7 @@ class CrashRecord:
 
 def read_crashes(path: Path) -> CrashRecord:
     """The crashes recorded so far; incomplete or invalid lines are ignored."""
-    record = CrashRecord(Counter(), Counter(), {})
+    record = CrashRecord.empty()
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -124,8 +145,5 @@ def read_crashes(path: Path) -> CrashRecord:
             ids, reason = [str(question_id) for question_id in crash["ids"]], str(crash["reason"])
         except (ValueError, TypeError, KeyError):
             continue
-        for question_id in ids:
-            record.in_flight[question_id] += 1
-            record.alone[question_id] += len(ids) == 1
-            record.reasons[question_id] = reason
+        record.add(ids, reason)
     return record

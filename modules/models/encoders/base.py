@@ -124,7 +124,7 @@ class VideoTextEncoder(ABC):
 
 
 class TextEncoder(ABC):
-    """Embeds texts and queries in one space, as float32 unit rows."""
+    """Embeds texts and queries in one space, as float32 unit rows. Thread-safe."""
 
     name: str
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from videopro.modules.models.hub import check_finite, device_of
 
 class SentenceEncoder(TextEncoder):
     """A sentence-transformers model. Queries get the query prompt of the model's configuration; BGE-M3 has
-    none."""
+    none. Thread-safe: calls run one at a time."""
 
     def __init__(self, source: str, *, device: str | None = None) -> None:
         """`source`: a directory or a hub name. Raises MissingExtra without sentence-transformers,
@@ -32,6 +33,8 @@ class SentenceEncoder(TextEncoder):
             raise ModelError(f"{source!r}: {folder} is not a sentence-transformers model: {error}") from error
         check_finite(f"{source!r}: {folder}", self.model.named_parameters())
         self._fingerprint = folder_fingerprint(folder)
+        # Fast tokenizers cannot be used by two threads at once.
+        self._lock = threading.Lock()
 
     def identity(self) -> dict[str, object]:
         return {"encoder": "sentences", "weights": self._fingerprint}
@@ -42,8 +45,10 @@ class SentenceEncoder(TextEncoder):
     def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
         return self._rows(self.model.encode_query, queries)
 
-    @staticmethod
-    def _rows(encode: object, texts: Sequence[str]) -> np.ndarray:
+    def _rows(self, encode: object, texts: Sequence[str]) -> np.ndarray:
         assert callable(encode)
-        rows = encode(list(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
+        with self._lock:
+            rows = encode(
+                list(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            )
         return np.asarray(rows, dtype=np.float32)

@@ -4,6 +4,7 @@ written."""
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from tests.support.qwen_models import FAMILIES, backbone, leaning, load, official_inputs, pictures, reference
 from videopro.backbones.base import GenerateRequest, Generation, Sampling
+from videopro.backbones.qwen.run import QwenRunner
 from videopro.errors import ConfigError
 
 ALL = list(FAMILIES)
@@ -112,6 +114,41 @@ def test_batches_and_prefixes_write_the_same(family: str) -> None:
             made = own.generate_batch(shared, sampling)
             assert same(made[0], alone[0])
             assert same(made[1], alone[2])
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_replies_about_several_prefixes_are_written_together(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Videos of other lengths and prompts of other lengths, two about one of the videos."""
+    own = backbone(family)
+    videos = [pictures(4), pictures(2, seed=5), pictures(6, seed=6, times=[0.0, 9.0, 21.0, 40.0, 60.0, 90.0])]
+    asked = [
+        (0, "Which?"),
+        (1, "How many rings are there, and which of them?"),
+        (2, "What?"),
+        (0, "Where is it?"),
+    ]
+    sampling = Sampling(max_new_tokens=6, temperature=1.5)
+    alone = [
+        own.generate(videos[video], text, replace(sampling, seed=seed))
+        for seed, (video, text) in enumerate(asked)
+    ]
+    passes: list[int] = []
+    start_after = QwenRunner.start_after
+    monkeypatch.setattr(
+        QwenRunner,
+        "start_after",
+        lambda self, heads, tails: passes.append(len(tails)) or start_after(self, heads, tails),
+    )
+    with ExitStack() as stack:
+        prefixes = [stack.enter_context(own.prefix(video)) for video in videos]
+        requests = [GenerateRequest(prefixes[video], text, seed) for seed, (video, text) in enumerate(asked)]
+        for _ in range(2):
+            made = own.generate_batch(requests, sampling)
+            assert all(same(*pair) for pair in zip(made, alone, strict=True))
+    # A recurrent model's rows cannot be padded.
+    assert passes == ([1, 1, 1, 1] * 2 if own._runner.is_recurrent else [4, 4])
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])

@@ -27,11 +27,11 @@ from videopro.methods.agents import (
     UnparsedReply,
     parse_reply,
 )
-from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import public_role, read_role
 from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Segment, Trace
 from videopro.video import uniform_times
+from videopro.work import SharedClock
 
 
 class Verdict(BaseModel):

@@ -32,9 +32,10 @@ from videopro.backbones.base import (
 )
 from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
+from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRunner, SampledReply
+from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 from videopro.errors import BackboneError
 from videopro.question import Answer
 
@@ -155,11 +156,11 @@ class QwenBackbone(Backbone):
 
     def _choose(self, asked: Sequence[_Asked], replies: Sequence[Sequence[str]]) -> list[Answer]:
         def rows(
-            numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
+            numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
             run = self._runner
-            logits = run.last_logits(parts) if shared is None else run.last_logits_after(shared, parts)
-            before = 0 if shared is None else shared.length
+            logits = run.last_logits_after(heads[0], parts) if heads else run.last_logits(parts)
+            before = heads[0].length if heads else 0
             return [
                 self._read(row, replies[number], before + len(part.ids))
                 for number, row, part in zip(numbers, logits, parts, strict=True)
@@ -194,19 +195,19 @@ class QwenBackbone(Backbone):
         """Generate several replies with `sampling`; the model's own generation config is not used."""
 
         def rows(
-            numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
+            numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[Generation]:
             run = self._runner
-            state = run.start(parts) if shared is None else run.start_after(shared, parts)
-            before = 0 if shared is None else shared.length
+            state = run.start_after(heads, parts) if heads else run.start(parts)
+            before = [head.length for head in heads] if heads else [0] * len(parts)
             draws = [
                 (sampling.seed, number) if (own := requests[number].seed) is None else (own, 0)
                 for number in numbers
             ]
             written = run.generate(state, sampling, draws, banned=self._banned)
             return [
-                self._generation(reply, before + len(part.ids))
-                for reply, part in zip(written, parts, strict=True)
+                self._generation(reply, length + len(part.ids))
+                for reply, part, length in zip(written, parts, before, strict=True)
             ]
 
         return self._serve(
@@ -248,14 +249,15 @@ class QwenBackbone(Backbone):
     def _serve(
         self,
         requests: Sequence[_Asked],
-        rows: Callable[[Sequence[int], PromptHead | None, Sequence[EncodedPrompt]], list[T]],
+        rows: Callable[[Sequence[int], Sequence[PromptHead], Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
         even: bool,
     ) -> list[T]:
-        """Group requests by their visual, run each group in batches, and return the results in order.
+        """Group requests by their visual, run each group in batches, and return the results in order. Replies
+        about several prefixes are written in common batches: a step of one costs as much as a step of many.
 
-        `rows` receives the indices of a batch's requests, their shared head or None, and their tails or whole
+        `rows` receives the indices of a batch's requests, the head of each or none, and their tails or whole
         prompts. `even`: the tails in a batch must have the same length.
         """
         results: dict[int, T] = {}
@@ -263,33 +265,41 @@ class QwenBackbone(Backbone):
         for number, asked in enumerate(requests):
             by_visual.setdefault((id(asked.visual), asked.system), []).append(number)
         alone: list[int] = []
+        joined: dict[int, PromptHead] = {}
+        tails: dict[int, EncodedPrompt] = {}
         with self._guard():
             for numbers in by_visual.values():
                 first = requests[numbers[0]]
                 visual = first.visual
                 if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
                     shared = self._shared(visual, first.system)
-                    tails = {n: self._tail(requests[n], one_token=one_token) for n in numbers}
-                    lengths = {n: len(tails[n].ids) for n in numbers}
-                    for batch in self._batches(numbers, lengths, even=even):
-                        done = rows(batch, shared, [tails[n] for n in batch])
+                    tails.update((n, self._tail(requests[n], one_token=one_token)) for n in numbers)
+                    ordered = sorted(numbers, key=lambda n: len(tails[n].ids))
+                    if isinstance(visual, Prefix) and not one_token and self._runner.can_join(shared):
+                        joined.update(dict.fromkeys(ordered, shared))
+                        continue
+                    for batch in self._batches(ordered, tails, even=even):
+                        done = rows(batch, [shared] * len(batch), [tails[n] for n in batch])
                         results.update(zip(batch, done, strict=True))
                 else:
                     alone.extend(numbers)
+            for batch in self._batches(list(joined), tails, even=even):
+                done = rows(batch, [joined[n] for n in batch], [tails[n] for n in batch])
+                results.update(zip(batch, done, strict=True))
             # Encoded batch by batch, so that only one batch's pixels are in memory.
             for start in range(0, len(alone), self._batch):
                 batch = alone[start : start + self._batch]
                 whole = [self._whole(requests[n], one_token=one_token) for n in batch]
-                results.update(zip(batch, rows(batch, None, whole), strict=True))
+                results.update(zip(batch, rows(batch, (), whole), strict=True))
         return [results[number] for number in range(len(requests))]
 
     def _batches(
-        self, numbers: Sequence[int], lengths: Mapping[int, int], *, even: bool
+        self, ordered: Sequence[int], tails: Mapping[int, EncodedPrompt], *, even: bool
     ) -> Iterator[list[int]]:
-        ordered = sorted(numbers, key=lambda number: lengths[number])
         batch: list[int] = []
         for number in ordered:
-            if batch and (len(batch) == self._batch or (even and lengths[number] != lengths[batch[0]])):
+            is_other = even and batch and len(tails[number].ids) != len(tails[batch[0]].ids)
+            if is_other or len(batch) == self._batch:
                 yield batch
                 batch = []
             batch.append(number)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from videopro.backbones.base import Prefix
-from videopro.backbones.qwen.run import PromptHead
+from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.features import grids, visual_inputs
 from videopro.backbones.qwen.growing_cache import make_growing
 from videopro.backbones.qwen.inputs import EncodedPrompt
+from videopro.backbones.qwen.joined_heads import PromptHead, can_join, join_heads
 from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
 from videopro.errors import BackboneError
 
@@ -39,16 +40,6 @@ class NonFiniteLogits(BackboneError):
             "too narrow for it; load them again, or use dtype 'fp32'"
         )
         self.rows = tuple(rows)
-
-
-@dataclass(frozen=True)
-class PromptHead:
-    """A prompt's head after its forward pass: what later tokens need."""
-
-    cache: Cache
-    length: int
-    next_position: int
-    """M-RoPE position of the next token; a video's positions differ from its tokens' indices."""
 
 
 @dataclass
@@ -131,7 +122,7 @@ class QwenRunner:
         last = mask.sum(-1) - 1
         keep = last.unique()
         # Logits at each index where a row ends; each row then selects its own.
-        logits, _ = self._continue(shared, ids, mask, keep=keep)
+        logits = self._continue([shared] * len(tails), ids, mask, keep=keep).logits
         return logits[torch.arange(len(tails), device=logits.device), torch.searchsorted(keep, last)]
 
     def start(self, rows: Sequence[EncodedPrompt]) -> DecodingState:
@@ -156,40 +147,48 @@ class QwenRunner:
             cache.reorder_cache(index)  # type: ignore[arg-type]
         return DecodingState(cache, state.mask[index], state.deltas[index], state.logits[index])
 
-    def start_after(self, shared: PromptHead, tails: Sequence[EncodedPrompt]) -> DecodingState:
-        """Run tails of a shared head, to generate replies to them. With a recurrent model, all tails must
-        have the same length."""
+    def can_join(self, head: PromptHead) -> bool:
+        """Whether the rows of a batch may begin with this head and with others."""
+        return not self.is_recurrent and can_join(self.model, head)
+
+    def start_after(self, heads: Sequence[PromptHead], tails: Sequence[EncodedPrompt]) -> DecodingState:
+        """Run tails, each after its head, to generate replies to them. All heads must be the same one, unless
+        each can be joined (`can_join`). With a recurrent model, all tails must have the same length."""
         mask = self._mask(tails)
-        logits, cache = self._continue(
-            shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
-        )
-        whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
-        deltas = mask.new_full((len(tails), 1), shared.next_position - shared.length)
-        return DecodingState(cache, whole, deltas, logits[:, -1])
+        ids = self._left([tail.ids for tail in tails], self._pad)
+        state = self._continue(heads, ids, mask, keep=1)
+        return replace(state, logits=state.logits[:, -1])
 
     def _continue(
-        self, shared: PromptHead, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
-    ) -> tuple[torch.Tensor, Cache]:
+        self,
+        heads: Sequence[PromptHead],
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        *,
+        keep: int | torch.Tensor,
+    ) -> DecodingState:
+        """The state after these tokens, with the logits of all that are to be kept."""
         rows, width = ids.shape
-        first = torch.zeros_like(ids[:, 0])
-        if can_share(self.model, shared.cache):
-            cache: Cache = SharedCache(shared.cache, first)
+        joined = join_heads(heads, ids.device)
+        if can_share(self.model, joined.cache):
+            cache: Cache = SharedCache(joined.cache, joined.of)
         else:
             # A copy, because the pass appends to it and recurrent layers cannot be cropped back.
-            cache = copy.deepcopy(shared.cache)
+            cache = copy.deepcopy(joined.cache)
             if rows > 1:
-                cache.reorder_cache(first)  # type: ignore[arg-type]
-        whole = torch.cat([mask.new_ones(rows, shared.length), mask], dim=1)
+                cache.reorder_cache(joined.of)  # type: ignore[arg-type]
+        whole = torch.cat([joined.mask, mask], dim=1)
         with attending(self.model, cache):
             out = self.model(
                 input_ids=ids,
                 attention_mask=whole,
-                position_ids=_text_positions(whole, shared.next_position - shared.length)[..., -width:],
+                position_ids=_text_positions(whole, joined.deltas)[..., -width:],
                 **{self._cache: cache},
                 use_cache=True,
                 logits_to_keep=keep,
             )
-        return out.logits.float().to(self.device), out[self._cache]
+        logits = out.logits.float().to(self.device)
+        return DecodingState(out[self._cache], whole, joined.deltas, logits)
 
     def _step(self, state: DecodingState, tokens: torch.Tensor) -> DecodingState:
         mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
@@ -318,7 +317,7 @@ def _places(mask: torch.Tensor) -> torch.Tensor:
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
-def _text_positions(mask: torch.Tensor, deltas: torch.Tensor | int) -> torch.Tensor:
+def _text_positions(mask: torch.Tensor, deltas: torch.Tensor) -> torch.Tensor:
     """Positions of text tokens, (4, rows, tokens): index, then the position in time, height and width."""
     places = _places(mask)
     return torch.cat([places[None], (places + deltas)[None].expand(3, -1, -1)])

@@ -138,6 +138,8 @@ class ServerBackbone(Backbone):
     unreachable, refuses, does not know the model or returns no log-probabilities.
     """
 
+    is_concurrent = True
+
     def __init__(
         self,
         config: BackboneConfig,

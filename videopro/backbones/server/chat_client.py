@@ -19,6 +19,8 @@ from videopro.backbones.server.schemas import refuses_schema
 from videopro.errors import ConfigError
 
 DEFAULT_URL = "https://api.openai.com/v1"
+# Requests in flight; hosted endpoints limit their rate.
+_CONCURRENCY = 8
 # Fields that some models refuse, each with the field that replaces it.
 _REPLACED_FIELDS = {
     "temperature": None,
@@ -40,7 +42,9 @@ def api_config(spec: str, where: str, **settings: Any) -> BackboneConfig:
         model, url = spec, os.environ.get("OPENAI_BASE_URL", DEFAULT_URL)
     if not model:
         raise ConfigError(f"{where} 'api:{spec}': write api:MODEL or api:MODEL@URL")
-    return BackboneConfig(model=model, kind="server", base_url=url, **settings)
+    return BackboneConfig(
+        model=model, kind="server", base_url=url, **{"concurrency": _CONCURRENCY, **settings}
+    )
 
 
 class ChatClient:

@@ -184,12 +184,13 @@ class Endpoint:
         async with self._slots:
             # In a thread: encoding images takes CPU time, while other requests' replies are read.
             fields = dict(await asyncio.to_thread(body))
-            named = {name: fields.pop(name) for name in ("model", "messages")}
+            model = fields.pop("model")
 
             async def request() -> Completion:
                 assert self._client is not None
                 chat = self._client.chat.completions.with_streaming_response
-                async with chat.create(**named, extra_body=fields) as response:
+                # With the messages in the body as it is: the client would walk through all parts of others.
+                async with chat.create(model=model, messages=[], extra_body=fields) as response:
                     body = await _body(response)
                 # In a thread: parsing a long list of log-probabilities takes CPU time.
                 return await asyncio.to_thread(read_completion, body)
@@ -197,7 +198,7 @@ class Endpoint:
             try:
                 return await self._retry(request, retry_5xx)
             except openai.NotFoundError as error:
-                raise await self._not_found(str(named["model"]), error) from None
+                raise await self._not_found(str(model), error) from None
 
     async def _models(self) -> list[dict[str, Any]]:
         async def request() -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -61,6 +62,12 @@ class EncodedFrames:
     """Whether they can be a video: all have one size, and belong together (no `Stills`)."""
     texts: tuple[str, ...] = ()
     """What stands before each frame; empty if nothing does (see `Interleaved`)."""
+
+    @cached_property
+    def video_url(self) -> str:
+        """The data URL of all frames as one video; one text for all requests about it, as it takes about 1 MB
+        for 64 frames."""
+        return "data:video/jpeg;base64," + ",".join(self.jpegs)
 
 
 @dataclass(frozen=True)
@@ -114,8 +121,8 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
     """
     alone = len(encoded.jpegs) == 1
     if as_video and encoded.fits_video and not alone:
-        url = "data:video/jpeg;base64," + ",".join(encoded.jpegs)
-        return [{"type": "video_url", "video_url": {"url": url}}], _video_times(encoded.times)
+        url = {"url": encoded.video_url}
+        return [{"type": "video_url", "video_url": url}], _video_times(encoded.times)
     parts: list[dict[str, Any]] = []
     texts = encoded.texts or ("",) * len(encoded.jpegs)
     for picture, time, before in zip(encoded.jpegs, encoded.times, texts, strict=True):

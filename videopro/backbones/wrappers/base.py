@@ -30,6 +30,12 @@ class BackboneWrapper(Backbone):
         self.name = inner.name
         self.frames = inner.frames
         self.planner = inner.planner
+        self.is_concurrent = inner.is_concurrent
+
+    @property
+    def device(self) -> object:
+        """Where the inner one's model is, for models that go beside it; None if it is not in this process."""
+        return getattr(self.inner, "device", None)
 
     @property
     def checkpoint(self) -> Path | None:  # type: ignore[override]

@@ -1,11 +1,13 @@
 """One backbone for many programs: calls that arrive while it is busy are served together as one batch.
 
 Programs that run concurrently make one request at a time each. A caller that finds the backbone free serves
-all waiting requests, up to a limit; no request waits for others to join it.
+all waiting requests, up to a limit; no request waits for others to join it. `share_backbone` decides which
+backbones need this.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +54,9 @@ class BatchingBackbone(BackboneWrapper):
     batch fails, each caller's requests are retried separately, so that a request that cannot be served fails
     only its own caller. Sampled replies are not batched unless each request has its own seed, because a row's
     samples depend on its place in the batch.
+
+    A batch holds what waits when the backbone becomes free, so its rows, and with them the rounding of an
+    answer, depend on timing.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
@@ -60,18 +65,28 @@ class BatchingBackbone(BackboneWrapper):
         if max_batch < 1:
             raise ConfigError(f"batching: max_batch is {max_batch}; it must be at least 1")
         super().__init__(inner)
-        self.requests = 0
-        """Requests served so far."""
-        self.batches = 0
-        """Batches served so far."""
         self._adapter = adapter
-        self._max_batch = max_batch
-        self._queue: deque[_PendingRequests] = deque()
-        self._queue_lock = threading.Lock()
-        self._serving = threading.Lock()
+        self._line = _Line(max_batch)
+
+    @property
+    def requests(self) -> int:
+        """Requests served so far, those of the backbones that share its queue included."""
+        return self._line.requests
+
+    @property
+    def batches(self) -> int:
+        """Batches served so far, in the same way."""
+        return self._line.batches
+
+    def with_adapter(self, adapter: bool | None) -> BatchingBackbone:
+        """The same backbone with another adapter setting. Both have one queue: a batch is chosen only when
+        the model is free, whoever waits for it."""
+        other = copy.copy(self)
+        other._adapter = adapter
+        return other
 
     def identity(self) -> dict[str, object]:
-        with self._serving, self._adapter_setting():
+        with self._line.serving, self._adapter_setting():
             return super().identity()
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
@@ -102,7 +117,8 @@ class BatchingBackbone(BackboneWrapper):
         def serve(videos: Sequence[Sequence[Frame]]) -> list[Prefix]:
             return [self.inner.prefix(video, system=system) for video in videos]
 
-        return self._submit(("prefix", system), [frames], serve)[0]
+        # Alone, as a model encodes one video at a time: each caller goes on as soon as its own is there.
+        return self._submit(("prefix", object()), [frames], serve)[0]
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError(
@@ -115,14 +131,41 @@ class BatchingBackbone(BackboneWrapper):
         requests: Sequence[RequestT],
         serve: Callable[[Sequence[RequestT]], Sequence[ReplyT]],
     ) -> list[ReplyT]:
-        if not requests:
-            return []
+        def serve_adapted(batch: Sequence[RequestT]) -> Sequence[ReplyT]:
+            with self._adapter_setting():
+                return serve(batch)
+
+        return self._line.submit((self._adapter, *kind), requests, serve_adapted) if requests else []
+
+    def _adapter_setting(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._adapter is None else self.inner.adapter(self._adapter)
+
+
+class _Line:
+    """The requests that wait for one backbone."""
+
+    def __init__(self, max_batch: int) -> None:
+        self.requests = 0
+        self.batches = 0
+        self.serving = threading.Lock()
+        """Held while the backbone is in use."""
+        self._max_batch = max_batch
+        self._queue: deque[_PendingRequests] = deque()
+        self._queue_lock = threading.Lock()
+
+    def submit(
+        self,
+        kind: tuple[object, ...],
+        requests: Sequence[RequestT],
+        serve: Callable[[Sequence[RequestT]], Sequence[ReplyT]],
+    ) -> list[ReplyT]:
+        """The replies to one caller's requests, served with others of their kind."""
         submitted = _PendingRequests(kind, requests, serve)
         with self._queue_lock:
             self._queue.append(submitted)
         # Each caller serves batches until its own requests are done, by itself or by another caller.
         while not submitted.done.done():
-            with self._serving:
+            with self.serving:
                 if not submitted.done.done():
                     self._serve(self._next_batch())
         return submitted.done.result()
@@ -161,13 +204,9 @@ class BatchingBackbone(BackboneWrapper):
         requests = [request for pending in batch for request in pending.requests]
         self.requests += len(requests)
         self.batches += 1
-        with self._adapter_setting():
-            results = list(batch[0].serve(requests))
+        results = list(batch[0].serve(requests))
         start = 0
         for pending in batch:
             end = start + len(pending.requests)
             pending.done.set_result(results[start:end])
             start = end
-
-    def _adapter_setting(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._adapter is None else self.inner.adapter(self._adapter)

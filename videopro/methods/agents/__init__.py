@@ -5,7 +5,6 @@ paper's algorithm.
 """
 
 from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent, spread
-from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
 from videopro.methods.agents.models import (
@@ -39,7 +38,6 @@ __all__ = [
     "Reply",
     "Scene",
     "Session",
-    "SharedClock",
     "Tool",
     "ToolCall",
     "ToolsRefused",

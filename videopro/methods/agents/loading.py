@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spec
 from videopro.backbones.server import ServerBackbone, api_config
-from videopro.backbones.wrappers import BatchingBackbone
+from videopro.backbones.wrappers import share_backbone
 from videopro.errors import ConfigError
 from videopro.methods.agents.api import ApiModel
 from videopro.methods.agents.models import AgentModel, BackboneModel
@@ -18,6 +19,7 @@ SELF = "self"
 
 class ModelLoader:
     """Models by the name that a role gives them; equal names share one model. `backbone` is the run's own.
+    Thread-safe.
 
     `load(config)` makes a backbone; tests pass their own.
     """
@@ -36,13 +38,15 @@ class ModelLoader:
         self._frames = frames
         self._load = load
         self._models: dict[str, AgentModel] = {}
+        self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> AgentModel:
         """The model that `name` names. Raises ConfigError for a malformed name, BackboneError for a model
         that cannot be loaded."""
-        if name not in self._models:
-            self._models[name] = self._make(name)
-        return self._models[name]
+        with self._lock:
+            if name not in self._models:
+                self._models[name] = self._make(name)
+            return self._models[name]
 
     def _make(self, name: str) -> AgentModel:
         if name == SELF:
@@ -92,4 +96,4 @@ def _around(backbone: Backbone) -> AgentModel:
     if isinstance(backbone, ServerBackbone):
         return ServedModel(backbone)
     # Questions in flight make one request at a time each; served together, they are one batch.
-    return BackboneModel(BatchingBackbone(backbone, adapter=None))
+    return BackboneModel(share_backbone(backbone))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -13,7 +14,6 @@ from videopro.backbones import Backbone
 from videopro.benchmarks import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.methods.agents.budget import BudgetSpent
-from videopro.methods.agents.clock import SharedClock, Stopwatch
 from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
 from videopro.methods.agents.models import AgentModel
 from videopro.methods.agents.session import Session
@@ -35,6 +35,7 @@ from videopro.traces import (
     failed_result,
 )
 from videopro.video import Subtitles, uniform_times
+from videopro.work import SharedClock, Stopwatch
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class AgentMethod(Method):
         for name in self.role_names().values():
             if name != SELF:
                 read_role(name, settings.api_key_env)
+        self._lock = threading.Lock()
         self._loader: ModelLoader | None = None
         self._module_models: ModuleModels | None = None
 
@@ -149,17 +151,19 @@ class AgentMethod(Method):
 
     def models(self, backbone: Backbone) -> dict[str, AgentModel]:
         """The models by role, loaded once per process."""
-        if self._loader is None or self._loader.backbone is not backbone:
-            frames = backbone.frames if self.settings.preset == "equal" else None
-            self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
-        loader = self._loader
+        with self._lock:
+            if self._loader is None or self._loader.backbone is not backbone:
+                frames = backbone.frames if self.settings.preset == "equal" else None
+                self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
+            loader = self._loader
         return {role: loader[name] for role, name in self.role_names().items()}
 
     def module_models(self, scene: Scene, settings: ModuleSettings) -> ModuleModels:
         """The encoders of these settings, loaded once per process; of one call's settings only."""
-        if self._module_models is None:
-            self._module_models = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
-        return self._module_models
+        with self._lock:
+            if self._module_models is None:
+                self._module_models = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
+            return self._module_models
 
     def encoder(self, scene: Scene, name: str, use: str) -> VideoTextEncoder:
         """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""
@@ -287,5 +291,4 @@ def _interrupted(session: Session) -> list[Round]:
 def _shared(cost: Cost, watch: Stopwatch) -> Cost:
     """The cost with its times scaled from the question's wall time to its share of it."""
     factor = watch.share / watch.wall if watch.wall > 0 else 1.0
-    stages = {name: seconds * factor for name, seconds in cost.stages.items()}
-    return replace(cost, seconds=watch.share, stages=stages)
+    return replace(cost.scaled(factor), seconds=watch.share)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from videopro import prompts as shared_prompts
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoProError
-from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session, SharedClock
+from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
 from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, MergedRegistry, read_lines
@@ -32,6 +32,7 @@ from videopro.question import Question
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation
 from videopro.video import Subtitles, Video, fps_times
+from videopro.work import SharedClock
 
 CAPTIONER = "captioner"
 _NO_ROOM = "its request is longer than the captioner takes"

@@ -33,7 +33,8 @@ _HELD_BYTES = 64 * 2**20
 # How often an earlier key frame is tried if the nearest does not lead to the picture (gradual refresh, open
 # groups).
 _RETRIES = 3
-_MOST_WORKERS = 8
+MOST_THREADS = 8
+"""Threads that decode one video's pictures at a time."""
 # Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses them
 # again.
 _SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
@@ -101,7 +102,7 @@ def pictures_at(
     with open_container(probe.path, deadlines[0]) as container:
         reader = Reader(container, probe.path, deadlines[0])
         groups = deque(_plan(reader, sorted(set(ticks)), probe.first))
-        workers = min(len(groups), cpus, _MOST_WORKERS)
+        workers = min(len(groups), cpus, MOST_THREADS)
         if workers == 1:
             reader.context.thread_count = cpus
         deadlines += [Deadline(timeout) for _ in range(workers - 1)]

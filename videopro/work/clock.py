@@ -1,4 +1,5 @@
-"""Shares wall time among the questions in flight, so that a run's seconds add up to the run's time."""
+"""Shares wall time among the questions, or units of them, in flight, so that a run's seconds add up to its
+time."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass
 class Stopwatch:
-    """The time of one question."""
+    """The time of one piece of work."""
 
     share: float = 0.0
-    """Its share of the wall time, in seconds: in every moment, 1/n of it while n questions are in flight."""
+    """Its share of the wall time, in seconds: in every moment, 1/n of it while n pieces are in flight."""
     wall: float = 0.0
     """The wall time from its start to its end."""
 
@@ -30,7 +31,7 @@ class SharedClock:
 
     @contextmanager
     def running(self) -> Iterator[Stopwatch]:
-        """Time a question; the stopwatch is complete when the block ends."""
+        """Time a piece of work; the stopwatch is complete when the block ends."""
         watch = Stopwatch()
         with self._lock:
             self._advance()
@@ -42,6 +43,12 @@ class SharedClock:
                 self._advance()
                 # By identity: two stopwatches may show equal times.
                 self._running = [other for other in self._running if other is not watch]
+
+    def factor(self, watch: Stopwatch) -> float:
+        """The share of a running stopwatch in its wall time so far, above 0 and at most 1."""
+        with self._lock:
+            self._advance()
+            return watch.share / watch.wall if watch.wall > 0 else 1.0
 
     def _advance(self) -> None:
         now = self._clock()

@@ -1,0 +1,156 @@
+"""A Ray cluster of several nodes on this machine, and commands that run on it, for tests (marker `ray`).
+
+`python -m tests.support.ray_world ARGS` is `python -m videopro.infer` with a backbone of known answers, which
+also misbehaves in the ways that matter on a cluster (`ClusterBackbone`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.fakes import ColourBackbone
+from videopro.backbones.base import Backbone, ChoiceRequest
+from videopro.question import Answer
+from videopro.video import Frame
+
+_OBJECT_STORE = 80 * 2**20
+_MIB = 2**20
+# The most that a question about memory takes before it gives up: the test has failed then.
+_MOST_MEMORY = 8 * 2**30
+
+
+class TestCluster:
+    """Starts with a head that has room for no worker."""
+
+    __test__ = False
+
+    def __init__(self, **environment: str) -> None:
+        from ray.cluster_utils import Cluster
+
+        # Short, because of the sockets in it.
+        self._folder = tempfile.mkdtemp(prefix="vpr-", dir="/tmp")
+        self._environment = {
+            "RAY_TMPDIR": self._folder,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # By default, workers give way to everything else on the machine.
+            "RAY_worker_niceness": "0",
+            **environment,
+        }
+        os.environ.update(self._environment)
+        self._cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": _OBJECT_STORE},
+        )
+        self.address: str = self._cluster.address
+        self._nodes: list[Any] = []
+
+    def add_nodes(self, count: int, cpus: int = 1) -> None:
+        """More nodes, with room for a worker on each CPU."""
+        for _ in range(count):
+            node = self._cluster.add_node(num_cpus=cpus, object_store_memory=_OBJECT_STORE)
+            self._nodes.append(node)
+
+    def kill_node(self) -> None:
+        """Kill the first node's raylet and with it, as when a machine is gone, all its processes."""
+        self._cluster.remove_node(self._nodes.pop(0), allow_graceful=False)
+
+    def kill_head(self) -> None:
+        """Kill what the whole cluster hangs on."""
+        self._cluster.head_node.kill_gcs_server(check_alive=False)
+
+    def workers(self) -> list[int]:
+        """Processes of this cluster's workers that hold a model."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (folder / "cmdline").read_bytes()
+                environment = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if command.startswith(b"ray::WorkerHost") and self._folder.encode() in environment:
+                found.append(int(folder.name))
+        return found
+
+    def close(self) -> None:
+        """End all processes of the cluster, and remove its files."""
+        self._cluster.shutdown()
+        for name in self._environment:
+            os.environ.pop(name, None)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self, module: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """A command on this cluster, in a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words, "--engine", "ray"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "RAY_ADDRESS": self.address, **environment},
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def cluster(nodes: int = 2, **environment: str) -> Iterator[TestCluster]:
+    """A cluster of a head and so many nodes with one CPU each."""
+    made = TestCluster(**environment)
+    try:
+        made.add_nodes(nodes)
+        yield made
+    finally:
+        made.close()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """As the kernel's out-of-memory killer or a scheduler does: without a last word."""
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+class ClusterBackbone(ColourBackbone):
+    """Answers as `ColourBackbone`. A question with "(fill)" takes memory until the process is killed, one
+    with "(kill once)" kills the process unless the file `once` is there, and makes that. `salt` "pid": each
+    process says that it is another model."""
+
+    def __init__(self, model: str, *, salt: str = "", once: str = "", **settings: Any) -> None:
+        super().__init__(model, salt=str(os.getpid()) if salt == "pid" else salt, **settings)
+        self._once = Path(once)
+
+    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
+        text = request.question.text
+        if "(fill)" in text:
+            _fill_memory()
+        if "(kill once)" in text and not self._once.exists():
+            self._once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().choose(request, frames)
+
+
+def _fill_memory() -> None:
+    held = []
+    while len(held) * 64 * _MIB < _MOST_MEMORY:
+        held.append(bytearray(b"x") * (64 * _MIB))
+        time.sleep(0.05)
+    raise AssertionError("took 8 GiB, and nobody minded")
+
+
+def load_for_cluster(model: str, **settings: Any) -> Backbone:
+    """Stands for `videopro.backbones.load_backbone`."""
+    return ClusterBackbone(model, **settings)
+
+
+if __name__ == "__main__":
+    from tests.support.ray_world import load_for_cluster as load
+    from videopro.infer import main
+
+    sys.exit(main(load=load))
