@@ -105,7 +105,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 echo "Starting the engine (its log: $log) ..." >&2
-keep_running &
+keep_running 2>> "$log" &
 keeper=$!
 for ((second = 0; ; second++)); do
     is_ready && break
