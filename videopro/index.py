@@ -163,8 +163,8 @@ def index_video(
     config: IndexConfig,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[str]:
-    """Index one video, and return the lines to print about it. `progress`: see `build_index`. Raises IndexBusy
-    while another process is at it, VideoError if it cannot be read, and VideoProError."""
+    """Index one video, and return the lines to print about it. `progress`: see `build_index`. Raises
+    IndexBusy while another process is at it, VideoError if it cannot be read, and VideoProError."""
     video, began = Video.open(path), time.monotonic()
     seconds, root = config.clip_seconds, config.root
     made = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
