@@ -213,7 +213,8 @@ def _tree(code: str) -> tuple[ast.Module | None, list[ast.AST], str]:
     except (ValueError, MemoryError, RecursionError, OverflowError, SystemError) as error:
         return None, [], f"It cannot be parsed: {error or type(error).__name__}."
     nodes: list[ast.AST] = []
-    depth, level = 0, [tree]
+    level: list[ast.AST] = [tree]
+    depth = 0
     # The one pass over the tree: a walk for each question took a third of all our work on a question.
     while level:
         nodes += level

@@ -401,7 +401,7 @@ def _as_mapping(record: Any) -> dict[str, Any]:
     than everything else about a trace. Raises TypeError for anything else."""
     if not dataclasses.is_dataclass(record):
         raise TypeError(f"a {type(record).__name__} is not JSON")
-    return {name: getattr(record, name) for name in _names(type(record))}
+    return {name: getattr(record, name) for name in _names(record.__class__)}
 
 
 @cache
