@@ -17,6 +17,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from videopro.executor import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
@@ -63,9 +64,14 @@ class Program:
     once, in source order."""
     faults: tuple[str, ...]
     """What is wrong with the reply's form, in plain sentences; empty if it is well-formed."""
-    canonical: str
-    """The program unparsed from its syntax tree, without comments, docstrings, annotations and layout.
-    Programs with the same form do the same. A program that cannot be parsed or unparsed is kept as it is."""
+
+    @cached_property
+    def canonical(self) -> str:
+        """The program unparsed from its syntax tree, without comments, docstrings, annotations and layout.
+        Programs with the same form do the same. A program that cannot be parsed or unparsed is kept as it
+        is. Written when it is first asked for: answering questions needs none."""
+        tree, nodes, _ = _tree(self.code)
+        return self.code if tree is None else _canonical(tree, nodes, self.code)
 
     @property
     def well_formed(self) -> bool:
@@ -93,7 +99,7 @@ def parse_program(reply: str) -> Program:
         faults.append("The program is not between <code> and </code>.")
     tree, nodes, why = _tree(code)
     if tree is None:
-        return Program(planning, code, "program", (), (), (), (*faults, why), code)
+        return Program(planning, code, "program", (), (), (), (*faults, why))
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
     faults += _faults(nodes, entries)
     mode: Literal["native", "program"] = "native" if entries and _is_native(nodes) else "program"
@@ -105,7 +111,6 @@ def parse_program(reply: str) -> Program:
         required(entries[-1]) if entries else (),
         calls(nodes),
         tuple(faults),
-        _canonical(tree, nodes, code),
     )
 
 
