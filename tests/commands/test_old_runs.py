@@ -94,15 +94,25 @@ def test_they_are_shown(runs: dict[str, Path], tmp_path: Path) -> None:
     assert all(name in pages for name in ids)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_finished_one_is_the_same_run(name: str, runs: dict[str, Path]) -> None:
-    """Old names of settings (`together`) and their run key still work; no question is answered again."""
-    before, folder = summary(runs[name]), runs[name]
+def test_a_finished_one_is_the_same_run(runs: dict[str, Path]) -> None:
+    """Its run key still holds; no question is answered again."""
+    before, folder = summary(runs["native"]), runs["native"]
     traces = (folder / "traces.jsonl").read_bytes()
-    assert infer.main(command(name, folder)) == 0
+    assert infer.main(command("native", folder)) == 0
     assert (folder / "traces.jsonl").read_bytes() == traces
     now = summary(folder)
     assert rounded({key: now[key] for key in before}) == rounded(before)
+
+
+def test_one_of_the_planner_shipped_before_differs_in_the_planner_only(
+    runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Old names of settings (`together`) still work."""
+    assert infer.main(command("videopro", runs["videopro"])) == 2
+    error = capsys.readouterr().err
+    differences = [line for line in error.splitlines() if "the run has" in line]
+    assert len(differences) == 1
+    assert "model.adapter: the run has '87975b8d1f6507e2'" in differences[0]
 
 
 def test_one_that_was_cut_short_resumes(runs: dict[str, Path]) -> None:

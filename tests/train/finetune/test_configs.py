@@ -52,11 +52,9 @@ def test_the_pocket_adapter_stays_below_two_megabytes(tmp_path: Path) -> None:
     assert lora is not None
     with torch.device("meta"):
         adapted = get_peft_model(model, lora)
-    kept = ("lora_", "modules_to_save")
-    weights = sum(
-        weight.numel() for name, weight in adapted.named_parameters() if any(part in name for part in kept)
-    )
-    assert weights == 430_080 + 475_136
+    assert lora.modules_to_save is None  # vLLM serves no adapter that has whole modules
+    weights = sum(weight.numel() for name, weight in adapted.named_parameters() if "lora_" in name)
+    assert weights == 860_160
     assert 1_000_000 < weights * torch.bfloat16.itemsize < 1_950_000
     assert training.adapter_dtype == "bfloat16"
 

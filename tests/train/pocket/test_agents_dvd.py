@@ -214,14 +214,13 @@ def test_captions_are_wrong_as_often_as_those_of_the_pocket_model() -> None:
 
 
 def test_an_adapter_continues_from_a_planners_layers(tmp_path: Path) -> None:
-    """The planner has a trained head, which no server loads into an adapter: it is left out."""
     start = str(adapter_dir("pocket-sft"))
     words = ["dvd", "--output", str(tmp_path), "--steps", "1", "--draws", "1", "--adapter", start]
     assert adapter.main(words) == 0
     weights = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
     assert all("lora_" in name for name in weights)
-    # Six layers of width 256: q and o 256 to 256, k and v to 128, gate and up to 640, down from 640; rank 16.
-    assert sum(weight.numel() for weight in weights.values()) == 6 * 16 * (2 * 512 + 2 * 384 + 3 * 896)
+    # Six layers of width 256: q and o 256 to 256, k and v to 128, gate and up to 640, down from 640; rank 32.
+    assert sum(weight.numel() for weight in weights.values()) == 6 * 32 * (2 * 512 + 2 * 384 + 3 * 896)
     assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["modules_to_save"] is None
     loaded = load_backbone("pocket", adapter=str(tmp_path / "adapter"))
     assert loaded.identity()["adapter"] is not None

@@ -22,13 +22,11 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import cast
 
 import numpy as np
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
@@ -129,25 +127,11 @@ def build_adapter(recipe: AdapterRecipe) -> PeftModel:
     base = Qwen3VLForConditionalGeneration.from_pretrained(model_dir(), dtype=torch.float32)
     base.model.language_model.config._attn_implementation = EXCHANGES
     if recipe.adapter is not None:
-        with TemporaryDirectory() as folder:
-            layers = layers_alone(recipe.adapter, Path(folder))
-            return attach_adapter(base, str(layers), "pocket", trained=True)
+        return attach_adapter(base, str(recipe.adapter), "pocket", trained=True)
     config = LoraConfig(
         r=recipe.rank, lora_alpha=2 * recipe.rank, target_modules=_LAYERS, task_type="CAUSAL_LM"
     )
     return cast(PeftModel, get_peft_model(base, config))
-
-
-def layers_alone(adapter: Path, folder: Path) -> Path:
-    """A copy in `folder` of an adapter's layers. A planner's trained head is left out: no server loads it."""
-    file, settings = "adapter_model.safetensors", "adapter_config.json"
-    if not (adapter / file).is_file() or not (adapter / settings).is_file():
-        return adapter  # `attach_adapter` says what is missing
-    weights = load_file(adapter / file)
-    save_file({name: each for name, each in weights.items() if "lora_" in name}, folder / file)
-    config = json.loads((adapter / settings).read_text())
-    (folder / settings).write_text(json.dumps({**config, "modules_to_save": None}))
-    return folder
 
 
 def train_adapter(given: AdapterSettings) -> None:
