@@ -1,20 +1,20 @@
 """Compares one `videopro index` on two files with two commands at the same time on the same two files.
 
-    python perf/index_processes.py [--before CHECKOUT] [--minutes 2] [--rounds 5] [--output FILE]
+    python perf/index_processes.py [--before CHECKOUT] [--rounds 5] [--output FILE]
 
 Each command has a core of its own, as if it had a machine or a GPU of its own: with both cores, one process
 uses them both, for it decodes while the encoder works. Both are started before the time begins, with the
 encoder loaded, and get the same list of files; the time is that until the last of them has ended. The files
-are two parts of that of perf/decode.py. `cpu_s` is the CPU time of the commands together. One round runs
-every way once, so that other work on the machine falls on all of them; a figure is the median over the
-rounds. `--before`: another checkout, measured in the same rounds. Writes perf/index_processes.json.
+are two videos of pocket's test split, of about a quarter of an hour. `cpu_s` is the CPU time of the commands
+together. One round runs every way once, so that other work on the machine falls on all of them; a figure is
+the median over the rounds. `--before`: another checkout, measured in the same rounds. Writes
+perf/index_processes.json.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
 from perf.child import ChildFailed
-from perf.decoders import make_ten_minutes, versions
-from perf.index import cut_first_minutes
+from perf.decoders import versions
 from perf.recording import write_record
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
+from videopro.pocket import find_video
 from videopro.settings import setting
 
 # The command with an encoder that is loaded before the time begins. Runs in this checkout and in another.
@@ -58,12 +58,14 @@ print(json.dumps([status, time.process_time() - before]), file=out, flush=True)
 """
 
 
+VIDEOS = ("long_003", "long_011")
+
+
 @dataclass(frozen=True)
 class ProcessesSettings:
-    """The files, and how often."""
+    """How often."""
 
     before: Path | None = field(default=None, metadata=setting("another checkout, measured in turn"))
-    minutes: float = field(default=2.0, metadata=setting("length of each file, at most 5"))
     rounds: int = field(default=5, metadata=setting("rounds; in each, every way runs once"))
     output: Path = field(
         default=ROOT / "perf" / "index_processes.json", metadata=setting("file for the results")
@@ -112,25 +114,17 @@ def run_commands(checkout: Path, count: int, paths: Sequence[Path]) -> tuple[flo
 
 
 def compare(given: ProcessesSettings) -> None:
-    """Make the files, measure, print the table and write it. Raises ChildFailed."""
+    """Measure, print the table and write it. Raises ChildFailed."""
     checkouts = {"before": given.before.absolute()} if given.before is not None else {}
     checkouts["now"] = ROOT
     runs: dict[tuple[str, int], list[tuple[float, float]]] = {
         (name, count): [] for name in checkouts for count in (1, 2)
     }
     load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as scratch:
-        ten, paths = Path(scratch) / "ten.mp4", [Path(scratch) / f"{name}.mp4" for name in "ab"]
-        print("making the files (about half a minute)", flush=True)
-        make_ten_minutes(ten)
-        cut_first_minutes(ten, given.minutes, paths[0])
-        shutil.copy(paths[0], paths[1])
-        with paths[1].open("ab") as file:
-            # Other contents for the index, and an atom that players skip.
-            file.write((16).to_bytes(4, "big") + b"free" + bytes(8))
-        for _ in range(given.rounds):
-            for (name, count), found in runs.items():
-                found.append(run_commands(checkouts[name], count, paths))
+    paths = [find_video(Path(f"pocket:test/{name}")) for name in VIDEOS]
+    for _ in range(given.rounds):
+        for (name, count), found in runs.items():
+            found.append(run_commands(checkouts[name], count, paths))
     results = {}
     for name in checkouts:
         row: dict[str, float] = {}
@@ -143,7 +137,7 @@ def compare(given: ProcessesSettings) -> None:
         print(f"  {name:<8}", "  ".join(f"{key} {value}" for key, value in results[name].items()))
     record = {
         "results": results,
-        "minutes": given.minutes,
+        "videos": list(VIDEOS),
         "rounds": given.rounds,
         "load_before": round(load, 1),
         "versions": versions(),
