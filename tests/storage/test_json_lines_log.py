@@ -127,9 +127,13 @@ def test_a_flush_that_fails_behind_is_an_error_of_the_next_append_or_of_closing(
     monkeypatch.setattr(os, "fsync", full)
     log = JsonLinesLog(tmp_path / "log.jsonl", syncs_behind=True)
     log.append({"n": 1})
-    with pytest.raises(RunError, match="No space left on device"):
+
+    def go_on() -> None:
         for n in range(2, 1000):
             log.append({"n": n})
             time.sleep(0.01)
+
+    with pytest.raises(RunError, match="No space left on device"):
+        go_on()
     with pytest.raises(RunError, match="No space left on device"):
         log.close()

@@ -83,8 +83,8 @@ class TraceLog:
         return question_id in self._done
 
     def append(self, trace: Trace) -> bool:
-        """Write a trace; the disk has it a moment later, and at the latest when this is closed. Returns False,
-        and writes nothing, if its question is already done.
+        """Write a trace; the disk has it a moment later, and at the latest when this is closed. Returns
+        False, and writes nothing, if its question is already done.
 
         On a full disk (or any other failed write) the file is left as it was and RunError is raised.
         """
