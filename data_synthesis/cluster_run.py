@@ -7,37 +7,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from videopro.backbones import Backbone, check_alive
-from videopro.benchmarks import Benchmark, Item, Protocol
+from videopro.backbones import Backbone
+from videopro.benchmarks import Benchmark, Item
 from videopro.cluster import Cluster, RaySettings, WorkerPool
 from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.mailbox import RemoteTeacher, TeacherDesk
+from videopro.data_synthesis.pipeline import SynthesisJob, explore_unit
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import Teacher
-from videopro.errors import BackboneError
 from videopro.methods import make_trace, video_ref
 from videopro.modules import ModuleModels, is_pocket
 from videopro.planners import Planner
 from videopro.processes import trim_heap
-from videopro.question import Parser
 from videopro.traces import Failure, Result, Trace, TraceLog
 from videopro.work import Progress, Unit, read_crashes, record_crash, units
 
 _SHOW_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class ExploreJob:
-    """What the records of all questions have in common."""
-
-    run_key: str
-    protocol: Protocol
-    parser: Parser | None
 
 
 class ExploringWorker:
@@ -61,15 +50,10 @@ class ExploringWorker:
         """Of the model that answers, and of those behind the modules."""
         return {"model": self._backbone.identity(), "modules": self._models.identity()}
 
-    def work(self, job: ExploreJob, items: Sequence[Item]) -> Iterator[tuple[str, Trace]]:
+    def work(self, job: SynthesisJob, items: Sequence[Item]) -> Iterator[tuple[str, Trace]]:
         """The record of each question about one video; none for a question that a cap cut short."""
-        for item, result, video in self._explorer.explore(items):
-            if result.error is not None and result.error.type == BackboneError.__name__:
-                check_alive(self._backbone, result.error.message)
-            trace = make_trace(
-                item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser
-            )
-            yield item.id, trace
+        for trace in explore_unit(items, self._explorer, self._backbone, job):
+            yield trace.question_id, trace
         trim_heap()
 
 
@@ -108,7 +92,7 @@ def explore_on_cluster(
         log = stack.enter_context(closing(folder.log(redo_errors=config.redo_errors)))
         log.refresh()
         progress.watch(folder.log(writable=False))
-        job = ExploreJob(key, benchmark.protocol, benchmark.parser)
+        job = SynthesisJob(key, benchmark.protocol, benchmark.parser)
         died = partial(record_crash, folder.crashes)
         shown = time.monotonic()
         for found, given_up in pool.run(_open_units(work, log), job, read_crashes(folder.crashes), died):
@@ -120,7 +104,7 @@ def explore_on_cluster(
                 progress.update()
 
 
-def _died_trace(item: Item, reason: str, job: ExploreJob) -> Trace:
+def _died_trace(item: Item, reason: str, job: SynthesisJob) -> Trace:
     died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
     return make_trace(
         item,

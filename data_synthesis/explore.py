@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -90,8 +91,17 @@ class _QuestionState:
 class Asked(Protocol):
     """Whoever passes requests to a teacher: `Teacher`, or its counterpart on another machine."""
 
-    def ask(self, requests: Sequence[PlanRequest]) -> list[PlannerReply | Refusal | None]:
+    def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
+        """Send requests, and return at once."""
+
+    def collect(
+        self, futures: Sequence[Future[PlannerReply | Refusal]]
+    ) -> list[PlannerReply | Refusal | None]:
         """Replies in the order of the requests; None where a cap was reached."""
+
+
+_Sent = tuple[list[tuple[_QuestionState, PlanRequest, int | None]], list[Future[PlannerReply | Refusal]]]
+"""Requests for programs, and their replies to come."""
 
 
 class Explorer:
@@ -151,20 +161,22 @@ class Explorer:
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         known = api_reference(available_modules(context), context.clip_times)
-        self._answer_natively(states, context)
-        self._request_programs(
+        # First programs do not depend on the native answers: the teacher writes while the backbone answers.
+        plans = self._send(
             (state, self._plan(state.item, number, known), None)
             for state in states
-            if state.open
             for number in range(self._settings.programs)
         )
+        self._answer_natively(states, context)
+        self._collect(plans)
         self._run(states, context)
-        self._request_programs(
+        refinements = self._send(
             (state, request, place)
             for state in states
             if state.open
             for place, request in self._refinements(state, known)
         )
+        self._collect(refinements)
         self._run(states, context)
 
     # ---- requests ------------------------------------------------------------------------------------------
@@ -192,11 +204,19 @@ class Explorer:
         seed = prompt_seed(self._settings.seed, kind, number, item.question)
         return PlanRequest(kind, prompt, item.question, known, seed)
 
-    def _request_programs(self, wanted: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
-        """Ask for programs, and add each as a round that has not run yet."""
+    def _send(self, wanted: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> _Sent:
+        """Ask for programs, each for a question and, for a refinement, the round that it refines."""
         wanted = list(wanted)
-        replies = self._teacher.ask([request for _, request, _ in wanted])
+        return wanted, self._teacher.send([request for _, request, _ in wanted])
+
+    def _collect(self, sent: _Sent) -> None:
+        """Wait for programs, and add each as a round that has not run yet. Questions that failed meanwhile
+        get none."""
+        wanted, futures = sent
+        replies = self._teacher.collect(futures)
         for (state, request, refines), reply in zip(wanted, replies, strict=True):
+            if state.error is not None:
+                continue
             if reply is None:
                 state.capped = True
             elif isinstance(reply, Refusal):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from videopro.data_synthesis.datasets import GRPO, SFT
 from videopro.errors import ConfigError, RunError
 from videopro.runs import RunFolder
 from videopro.settings import read_yaml
+from videopro.storage import cannot_write
 
 
 class SynthesisFolder(RunFolder):
@@ -19,8 +23,22 @@ class SynthesisFolder(RunFolder):
         super().__init__(path)
         self.traces = path / "records.jsonl"
         self.replies = self.work / "replies.jsonl"
+        self.reservations = self.work / "reserved"
         self.sft, self.grpo = path / SFT, path / GRPO
         self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Let one command at a time write datasets and card. Raises RunError."""
+        path = self.work / "finish.lock"
+        try:
+            self.work.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+        except OSError as error:
+            raise RunError(cannot_write(path, error)) from error
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def settings(self) -> dict[str, Any]:
         """The contents of config.yaml. Raises RunError for a folder without one, or of another kind."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from videopro.cluster import Cluster
 from videopro.data_synthesis.teacher import Refusal, Teacher
+from videopro.data_synthesis.teacher_log import CapReached
 from videopro.errors import VideoProError, WorkerBug
 from videopro.planners import Planner, PlannerReply, PlanRequest
 
@@ -69,9 +71,27 @@ class RemoteTeacher:
     def __init__(self, planner: Planner | None, mailbox: Any) -> None:
         self._planner = planner
         self._mailbox = mailbox
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="letter")
 
-    def ask(self, requests: Sequence[PlanRequest]) -> Replies:
-        """As `Teacher.ask`."""
+    def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
+        """As `Teacher.send`."""
+        futures: list[Future[PlannerReply | Refusal]] = [Future() for _ in requests]
+        self._threads.submit(self._ask, requests).add_done_callback(partial(_deliver, futures))
+        return futures
+
+    def collect(
+        self, futures: Sequence[Future[PlannerReply | Refusal]]
+    ) -> list[PlannerReply | Refusal | None]:
+        """As `Teacher.collect`."""
+        replies: list[PlannerReply | Refusal | None] = []
+        for future in futures:
+            try:
+                replies.append(future.result())
+            except CapReached:
+                replies.append(None)
+        return replies
+
+    def _ask(self, requests: Sequence[PlanRequest]) -> Replies:
         import ray
 
         if self._planner is not None:
@@ -80,6 +100,18 @@ class RemoteTeacher:
         if isinstance(replies, Exception):
             raise replies
         return list(replies)
+
+
+def _deliver(futures: Sequence[Future[PlannerReply | Refusal]], letter: Future[Replies]) -> None:
+    """Pass the replies of a letter, or its error, to those who wait for them."""
+    error = letter.exception()
+    for number, future in enumerate(futures):
+        if error is not None:
+            future.set_exception(error)
+        elif (reply := letter.result()[number]) is None:
+            future.set_exception(CapReached())
+        else:
+            future.set_result(reply)
 
 
 class TeacherDesk:

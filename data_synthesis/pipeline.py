@@ -1,14 +1,17 @@
 """The loop of a synthesis: several videos in flight, each question recorded when it is done.
 
 It uses threads, since most of the time is spent waiting for a teacher's replies and for a backbone that
-serves one batch at a time.
+serves one batch at a time. Several commands may work on one folder: a video's questions belong to the command
+that holds their lease, and the kernel releases the lease when that one dies.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
 
 from videopro.backbones import Backbone, check_alive
 from videopro.benchmarks import Item, Protocol
@@ -17,11 +20,33 @@ from videopro.errors import BackboneError
 from videopro.methods import make_trace
 from videopro.processes import trim_heap
 from videopro.question import Parser
-from videopro.traces import TraceLog
-from videopro.work import Unit
+from videopro.traces import Trace, TraceLog
+from videopro.work import Unit, Walk, lease
 
 # How often progress is shown while videos are in flight.
 POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class SynthesisJob:
+    """What the records of a synthesis say besides what was explored."""
+
+    run_key: str
+    protocol: Protocol
+    parser: Parser | None = None
+    """The official one, if it is the benchmark's own."""
+
+
+def explore_unit(
+    items: Sequence[Item], explorer: Explorer, backbone: Backbone, job: SynthesisJob
+) -> Iterator[Trace]:
+    """The records of questions about one video, wherever they are kept; questions that a cap cut short are
+    left out. Raises what `Explorer.explore` raises, and BackboneError where the backbone no longer serves any
+    request."""
+    for item, result, video in explorer.explore(items):
+        if result.error is not None and result.error.type == BackboneError.__name__:
+            check_alive(backbone, result.error.message)
+        yield make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser)
 
 
 def run_pipeline(
@@ -29,60 +54,63 @@ def run_pipeline(
     explorer: Explorer,
     backbone: Backbone,
     log: TraceLog,
+    job: SynthesisJob,
     *,
-    run_key: str,
-    protocol: Protocol,
-    parser: Parser | None = None,
+    leases: Path,
     in_flight: int,
     shown: Callable[[], object],
     halt: Callable[[], None],
 ) -> None:
-    """Explore the open questions of each unit and record them, `in_flight` units at a time. `shown` is called
+    """Explore the open questions of each unit and record them, `in_flight` units at a time. Units that
+    another command holds in the folder `leases` are left to it, and taken over if it dies. `shown` is called
     every POLL_SECONDS; on an interruption, `halt` cancels the requests that units in flight are waiting for.
-    `parser`: the official one, if it is the benchmark's own.
 
-    Returns when all are done or a cap is reached. Raises what a unit raised (RunError, BackboneError where
-    the backbone no longer serves any request, an internal error) after the others in flight have ended.
+    Returns when all are done or a cap is reached. Raises what a unit raised (RunError, BackboneError, an
+    internal error) after the others in flight have ended.
     """
-    writing = threading.Lock()
-    stop = threading.Event()
+    walk = Walk(units)
+    recording = threading.Lock()
 
-    def explore_unit(unit: Unit[Item]) -> bool:
-        """Whether every question of the unit was recorded."""
-        with writing:
-            items = [item for item in unit.items if not log.is_done(item.id)]
-        if stop.is_set() or not items:
-            return not items
-        recorded = 0
-        for item, result, video in explorer.explore(items):
-            if result.error is not None and result.error.type == BackboneError.__name__:
-                check_alive(backbone, result.error.message)
-            with writing:
-                log.append(make_trace(item, result, video, run_key=run_key, protocol=protocol, parser=parser))
-            recorded += 1
-        trim_heap()
-        return recorded == len(items)
+    def open_items(unit: Unit[Item]) -> list[Item]:
+        with recording:
+            log.refresh()
+            return [item for item in unit.items if not log.is_done(item.id)]
 
-    waiting = list(reversed(units))
-    running: set[Future[bool]] = set()
+    def work() -> None:
+        while (unit := walk.take()) is not None:
+            if not open_items(unit):
+                continue
+            with lease(leases, unit) as mine:
+                if not mine:
+                    walk.put_off(unit)
+                    continue
+                # The log now has the records of the lease's last holder.
+                items = open_items(unit)
+                left = len(items)
+                for trace in explore_unit(items, explorer, backbone, job) if items else ():
+                    with recording:
+                        log.append(trace)
+                    left -= 1
+            trim_heap()
+            if left:
+                # A cap was reached.
+                walk.stop()
+
+    running: set[Future[None]] = set()
     failure: BaseException | None = None
     with ThreadPoolExecutor(in_flight, thread_name_prefix="video") as threads:
         try:
-            while running or (waiting and not stop.is_set()):
-                while waiting and len(running) < in_flight and not stop.is_set():
-                    running.add(threads.submit(explore_unit, waiting.pop()))
+            running = {threads.submit(work) for _ in range(in_flight)}
+            while running:
                 done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
                 for future in done:
-                    try:
-                        complete = future.result()
-                    except Exception as error:
-                        failure, complete = failure or error, False
-                    if not complete:
-                        stop.set()
+                    if (error := future.exception()) is not None:
+                        failure = failure or error
+                        walk.stop()
                 shown()
         except BaseException:
             # An interruption: units in flight end after their current step, and no new unit begins.
-            stop.set()
+            walk.stop()
             halt()
             raise
     if failure is not None:

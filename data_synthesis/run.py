@@ -3,9 +3,10 @@
     videopro synthesize --source pocket --teacher pocket-teacher \\
         --model pocket --output runs/synth
 
-To resume after an interruption, re-run the same command. A larger --limit adds questions; larger caps allow
-more requests. The datasets and the card are written at the end from the records (--assemble-only writes them
-again). The teacher's key stays in the environment.
+To resume after an interruption, re-run the same command. Started again while it runs, the same command shares
+the work. A larger --limit adds questions; larger caps allow more requests. The datasets and the card are
+written at the end from the records (--assemble-only writes them again). The teacher's key stays in the
+environment.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -29,8 +31,9 @@ from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
-from videopro.data_synthesis.pipeline import run_pipeline
+from videopro.data_synthesis.pipeline import SynthesisJob, run_pipeline
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
+from videopro.data_synthesis.reservations import Reservations
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher import Teacher
@@ -137,9 +140,12 @@ def _explore(
     models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
     full = _full_identity(config, identity, planner, models.identity(), backbone.identity())
     key = folder.open(_as_mapping(config), full)
-    replies = ReplyLog(folder.replies)
     budget = config.budget()
-    replies.load(budget)
+    replies = ReplyLog(folder.replies, budget)
+    replies.load()
+    reservations = Reservations(folder.reservations) if budget.has_caps else None
+    if reservations is not None:
+        budget.share(reservations, replies.refresh)
     teacher = Teacher(planner, replies, budget, concurrency=config.concurrency, longest=config.max_new_tokens)
     log = folder.log(redo_errors=config.redo_errors)
     try:
@@ -151,9 +157,8 @@ def _explore(
                 Explorer(backbone, models, teacher, config.explore_settings()),
                 backbone,
                 log,
-                run_key=key,
-                protocol=benchmark.protocol,
-                parser=benchmark.parser,
+                SynthesisJob(key, benchmark.protocol, benchmark.parser),
+                leases=folder.leases,
                 in_flight=config.videos_in_flight(),
                 shown=progress.update,
                 halt=teacher.close,
@@ -162,6 +167,8 @@ def _explore(
         teacher.close()
         log.close()
         replies.close()
+        if reservations is not None:
+            reservations.close()
         backbone.close()
 
 
@@ -192,19 +199,21 @@ def _explore_on_cluster(
     replies stay here."""
     planner = make_planner(None)
     budget = config.budget()
-    replies: list[ReplyLog] = []
+    opened = ExitStack()
 
     def open_folder(found: Mapping[str, object]) -> str:
         full = _full_identity(config, identity, planner, found["modules"], found["model"])
         return folder.open(_as_mapping(config), full)
 
     def make_teacher() -> Teacher:
-        replies.append(ReplyLog(folder.replies))
-        replies[0].load(budget)
+        replies = opened.enter_context(closing(ReplyLog(folder.replies, budget)))
+        replies.load()
+        if budget.has_caps:
+            budget.share(opened.enter_context(closing(Reservations(folder.reservations))), replies.refresh)
         settings = {"concurrency": config.concurrency, "longest": config.max_new_tokens}
-        return Teacher(planner, replies[0], budget, **settings)
+        return Teacher(planner, replies, budget, **settings)
 
-    try:
+    with opened:
         explore_on_cluster(
             config,
             shares,
@@ -218,9 +227,6 @@ def _explore_on_cluster(
             make_teacher=make_teacher,
             spent=budget.text,
         )
-    finally:
-        for each in replies:
-            each.close()
 
 
 def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
@@ -252,7 +258,21 @@ def _finish(
     guard: DecontaminationGuard,
     items: list[Item],
 ) -> dict[str, Any]:
-    """Datasets, card and table."""
+    """Datasets, card and table; one command on the folder at a time, and each from all that is recorded."""
+    with folder.finishing():
+        card, open_questions = _write(config, folder, selection, guard, items)
+    show_table(card, folder.path, open_questions=open_questions)
+    return card
+
+
+def _write(
+    config: SynthesisConfig,
+    folder: SynthesisFolder,
+    selection: QuestionSelection,
+    guard: DecontaminationGuard,
+    items: list[Item],
+) -> tuple[dict[str, Any], int]:
+    """Write datasets and card. Returns the card, and the number of questions that are still open."""
     traces = folder.read()
     label = f"{selection.benchmark.name}/{selection.benchmark.split}".rstrip("/")
     source = label if config.world_seed is None else f"{label}-{config.world_seed}"
@@ -297,8 +317,7 @@ def _finish(
         write_atomically(folder.card_md, card_text(card))
     except OSError as error:
         raise RunError(cannot_write(error.filename or folder.path, error)) from error
-    show_table(card, folder.path, open_questions=len({i.id for i in items} - {t.question_id for t in traces}))
-    return card
+    return card, len({item.id for item in items} - {trace.question_id for trace in traces})
 
 
 def _as_mapping(config: SynthesisConfig) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from videopro.data_synthesis.teacher_log import CapReached, ReplyLog, TeacherBudget
@@ -55,11 +55,20 @@ class Teacher:
         self._stopped: VideoProError | None = None
 
     def ask(self, requests: Sequence[PlanRequest]) -> list[PlannerReply | Refusal | None]:
+        """`collect` of `send`."""
+        return self.collect(self.send(requests))
+
+    def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
+        """Send requests, and return at once: what comes next may go on while they are in flight."""
+        return [self._threads.submit(self._request, request) for request in requests]
+
+    def collect(
+        self, futures: Sequence[Future[PlannerReply | Refusal]]
+    ) -> list[PlannerReply | Refusal | None]:
         """Replies in the order of the requests; None where a cap was reached.
 
         Raises RunError when the teacher serves no request at all, after every request in flight has ended.
         """
-        futures = [self._threads.submit(self._request, request) for request in requests]
         replies: list[PlannerReply | Refusal | None] = []
         failure: BaseException | None = None
         for future in futures:
@@ -96,7 +105,6 @@ class Teacher:
                 raise
             except BackboneError as error:
                 return self._refusal(key, request, error)
-            self.budget.charge(written.tokens_in, written.tokens_out)
             self._log.append(key, request.kind, written)
         with self._lock:
             self._refusals = 0
@@ -104,7 +112,6 @@ class Teacher:
 
     def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refusal:
         tokens = (error.tokens_in, error.tokens_out) if isinstance(error, EmptyReply) else (0, 0)
-        self.budget.charge(*tokens, refused=True)
         self._log.append_refusal(key, request.kind, str(error), *tokens)
         with self._lock:
             self._refusals += 1

@@ -1,21 +1,25 @@
 """The cost of a teacher's requests, and every paid reply, written to disk as soon as it arrives.
 
-A resumed synthesis sends no request twice: replies are looked up by request. One process at a time holds the
-file.
+A resumed synthesis sends no request twice: replies are looked up by request. Several processes may write to
+the file at the same time, and each finds the replies of the others.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from videopro.data_synthesis.reservations import Reservations
 from videopro.errors import ConfigError, RunError
 from videopro.planners import PlannerReply
 from videopro.storage import JsonLinesLog, parse_json
+
+# Seconds between two looks at whether other processes' requests have left room under a cap.
+POLL_SECONDS = 0.2
 
 
 class CapReached(Exception):
@@ -57,7 +61,8 @@ class TeacherBudget:
     """Caps on all requests of a synthesis, including those of earlier commands; thread-safe.
 
     Before it is sent, a request reserves the most that it can cost, so that a cap holds with any number of
-    requests in flight. Raises ConfigError for invalid caps.
+    requests in flight, and with any number of processes on a folder (`share`). Raises ConfigError for invalid
+    caps.
     """
 
     def __init__(
@@ -78,6 +83,17 @@ class TeacherBudget:
         self._requests, self._cost = max_requests, max_cost
         self._pending: list[float] = []
         self._changed = threading.Condition()
+        self._shared: Reservations | None = None
+        self._catch_up: Callable[[], None] = lambda: None
+
+    @property
+    def has_caps(self) -> bool:
+        """Whether anything limits the requests."""
+        return self._requests is not None or self._cost is not None
+
+    def share(self, reservations: Reservations, catch_up: Callable[[], None]) -> None:
+        """Reserve beside other processes on the folder. `catch_up` charges what they have spent."""
+        self._shared, self._catch_up = reservations, catch_up
 
     @property
     def cost(self) -> float | None:
@@ -99,17 +115,37 @@ class TeacherBudget:
         room; raises CapReached when there is none."""
         most = self.prices.of(most_in, most_out) if self.prices is not None else 0.0
         with self._changed:
-            while not self._fits(most, self._pending):
+            while not self._reserve(most):
                 if not self._fits(most, []):
                     raise CapReached
-                self._changed.wait()
-            self._pending.append(most)
+                self._changed.wait(None if self._shared is None else POLL_SECONDS)
         try:
             yield
         finally:
-            with self._changed:
+            with self._changed, self._among_processes():
                 self._pending.remove(most)
+                self._tell()
                 self._changed.notify_all()
+
+    def _reserve(self, most: float) -> bool:
+        """Reserve this much if it fits."""
+        with self._among_processes():
+            others: list[float] = []
+            if self._shared is not None:
+                self._catch_up()
+                others = self._shared.others()
+            if not self._fits(most, self._pending + others):
+                return False
+            self._pending.append(most)
+            self._tell()
+        return True
+
+    def _among_processes(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._shared is None else self._shared.locked()
+
+    def _tell(self) -> None:
+        if self._shared is not None:
+            self._shared.write(self._pending)
 
     def charge(self, tokens_in: int, tokens_out: int, *, refused: bool = False) -> None:
         """Count a request that ended."""
@@ -123,50 +159,61 @@ class TeacherBudget:
 
 
 class ReplyLog:
-    """The file of replies, appended durably and held by one process. Raises RunError if another holds it."""
+    """The file of replies, appended durably. Other processes may append to it too. `budget` is charged for
+    every request that the file records, whoever made it. Thread-safe."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, budget: TeacherBudget) -> None:
         self.path = path
+        self._budget = budget
         self._lock = threading.Lock()
         self._replies: dict[str, PlannerReply] = {}
+        self._read = 0
         self._file = JsonLinesLog(path)
-        if not self._file.hold():
-            self._file.close()
-            raise RunError(
-                f"{path}: another synthesis works on this folder; wait for it, or give another --output"
-            )
 
-    def load(self, budget: TeacherBudget) -> None:
-        """Read the recorded replies and charge them; an incomplete last line of a killed writer is cut."""
-        for record in _records(self._file):
-            budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
-            if "refused" not in record:
-                self._replies[record["key"]] = PlannerReply(
-                    record["text"], record["tokens_in"], record["tokens_out"], 1, record["notes"]
-                )
+    def load(self) -> None:
+        """Read the recorded replies and charge them; an incomplete last line of a killed writer is cut.
+        Raises RunError for a broken line."""
+        self.refresh()
         self._file.cut_torn_tail()
 
-    def find(self, key: str) -> PlannerReply | None:
-        """The recorded reply under this key, or None."""
+    def refresh(self) -> None:
+        """Read what was appended since the last call, and charge it. Raises RunError for a broken line."""
         with self._lock:
-            return self._replies.get(key)
+            lines = self._file.read(self._read)
+            self._read += len(lines)
+            records = [read_reply(line, self.path) for line in lines.split(b"\n")[:-1]]
+            for record in records:
+                if "refused" not in record:
+                    self._replies[record["key"]] = PlannerReply(
+                        record["text"], record["tokens_in"], record["tokens_out"], 1, record["notes"]
+                    )
+        # Not under the lock: a request that reserves holds the budget's, and then reads.
+        for record in records:
+            self._budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
+
+    def find(self, key: str) -> PlannerReply | None:
+        """The recorded reply under this key, by any process, or None."""
+        if key not in self._replies:
+            self.refresh()
+        return self._replies.get(key)
 
     def append(self, key: str, kind: str, written: PlannerReply) -> None:
-        """Append a reply. Raises RunError if it cannot be written."""
+        """Append a reply, and charge it. Raises RunError if it cannot be written."""
         tokens = {"tokens_in": written.tokens_in, "tokens_out": written.tokens_out}
         self._file.append(
             {"key": key, "kind": kind, **tokens, "notes": dict(written.notes), "text": written.text}
         )
-        with self._lock:
-            self._replies[key] = written
+        self.refresh()
 
     def append_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
-        """Record that a request returned no text; it is sent again when its question is asked again."""
+        """Record that a request returned no text, and charge it; it is sent again when its question is asked
+        again."""
         tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out}
         self._file.append({"key": key, "kind": kind, **tokens, "refused": reason})
+        self.refresh()
 
     def close(self) -> None:
-        """Release the file for another process."""
+        """Close the file."""
         self._file.close()
 
 

@@ -8,6 +8,7 @@ loaded stops the run.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +21,10 @@ from videopro.errors import BackboneError, ConfigError
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
+from videopro.modules.models.encoders import check_dtype
 from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
 from videopro.settings import setting
+from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
 if TYPE_CHECKING:
@@ -68,6 +71,12 @@ class ModuleSettings:
             ":FOLDER; none"
         ),
     )
+    encoder_dtype: str = field(
+        default="float32",
+        metadata=setting(
+            "precision of the clip encoder: float32, bfloat16 or float16, as --dtype of videopro index"
+        ),
+    )
     text_encoder: str = field(
         default="auto", metadata=setting("subtitle encoder: a sentence-transformers name; none: BM25")
     )
@@ -99,6 +108,7 @@ class ModuleSettings:
     )
 
     def __post_init__(self) -> None:
+        check_dtype("encoder_dtype", self.encoder_dtype)
         chosen = PAPER if self.preset == "paper" else {"speech": "none"}
         for part, name in chosen.items():
             if getattr(self, part) == "auto":
@@ -153,10 +163,13 @@ class ModuleModels:
         self._speech_name = resolve_speech(settings.speech)
         self._lacks_whisper = settings.speech != self._speech_name == "none"
         self._clip_times = settings.clip_times
+        self._encoder_dtype = settings.encoder_dtype
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
         self._loading = threading.Lock()
+        self._unread: dict[str, str] = {}
+        """What to note of videos whose index was there in another precision, by id."""
 
     def identity(self) -> dict[str, object]:
         """What a run's key hashes: the models' names, and the contents of those that are folders."""
@@ -168,8 +181,12 @@ class ModuleModels:
             for part, folder in folders.items()
         }
         facts = {**names, "summarize": self._summarize, "weights": weights}
-        # Only if it is not the default, so that older folders keep their keys.
-        return facts if self._clip_times == "video" else {**facts, "clip_times": self._clip_times}
+        # Only if they are not the defaults, so that older folders keep their keys.
+        if self._clip_times != "video":
+            facts["clip_times"] = self._clip_times
+        if self._encoder_dtype != "float32":
+            facts["encoder_dtype"] = self._encoder_dtype
+        return facts
 
     def context(
         self,
@@ -210,11 +227,13 @@ class ModuleModels:
                 tracker = load_tracker(name, detector)
             else:
                 tracker = self._once("tracker", lambda: load_tracker(name, None))
+        index = self.index(video)[0]
+        notes += [self._unread[video.id]] if video.id in self._unread else []
         return VideoContext(
             video,
             backbone,
             subtitles=subtitles,
-            index=self._index(video),
+            index=index,
             text_encoder=self.text_encoder(),
             ocr=self._ocr(),
             detector=detector,
@@ -225,13 +244,20 @@ class ModuleModels:
             clip_times=self._clip_times,
         )
 
-    def _index(self, video: Video) -> ClipIndex | None:
+    def index(self, video: Video) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
+        """The clip index of a video, built if it is missing, and what that cost; None and nothing without an
+        encoder. Raises as `context`."""
         encoder = self.encoder()
         if encoder is None:
-            return None
-        from videopro.modules.search import build_index
+            return None, ()
+        from videopro.modules.search import prepare_index, unread_index
 
-        return build_index(video, encoder, root=self._root / "index")
+        root = self._root / "index"
+        if (note := unread_index(video, encoder, root)) is not None:
+            print(f"{video.path}: {note}", file=sys.stderr)
+            self._unread[video.id] = note
+        index, made = prepare_index(video, encoder, root=root)
+        return index, (made,)
 
     def encoder(self) -> VideoTextEncoder | None:
         """The clip encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
@@ -239,7 +265,7 @@ class ModuleModels:
             return None
         from videopro.modules.models.encoders import load_encoder
 
-        return self._once("encoder", lambda: load_encoder(self.names["encoder"]))
+        return self._once("encoder", lambda: load_encoder(self.names["encoder"], dtype=self._encoder_dtype))
 
     def text_encoder(self) -> TextEncoder | None:
         """The text encoder; None if the settings leave it out. Raises ModelError or ConfigError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import lru_cache
 
 from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module
 
@@ -25,6 +26,12 @@ _FROM_CLIP = "Times in the trims of a clip are seconds from the start of that cl
 def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") -> str:
     """The reference of these modules as Markdown, by family in the order of FAMILIES. `clip_times`: what the
     times in the trims of a clip count from."""
+    return _reference(tuple(modules), clip_times)
+
+
+@lru_cache(maxsize=64)
+def _reference(modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
+    """Written once for all questions about videos that have the same modules."""
     return "\n\n".join([*_families(modules, clip_times), _handles(), _paragraphs(_IMPORTS)]) + "\n"
 
 

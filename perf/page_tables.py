@@ -81,6 +81,26 @@ def _decoding(record: Record) -> Table:
     return ["seconds", *(f"{length.replace(' min', '-minute')} file" for length in files)], rows
 
 
+def _index_processes(record: Record) -> Table:
+    rows = [
+        [
+            name,
+            *(f"{row[f'{count}_s']:.1f} ({row[f'{count}_cpu_s']:.1f})" for count in ("one", "two")),
+            f"{row['two_of_one']:.2f}",
+        ]
+        for name, row in record["results"].items()
+    ]
+    return ["", "one command, s (CPU)", "two commands, s (CPU)", "two / one"], rows
+
+
+def _question(record: Record) -> Table:
+    rows = [
+        [name, *(f"{row[f'{part}_ms']:.0f} ({row[f'{part}_cpu_ms']:.1f})" for part in ("own", "ocr"))]
+        for name, row in record["results"].items()
+    ]
+    return ["", "our own work on a question, ms (CPU)", "reading the text of a frame, ms (CPU)"], rows
+
+
 def _indexing(record: Record) -> Table:
     names = {
         "videopro": "videopro",
@@ -321,6 +341,8 @@ def _scale_driver(record: Record) -> Table:
 TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
+    ("perf/index_processes.json", "two index commands"): _index_processes,
+    ("perf/question.json", "a question beside the model"): _question,
     ("perf/executor.json", "sandbox"): _sandbox,
     ("perf/memory.json", "memory of a worker"): _memory,
     ("perf/flow.json", "how busy an engine is kept"): _flow,

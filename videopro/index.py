@@ -2,15 +2,18 @@
 
     videopro index film.mp4 --encoder pocket --query "a ring at the beach"
     videopro index a.mp4 b.mp4 FOLDER --encoder languagebind
+    videopro index FOLDER --encoder languagebind --shard 1/4
 
-Re-run the same command to resume. With --engine ray, the workers of a Ray cluster index (docs/clusters.md).
+Re-run the same command to resume. Several commands may work on the same files at the same time. With
+--engine ray, the workers of a Ray cluster index (docs/clusters.md).
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,12 +25,14 @@ from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
 from videopro.index_cluster import index_on_cluster
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
-from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
+from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
 from videopro.pocket import find_video
 from videopro.settings import setting
 from videopro.video import Video, check_no_url
-from videopro.work import Counter
+from videopro.work import Counter, Walk, shard
 
+# Videos at once: one is decoded while the encoder, which serves one call at a time, works for the other.
+IN_FLIGHT = 2
 _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
 
 
@@ -55,7 +60,14 @@ class IndexConfig:
     device: str | None = field(
         default=None, metadata=setting("such as cuda:1; default: the first accelerator")
     )
-    dtype: str = field(default="float32", metadata=setting("float32, bfloat16 or float16"))
+    dtype: str = field(
+        default="float32",
+        metadata=setting("float32, bfloat16 or float16; runs read it with the same encoder_dtype"),
+    )
+    shard: str | None = field(
+        default=None,
+        metadata=setting("index part i of n of the videos, such as 2/8, with n commands on n machines"),
+    )
     query: str | None = field(
         default=None, metadata=setting("print the clips of the video that best match this text")
     )
@@ -86,6 +98,9 @@ def index(config: IndexConfig) -> int:
     for given in config.videos:
         check_no_url(given)
     paths = list(dict.fromkeys(path for given in config.videos for path in _videos(Path(given))))
+    if config.shard is not None:
+        # Sorted: commands that name the same files in another order still split them alike.
+        paths = shard(sorted(paths), config.shard)
     if config.query is not None and len(paths) != 1:
         raise ConfigError(f"--query searches one video, but these are {len(paths)}")
     shares = read_ray_settings(config.engine, config.ray)
@@ -96,33 +111,85 @@ def index(config: IndexConfig) -> int:
         if config.query is not None:
             raise ConfigError("--query: searches on this machine; leave out --engine ray")
         failed = index_on_cluster(paths, load, shares, clip_seconds=config.clip_seconds, root=config.root)
-        return 2 if failed else 0
-    encoder = load()
-    failed = 0
-    for number, path in enumerate(paths, start=1):
-        place = f" ({number} of {len(paths)})" if len(paths) > 1 else ""
-        try:
-            made = _index_video(path, encoder, config, f"{path.name}{place}")
-        except VideoError as error:
-            print(f"error: {error}", file=sys.stderr)
-            failed += 1
-            continue
-        if config.query is not None:
-            for number, score in made.search(config.query, config.top_k):
-                start, end = made.clips[number]
-                print(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
+    else:
+        failed = index_videos(paths, load(), config)
+    if config.dtype != "float32":
+        print(
+            f"runs read indexes in {config.dtype} with encoder_dtype={config.dtype} only (videopro infer "
+            f"--options encoder_dtype={config.dtype}, videopro synthesize --encoder-dtype {config.dtype})",
+            file=sys.stderr,
+        )
     return 2 if failed else 0
 
 
-def _index_video(path: Path, encoder: VideoTextEncoder, config: IndexConfig, title: str) -> ClipIndex:
+def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:
+    """Index these videos, and return how many could not be read. Other processes may be at the same ones:
+    none waits for another while there is something left to do. Raises VideoProError."""
+    walk = Walk(paths)
+    out = sys.stdout
+    failed = 0
+
+    def work(counter: Counter) -> None:
+        nonlocal failed
+
+        def progress(done: int, total: int) -> None:
+            if walk.is_stopped:
+                raise _Stopped
+            if len(paths) == 1:
+                counter.update(done, total)
+
+        while (path := walk.take()) is not None:
+            try:
+                lines = index_video(path, encoder, config, progress)
+            except IndexBusy:
+                walk.put_off(path)
+                continue
+            except VideoError as error:
+                print(f"error: {error}", file=sys.stderr)
+                failed += 1
+            except _Stopped:
+                return
+            except BaseException:
+                walk.stop()
+                raise
+            else:
+                # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
+                print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
+            if len(paths) > 1:
+                counter.advance()
+
+    doing, total = (paths[0].name, None) if len(paths) == 1 else ("indexing", len(paths))
+    with Counter(doing, total) as counter, ThreadPoolExecutor(IN_FLIGHT) as threads:
+        try:
+            for each in [threads.submit(work, counter) for _ in range(min(IN_FLIGHT, len(paths)))]:
+                each.result()
+        finally:
+            walk.stop()
+    return failed
+
+
+class _Stopped(Exception):
+    """The command ends before this video is done."""
+
+
+def index_video(
+    path: Path,
+    encoder: VideoTextEncoder,
+    config: IndexConfig,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[str]:
+    """Index one video, and return the lines to print about it. `progress`: see `build_index`. Raises
+    IndexBusy while another process is at it, VideoError if it cannot be read, and VideoProError."""
     video, began = Video.open(path), time.monotonic()
-    with Counter(title) as counter:
-        made = build_index(
-            video, encoder, clip_seconds=config.clip_seconds, root=config.root, progress=counter.update
-        )
-    where = index_path(video, encoder, clip_seconds=config.clip_seconds, root=config.root)
-    print(f"{path}: {len(made.clips)} clips, {time.monotonic() - began:.1f} s, {where}")
-    return made
+    seconds, root = config.clip_seconds, config.root
+    made = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
+    where = index_path(video, encoder, clip_seconds=seconds, root=root)
+    lines = [f"{path}: {len(made.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
+    if config.query is not None:
+        for number, score in made.search(config.query, config.top_k):
+            start, end = made.clips[number]
+            lines.append(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
+    return lines
 
 
 def _videos(path: Path) -> list[Path]:

@@ -8,7 +8,8 @@
 Sections 3.2 and A.1 of the paper (clips of 10 s). The video is decoded once; clip bounds are exact
 presentation times. An index file is named by the video's content, the encoder's identity and the clip length,
 so it stays valid when the video moves and is never used with another encoder. An interrupted build resumes.
-If two processes need the same index, one builds it and the other waits. A damaged file is rebuilt.
+If two processes need the same index, one builds it; the other waits, or does something else meanwhile. A
+damaged file is rebuilt. The next clips are decoded while the encoder works.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ import numpy as np
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
+from videopro.modules.models.encoders import BATCH_SIZE, DTYPES, VideoTextEncoder
+from videopro.modules.search.clip_batches import decoded_ahead
 from videopro.modules.search.index_file import DamagedIndex, find_defect, read_vectors, write_vectors
-from videopro.video import Frame, Video
+from videopro.video import Video
 
 CLIP_SECONDS = 10.0
 _FORMAT = 2
@@ -42,6 +44,10 @@ _SLACK = 1e-3
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of clips done and the total."""
+
+
+class IndexBusy(Exception):
+    """Another process is building this index."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +107,40 @@ def index_path(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> Path:
     """The path of an index file, whether it exists or not."""
+    return _path(video, encoder.identity(), clip_seconds, root)
+
+
+def other_precisions(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> list[str]:
+    """The precisions, of `DTYPES`, in which the same encoder's index of this video is there, other than the
+    encoder's own."""
+    own = encoder.identity()
+    found = {dtype: _in_precision(own, dtype) for dtype in DTYPES}
+    return [
+        dtype
+        for dtype, identity in found.items()
+        if identity != own and _path(video, identity, clip_seconds, root).exists()
+    ]
+
+
+def _in_precision(identity: object, dtype: str) -> object:
+    """An encoder's identity, and that of the encoder it is built on, in another precision."""
+    if not isinstance(identity, dict):
+        return identity
+    return {
+        name: dtype if name == "dtype" else _in_precision(value, dtype) for name, value in identity.items()
+    }
+
+
+def _path(video: Video, encoder: object, clip_seconds: float, root: Path | None) -> Path:
     key = hashlib.sha256(_index_name(encoder, clip_seconds).encode()).hexdigest()[:16]
     return (root or default_root()) / video.id / f"{key}.safetensors"
 
 
-def _index_name(encoder: VideoTextEncoder, clip_seconds: float) -> str:
-    """Everything but the video that an index depends on."""
-    facts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
+def _index_name(encoder: object, clip_seconds: float) -> str:
+    """Everything but the video that an index depends on; `encoder`: its identity."""
+    facts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder}
     return json.dumps(facts, sort_keys=True)
 
 
@@ -128,7 +161,7 @@ def load_index(
 
 def _index_metadata(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
     """Stored in the file, so that a file that was copied to another index's path is not used."""
-    return f"{video.id} {_index_name(encoder, clip_seconds)}"
+    return f"{video.id} {_index_name(encoder.identity(), clip_seconds)}"
 
 
 def build_index(
@@ -138,13 +171,15 @@ def build_index(
     clip_seconds: float = CLIP_SECONDS,
     root: Path | None = None,
     progress: ProgressCallback | None = None,
+    wait: bool = True,
 ) -> ClipIndex:
     """Load the index of a video from disk, or build and store it. A damaged index is rebuilt, with a message
     on stderr.
 
     `root` None: `default_root()`. `progress(done, total)` is called after every batch of clips. Raises
     VideoError for an unreadable video, ConfigError for an invalid clip length or a directory that cannot be
-    written, and ModelError for an encoder that returns invalid embeddings.
+    written, ModelError for an encoder that returns invalid embeddings, and, unless it may `wait`, IndexBusy
+    while another process builds this index.
     """
     bounds = clip_bounds(video.duration, clip_seconds)
     index = load_index(video, encoder, clip_seconds=clip_seconds, root=root)
@@ -152,7 +187,7 @@ def build_index(
         return index
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
-        with _exclusive_lock(path):
+        with _exclusive_lock(path, wait):
             # The process that held the lock before may have built it.
             owner = _index_metadata(video, encoder, clip_seconds)
             vectors = _read_existing(path, owner, (len(bounds), *encoder.clip_shape))
@@ -186,16 +221,16 @@ def _build(
     report = progress or (lambda done, total: None)
     report(count, len(bounds))
     missing = [n for n in range(len(parts)) if n not in done]
+    sizes = {
+        n: [len(parts[n][at : at + BATCH_SIZE]) for at in range(0, len(parts[n]), BATCH_SIZE)]
+        for n in missing
+    }
     clips = [bounds[i] for n in missing for i in parts[n]]
-    frames = video.stream(
-        (time for start, end in clips for time in encoder.clip_times(start, end)),
-        size=encoder.frame_size(video.height, video.width),
-    )
+    batches = decoded_ahead(video, encoder, clips, [size for n in missing for size in sizes[n]])
     try:
         for n in missing:
             rows: list[np.ndarray] = []
-            for at in range(0, len(parts[n]), BATCH_SIZE):
-                batch = _take_clips(frames, len(parts[n][at : at + BATCH_SIZE]), encoder.clip_frames)
+            for batch in islice(batches, len(sizes[n])):
                 rows.append(encoder.encode_clips(batch))
                 count += len(batch)
                 report(count, len(bounds))
@@ -208,7 +243,7 @@ def _build(
                 )
             write_vectors(files[n], _part_owner(owner, parts[n]), done[n])
     finally:
-        frames.close()
+        batches.close()
     vectors = np.concatenate([done[n] for n in range(len(parts))])
     write_vectors(path, owner, vectors)
     for file in files:
@@ -216,16 +251,16 @@ def _build(
     return vectors
 
 
-def _take_clips(frames: Iterator[Frame], count: int, length: int) -> list[list[Frame]]:
-    return [list(islice(frames, length)) for _ in range(count)]
-
-
 @contextmanager
-def _exclusive_lock(path: Path) -> Iterator[None]:
-    """Let one process at a time build this index. The kernel frees the lock of a killed process."""
+def _exclusive_lock(path: Path, wait: bool) -> Iterator[None]:
+    """Let one process at a time build this index. The kernel frees the lock of a killed process. Raises
+    IndexBusy if it is taken, unless it may `wait`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise IndexBusy(str(path)) from error
         yield
 
 

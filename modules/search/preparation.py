@@ -13,6 +13,7 @@ from videopro.modules.search.clip_index import (
     build_index,
     default_root,
     index_path,
+    other_precisions,
 )
 from videopro.storage import InvalidJson, parse_json, write_atomically
 from videopro.traces import Cost, Preparation
@@ -38,6 +39,20 @@ def prepare_index(
     known = _read(record)
     key = f"{video.id}/{path.stem}"
     return index, Preparation("index", key, known or Cost(), is_known=known is not None)
+
+
+def unread_index(video: Video, encoder: VideoTextEncoder, root: Path | None = None) -> str | None:
+    """What to tell the user if this encoder's index of a video is missing, but is there in another precision;
+    else None."""
+    if index_path(video, encoder, root=root).exists():
+        return None
+    others = other_precisions(video, encoder, root=root)
+    if not others:
+        return None
+    return (
+        f"its clip index is there in {' and '.join(others)}, and is built again in "
+        f"{encoder.identity()['dtype']}; encoder_dtype={others[0]} would read it"
+    )
 
 
 def _json(facts: dict[str, float]) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling
+from videopro.data_synthesis.reservations import Reservations
 from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refusal, Teacher
 from videopro.data_synthesis.teacher_log import (
     CapReached,
@@ -63,9 +68,9 @@ class Setting:
         self.opened: list[tuple[Teacher, ReplyLog]] = []
 
     def teacher(self, planner: Planner, budget: TeacherBudget | None = None, **settings: Any) -> Teacher:
-        log = ReplyLog(self.path)
         budget = budget or TeacherBudget()
-        log.load(budget)
+        log = ReplyLog(self.path, budget)
+        log.load()
         made = Teacher(planner, log, budget, **settings)
         self.opened.append((made, log))
         return made
@@ -238,19 +243,21 @@ def test_the_key_is_never_stored_or_printed(setting: Setting, capfd: pytest.Capt
     assert "[key]" in setting.path.read_text()
 
 
-def test_two_commands_cannot_spend_at_once(setting: Setting) -> None:
-    log = ReplyLog(setting.path)
-    with pytest.raises(RunError, match="another synthesis works on this folder"):
-        ReplyLog(setting.path)
-    log.close()
-    ReplyLog(setting.path).close()
+def test_two_commands_find_each_others_replies(setting: Setting) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        first, second = (setting.teacher(planner_at(stub)) for _ in range(2))
+        first.ask([request(i) for i in range(3)])
+        assert texts(second.ask([request(i) for i in range(5)])) == [f"reply to Write. {i}" for i in range(5)]
+        first.ask([request(4)])
+        assert len(stub.chats) == 5
+    assert first.budget.spent.requests == second.budget.spent.requests == 5
 
 
 def test_a_broken_line_is_named(setting: Setting) -> None:
     setting.path.write_text('{"key": "a"}\n')
-    log = ReplyLog(setting.path)
+    log = ReplyLog(setting.path, TeacherBudget())
     with pytest.raises(RunError, match="broken line"):
-        log.load(TeacherBudget())
+        log.load()
     log.close()
 
 
@@ -279,6 +286,50 @@ def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
         more = setting.teacher(planner_at(stub), TeacherBudget(max_requests=12), concurrency=8)
         assert None not in more.ask([request(i) for i in range(12)])
         assert len(stub.chats) == 12
+
+
+def test_the_request_cap_holds_for_commands_at_the_same_time(setting: Setting, tmp_path: Path) -> None:
+    def slow(body: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.05)
+        return reply(body)
+
+    with StubServer(slow, key=KEY) as stub, ThreadPoolExecutor(2) as pool:
+        teachers, shared = [], []
+        for _ in range(2):
+            teachers.append(setting.teacher(planner_at(stub), TeacherBudget(max_requests=7), concurrency=4))
+            shared.append(Reservations(tmp_path / "reserved"))
+            teachers[-1].budget.share(shared[-1], setting.opened[-1][1].refresh)
+        asked = [[request(i) for i in range(20)], [request(i) for i in range(20, 40)]]
+        got = list(pool.map(lambda pair: pair[0].ask(pair[1]), zip(teachers, asked, strict=True)))
+        assert len(stub.chats) == 7
+        assert sum(isinstance(each, PlannerReply) for replies in got for each in replies) == 7
+        for each in shared:
+            each.close()
+
+
+def test_what_a_dead_command_reserved_is_free_again(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from videopro.data_synthesis.reservations import Reservations\n"
+        "own = Reservations(Path(sys.argv[1]))\n"
+        "with own.locked(): own.write([1.0, 2.0])\n"
+        "print('written', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "written\n"
+    own = Reservations(tmp_path)
+    with own.locked():
+        own.write([5.0])
+        assert own.others() == [1.0, 2.0]
+    other.kill()
+    other.communicate()
+    with own.locked():
+        assert own.others() == []
+    assert len(list(tmp_path.glob("*.json"))) == 1
+    own.close()
 
 
 def test_the_cost_cap_is_never_passed(setting: Setting) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,3 +99,41 @@ def test_a_lock_on_a_file_is_exclusive(tmp_path: Path) -> None:
     first.close()
     assert second.hold()
     second.close()
+
+
+def test_lines_can_be_flushed_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed, may = [0], threading.Event()
+
+    def slow(file: int) -> None:
+        assert may.wait(60)
+        flushed[0] += 1
+
+    monkeypatch.setattr(os, "fsync", slow)
+    log = JsonLinesLog(tmp_path / "log.jsonl", syncs_behind=True)
+    for n in range(20):
+        log.append({"n": n})
+    assert log.read().count(b"\n") == 20, "no append waited for the disk"
+    may.set()
+    log.close()
+    assert 1 <= flushed[0] <= 2, "one flush for all that was appended meanwhile"
+
+
+def test_a_flush_that_fails_behind_is_an_error_of_the_next_append_or_of_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    log = JsonLinesLog(tmp_path / "log.jsonl", syncs_behind=True)
+    log.append({"n": 1})
+
+    def go_on() -> None:
+        for n in range(2, 1000):
+            log.append({"n": n})
+            time.sleep(0.01)
+
+    with pytest.raises(RunError, match="No space left on device"):
+        go_on()
+    with pytest.raises(RunError, match="No space left on device"):
+        log.close()

@@ -30,7 +30,6 @@ from videopro.modules import (
     paper_notes,
     resolve_speech,
 )
-from videopro.modules.search import prepare_index
 from videopro.planners import (
     REFINEMENT_KINDS,
     Planner,
@@ -119,7 +118,11 @@ class BaseProgramMethod(Method):
         del facts["prompts"]
         if self._prompt_file is not None:
             facts["prompts"] = dict(self._prompt_file.texts)
-        for name, default in (("planner_pixels", None), ("clip_times", "video")):
+        for name, default in (
+            ("planner_pixels", None),
+            ("clip_times", "video"),
+            ("encoder_dtype", "float32"),
+        ):
             if facts[name] == default:
                 del facts[name]
         answerer = facts.pop("answerer")
@@ -365,14 +368,11 @@ class VideoProMethod(BaseProgramMethod):
 def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:
     """Build the clip index that the modules will load, if it is missing. Its cost is in its record and in no
     question's own cost, so that a run that finds it ready costs the same."""
-    encoder = models.encoder()
-    if encoder is None:
-        return ()
     before = context.meter.take()
-    _, made = prepare_index(context.video, encoder)
+    _, made = models.index(context.video)
     context.meter.take()
     context.meter.add(before)
-    return (made,)
+    return made
 
 
 def _shared_cost(context: MethodContext, results: Sequence[Result]) -> Cost:

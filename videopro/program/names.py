@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 def required(function: ast.FunctionDef) -> tuple[str, ...]:
@@ -19,15 +19,16 @@ def required(function: ast.FunctionDef) -> tuple[str, ...]:
     return (*plain, *(argument.arg for argument, default in named if default is None))
 
 
-def calls(tree: ast.Module) -> tuple[str, ...]:
-    """Names that are called and that neither the tree nor Python defines, each once, in source order."""
+def calls(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
+    """Names that are called and that neither the tree of these nodes nor Python defines, each once, in source
+    order."""
     known = set(dir(builtins))
     called = []
-    for node in ast.walk(tree):
+    for node in nodes:
         known.update(_bound(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.append(node.func)
-    # `ast.walk` goes level by level.
+    # The nodes come level by level.
     called.sort(key=lambda name: (name.lineno, name.col_offset))
     return tuple(dict.fromkeys(name.id for name in called if name.id not in known))
 

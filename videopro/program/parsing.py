@@ -17,6 +17,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from videopro.executor import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
@@ -63,9 +64,14 @@ class Program:
     once, in source order."""
     faults: tuple[str, ...]
     """What is wrong with the reply's form, in plain sentences; empty if it is well-formed."""
-    canonical: str
-    """The program unparsed from its syntax tree, without comments, docstrings, annotations and layout.
-    Programs with the same form do the same. A program that cannot be parsed or unparsed is kept as it is."""
+
+    @cached_property
+    def canonical(self) -> str:
+        """The program unparsed from its syntax tree, without comments, docstrings, annotations and layout.
+        Programs with the same form do the same. A program that cannot be parsed or unparsed is kept as it
+        is. Written when it is first asked for: answering questions needs none."""
+        tree, nodes, _ = _tree(self.code)
+        return self.code if tree is None else _canonical(tree, nodes, self.code)
 
     @property
     def well_formed(self) -> bool:
@@ -91,21 +97,20 @@ def parse_program(reply: str) -> Program:
         faults.append("There is no planning between <planning> and </planning>.")
     if not tagged:
         faults.append("The program is not between <code> and </code>.")
-    tree, why = _tree(code)
+    tree, nodes, why = _tree(code)
     if tree is None:
-        return Program(planning, code, "program", (), (), (), (*faults, why), code)
+        return Program(planning, code, "program", (), (), (), (*faults, why))
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
-    faults += _faults(tree, entries)
-    mode: Literal["native", "program"] = "native" if entries and _is_native(tree) else "program"
+    faults += _faults(nodes, entries)
+    mode: Literal["native", "program"] = "native" if entries and _is_native(nodes) else "program"
     return Program(
         planning,
         code,
         mode,
         _parameters(entries[-1]) if entries else (),
         required(entries[-1]) if entries else (),
-        calls(tree),
+        calls(nodes),
         tuple(faults),
-        _canonical(tree, code),
     )
 
 
@@ -200,29 +205,29 @@ def _tidy(code: str) -> str:
 # ---- the syntax -------------------------------------------------------------------------------------------
 
 
-def _tree(code: str) -> tuple[ast.Module | None, str]:
+def _tree(code: str) -> tuple[ast.Module | None, list[ast.AST], str]:
+    """The syntax tree with all its nodes, level by level as `ast.walk` goes; or why there is none."""
     if not code.strip():
-        return None, "There is no program."
+        return None, [], "There is no program."
     if len(code) > MAX_CHARS:
-        return None, f"The program is longer than {MAX_CHARS:,} characters."
+        return None, [], f"The program is longer than {MAX_CHARS:,} characters."
     try:
         tree = ast.parse(code, _FILE)
     except SyntaxError as error:
-        return None, f"It is not Python: {error.msg} (line {error.lineno})."
+        return None, [], f"It is not Python: {error.msg} (line {error.lineno})."
     except (ValueError, MemoryError, RecursionError, OverflowError, SystemError) as error:
-        return None, f"It cannot be parsed: {error or type(error).__name__}."
-    if _depth(tree) > MAX_DEPTH:
-        return None, f"Its syntax is nested more than {MAX_DEPTH} deep."
-    return tree, ""
-
-
-def _depth(tree: ast.AST) -> int:
-    deepest = 0
+        return None, [], f"It cannot be parsed: {error or type(error).__name__}."
+    nodes: list[ast.AST] = []
     level: list[ast.AST] = [tree]
+    depth = 0
+    # The one pass over the tree: a walk for each question took a third of all our work on a question.
     while level:
-        deepest += 1
+        nodes += level
+        depth += 1
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return deepest
+    if depth > MAX_DEPTH:
+        return None, [], f"Its syntax is nested more than {MAX_DEPTH} deep."
+    return tree, nodes, ""
 
 
 def _parameters(function: ast.FunctionDef) -> tuple[str, ...]:
@@ -232,7 +237,7 @@ def _parameters(function: ast.FunctionDef) -> tuple[str, ...]:
     )
 
 
-def _faults(tree: ast.Module, entries: list[ast.FunctionDef]) -> list[str]:
+def _faults(nodes: list[ast.AST], entries: list[ast.FunctionDef]) -> list[str]:
     """Why a program that parses should not run."""
     faults = []
     if len(entries) != 1:
@@ -241,8 +246,9 @@ def _faults(tree: ast.Module, entries: list[ast.FunctionDef]) -> list[str]:
         faults.append(f"{ENTRY} takes no video.")
     elif not any(isinstance(node, ast.Return) and node.value is not None for node in _own(entries[0])):
         faults.append(f"{ENTRY} returns nothing.")
-    for node in ast.walk(tree):
-        faults += _reaching(node)
+    for node in nodes:
+        if isinstance(node, _MAY_REACH):
+            faults += _reaching(node)
     return list(dict.fromkeys(faults))
 
 
@@ -254,6 +260,9 @@ def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             left.extend(ast.iter_child_nodes(node))
+
+
+_MAY_REACH = (ast.Name, ast.Attribute, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
 def _reaching(node: ast.AST) -> list[str]:
@@ -279,12 +288,14 @@ def _hidden(name: str) -> bool:
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def _is_native(tree: ast.Module) -> bool:
-    defined = {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+def _is_native(nodes: list[ast.AST]) -> bool:
+    if not any(isinstance(node, ast.Name) and node.id == NATIVE_CALL for node in nodes):
+        return False
+    defined = {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     known = defined | set(dir(builtins)) | _WRAPPERS
     looped: set[int] = set()
     native = 0
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.For, ast.While, *_COMPREHENSIONS)):
             looped.update(id(inside) for inside in ast.walk(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -297,11 +308,9 @@ def _is_native(tree: ast.Module) -> bool:
     return native == 1
 
 
-class _Plain(ast.NodeTransformer):
-    """Removes what changes nothing: docstrings and annotations."""
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        self.generic_visit(node)
+def _canonical(tree: ast.Module, nodes: list[ast.AST], code: str) -> str:
+    """Unparsed without what changes nothing, docstrings and annotations; the tree is changed."""
+    for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -310,11 +319,7 @@ class _Plain(ast.NodeTransformer):
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
-        return node
-
-
-def _canonical(tree: ast.Module, code: str) -> str:
     try:
-        return ast.unparse(_Plain().visit(tree))
+        return ast.unparse(tree)
     except ValueError:  # A number with thousands of digits; an f-string that needs more kinds of quotes.
         return code

@@ -159,8 +159,8 @@ def run_parallel(
         except QUESTION_ERRORS as error:
             return error
 
-    if not items:
-        return []
+    if len(items) <= 1:
+        return [attempt(item) for item in items]
     with ThreadPoolExecutor(min(at_once, len(items))) as threads:
         return list(threads.map(attempt, items))
 

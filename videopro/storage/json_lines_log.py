@@ -30,12 +30,18 @@ class JsonLinesLog:
     when it returns, all of them or none. A tail without a newline can only come from a killed writer; the
     next append cuts it.
 
+    With `syncs_behind`, a thread does the fsync a moment later, once for all lines that were appended until
+    then: a killed process loses nothing, a machine that loses power the last moment. Closing waits for it.
+
     A missing file is created, and with `make_folder` its folder too. With `writable=False` the file must
     exist and is not changed. Raises RunError for a file that cannot be opened.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True, make_folder: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, writable: bool = True, make_folder: bool = False, syncs_behind: bool = False
+    ) -> None:
         self.path = path
+        self._syncing = _SyncBehind() if syncs_behind and writable else None
         self.torn = 0
         """Number of torn last lines that this object cut."""
         self._threads = threading.RLock()
@@ -57,8 +63,12 @@ class JsonLinesLog:
         self.close()
 
     def close(self) -> None:
-        """Close the file, which also releases a lock from `hold`."""
+        """Close the file, which also releases a lock from `hold`. Raises RunError if lines that were appended
+        with `syncs_behind` did not reach the disk."""
+        failure = self._syncing.end() if self._syncing is not None else None
         os.close(self._file)
+        if failure is not None:
+            raise self._failed(failure)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -108,18 +118,26 @@ class JsonLinesLog:
         """Write complete lines durably, all or none. On a full disk, or any other failure, the file is left
         as it was and RunError is raised."""
         with self.locked():
+            if self._syncing is not None and self._syncing.failure is not None:
+                raise self._failed(self._syncing.failure)
             self.cut_torn_tail()
             size = os.fstat(self._file).st_size
             try:
                 written = os.write(self._file, lines)
                 if written != len(lines):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(self._file)
+                if self._syncing is None:
+                    os.fsync(self._file)
             except OSError as error:
                 with suppress(OSError):  # If this fails too, the next append cuts the torn tail.
                     os.ftruncate(self._file, size)
-                message = cannot_write(self.path, error, "fix that and re-run the same command")
-                raise RunError(f"{message}; finished work is saved") from error
+                raise self._failed(error) from error
+        if self._syncing is not None:
+            self._syncing.request(self._file)
+
+    def _failed(self, error: OSError) -> RunError:
+        message = cannot_write(self.path, error, "fix that and re-run the same command")
+        return RunError(f"{message}; finished work is saved")
 
     def cut_torn_tail(self) -> None:
         """Remove an incomplete last line that a killed writer left."""
@@ -135,3 +153,46 @@ class JsonLinesLog:
             if end < size:
                 os.ftruncate(self._file, end)
                 self.torn += 1
+
+
+class _SyncBehind:
+    """A thread that flushes a file to the disk after appends, started by the first one."""
+
+    def __init__(self) -> None:
+        self.failure: OSError | None = None
+        self._changed = threading.Condition()
+        self._requested = False
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def request(self, file: int) -> None:
+        """Flush the file soon."""
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, args=(file,), daemon=True, name="fsync")
+                self._thread.start()
+            self._requested = True
+            self._changed.notify()
+
+    def end(self) -> OSError | None:
+        """Flush what was requested, and end the thread. Returns what failed."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        return self.failure
+
+    def _work(self, file: int) -> None:
+        while True:
+            with self._changed:
+                while not (self._requested or self._ended):
+                    self._changed.wait()
+                if not self._requested:
+                    return
+                self._requested = False
+            try:
+                os.fsync(file)
+            except OSError as error:
+                self.failure = error
+                return

@@ -54,7 +54,8 @@ class TraceLog:
         self._redo_errors = redo_errors
         self._offset = 0
         self._line = 0
-        self._file = JsonLinesLog(path, writable=writable)
+        # A question whose trace a power cut takes is answered again, so none needs to wait for the disk.
+        self._file = JsonLinesLog(path, writable=writable, syncs_behind=True)
 
     @property
     def torn(self) -> int:
@@ -62,7 +63,7 @@ class TraceLog:
         return self._file.torn
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file. Raises RunError if a trace did not reach the disk."""
         self._file.close()
 
     def refresh(self) -> list[Trace]:
@@ -83,7 +84,8 @@ class TraceLog:
         return question_id in self._done
 
     def append(self, trace: Trace) -> bool:
-        """Write a trace durably. Returns False, and writes nothing, if its question is already done.
+        """Write a trace; the disk has it a moment later, and at the latest when this is closed. Returns
+        False, and writes nothing, if its question is already done.
 
         On a full disk (or any other failed write) the file is left as it was and RunError is raised.
         """

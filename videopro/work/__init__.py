@@ -5,6 +5,7 @@ from videopro.work.counter import Counter, counted
 from videopro.work.in_flight import InFlight, UnitInFlight
 from videopro.work.progress import Progress
 from videopro.work.queue import CrashRecord, Unit, lease, read_crashes, record_crash, units
+from videopro.work.walk import Walk, shard
 
 __all__ = [
     "Counter",
@@ -15,9 +16,11 @@ __all__ = [
     "Stopwatch",
     "Unit",
     "UnitInFlight",
+    "Walk",
     "counted",
     "lease",
     "read_crashes",
     "record_crash",
+    "shard",
     "units",
 ]

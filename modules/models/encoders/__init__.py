@@ -9,14 +9,16 @@ from pathlib import Path
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import BATCH_SIZE, TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders.base import BATCH_SIZE, DTYPES, TextEncoder, VideoTextEncoder
 from videopro.settings import did_you_mean
 
 __all__ = [
     "BATCH_SIZE",
     "CHECKPOINTS",
+    "DTYPES",
     "TextEncoder",
     "VideoTextEncoder",
+    "check_dtype",
     "load_encoder",
     "load_text_encoder",
     "pocket_asp_folder",
@@ -60,8 +62,7 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
             f"encoder {spec!r} is not known; {did_you_mean(kind, known)} (a checkpoint "
             "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT)"
         )
-    if dtype not in ("float32", "bfloat16", "float16"):
-        raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")
+    check_dtype("dtype", dtype)
     if kind == "asp-clip" and not source:
         raise ConfigError(
             "encoder 'asp-clip' needs the directory that train/retrieval/asp_clip.py wrote, as in "
@@ -85,6 +86,12 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     from videopro.modules.models.encoders.images import ImageTextEncoder
 
     return ImageTextEncoder(source, kind=kind, name=spec, device=device, dtype=dtype)
+
+
+def check_dtype(setting: str, dtype: str) -> None:
+    """Raise ConfigError, naming the `setting`, for a precision that encoders do not have."""
+    if dtype not in DTYPES:
+        raise ConfigError(f"{setting} is {dtype!r}; it must be {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
 
 
 def _shipped(folder: Path, weights: str, what: str, trainer: str) -> str:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 BATCH_SIZE = 16
 """Clips or texts per forward pass."""
+DTYPES = ("float32", "bfloat16", "float16")
+"""The precisions in which encoders compute."""
 
 
 class VideoTextEncoder(ABC):

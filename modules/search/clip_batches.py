@@ -1,0 +1,55 @@
+"""The clips of a video in batches for an encoder, decoded ahead of their use."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Generator, Sequence
+from itertools import islice
+
+from videopro.modules.models.encoders import VideoTextEncoder
+from videopro.video import Frame, Video
+
+
+def decoded_ahead(
+    video: Video, encoder: VideoTextEncoder, clips: Sequence[tuple[float, float]], sizes: Sequence[int]
+) -> Generator[list[list[Frame]], None, None]:
+    """The clips in batches of these sizes. A thread decodes while the consumer works: it holds one batch, and
+    has another in hand. Raises VideoError."""
+    ready: queue.Queue[list[list[Frame]] | BaseException] = queue.Queue(maxsize=1)
+    stopped = threading.Event()
+
+    def hand_over(batch: list[list[Frame]] | BaseException) -> None:
+        while not stopped.is_set():
+            try:
+                ready.put(batch, timeout=0.2)
+            except queue.Full:
+                continue
+            return
+
+    def decode() -> None:
+        frames = video.stream(
+            (time for start, end in clips for time in encoder.clip_times(start, end)),
+            size=encoder.frame_size(video.height, video.width),
+        )
+        try:
+            for size in sizes:
+                if stopped.is_set():
+                    return
+                hand_over([list(islice(frames, encoder.clip_frames)) for _ in range(size)])
+        except BaseException as failure:
+            hand_over(failure)
+        finally:
+            frames.close()
+
+    thread = threading.Thread(target=decode, daemon=True, name="clips")
+    thread.start()
+    try:
+        for _ in sizes:
+            batch = ready.get()
+            if isinstance(batch, BaseException):
+                raise batch
+            yield batch
+    finally:
+        stopped.set()
+        thread.join()

@@ -1,0 +1,180 @@
+"""Indexing many videos: decoding ahead, several processes on the same files, shards, precisions."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.making_videos import make
+from tests.support.number_encoder import NumberEncoder
+from tests.support.reason_world import SceneBackbone
+from tests.support.tiny_encoders import languagebind_folder
+from videopro import index as command
+from videopro.errors import ConfigError
+from videopro.index import IndexConfig, index_videos
+from videopro.methods import create
+from videopro.modules import ModuleModels, ModuleSettings
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders import VideoTextEncoder
+from videopro.modules.search import build_index, index_path
+from videopro.video import Frame, Video
+from videopro.work import walk
+
+ONLY_ENCODER: dict[str, Any] = dict.fromkeys(("text_encoder", "ocr", "detector", "tracker"), "none")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """400 s: 40 clips, of three frames for a NumberEncoder."""
+    path = tmp_path_factory.mktemp("videos") / "a.mp4"
+    make(path, list(range(0, 800, 2)), rate=2, options={"g": "20", "preset": "ultrafast"})
+    return path
+
+
+def two_videos(path: Path, folder: Path) -> list[Path]:
+    folder.mkdir()
+    shutil.copy(path, folder / "a.mp4")
+    make(folder / "b.mp4", list(range(60)), rate=2)
+    return [folder / "a.mp4", folder / "b.mp4"]
+
+
+def test_clips_are_decoded_while_the_encoder_works(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    went_on = threading.Event()
+    stream = Video.stream
+
+    def noting(self: Video, *args: Any, **keywords: Any) -> Iterator[Frame]:
+        for number, frame in enumerate(stream(self, *args, **keywords)):
+            if number > 16 * NumberEncoder.clip_frames:
+                went_on.set()
+            yield frame
+
+    class Waiting(NumberEncoder):
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            # Before the first batch is embedded, the second is decoded.
+            assert went_on.wait(60)
+            return super().encode_clips(clips)
+
+    monkeypatch.setattr(Video, "stream", noting)
+    encoder = Waiting()
+    made = build_index(Video.open(path), encoder, root=tmp_path)
+    assert len(made.clips) == 40
+    middles = [row[1] for row in encoder.seen]
+    assert middles == sorted(middles)
+
+
+def test_what_another_process_is_at_is_left_for_later(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "POLL_SECONDS", 0.05)
+    paths, encoder = two_videos(path, tmp_path / "videos"), NumberEncoder()
+    first, second = (index_path(Video.open(each), encoder, root=tmp_path) for each in paths)
+    first.parent.mkdir()
+    with first.with_suffix(".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        config = IndexConfig(videos=(), root=tmp_path)
+        done = threading.Thread(target=index_videos, args=(paths, encoder, config))
+        done.start()
+        deadline = time.monotonic() + 60
+        while not second.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert not first.exists()
+        # As if the other process had been killed.
+        fcntl.flock(held, fcntl.LOCK_UN)
+        done.join(60)
+    assert first.exists()
+
+
+def test_an_error_of_all_videos_ends_the_command(path: Path, tmp_path: Path) -> None:
+    class Broken(NumberEncoder):
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            return super().encode_clips(clips) * np.nan
+
+    paths = two_videos(path, tmp_path / "videos")
+    with pytest.raises(ModelError, match="is not finite"):
+        index_videos(paths, Broken(), IndexConfig(videos=(), root=tmp_path))
+
+
+def test_a_file_that_is_named_twice_is_embedded_once(path: Path, tmp_path: Path) -> None:
+    paths, encoder = two_videos(path, tmp_path / "videos"), NumberEncoder()
+    same = tmp_path / "videos" / "same.mp4"
+    shutil.copy(path, same)
+    assert index_videos([*paths, same], encoder, IndexConfig(videos=(), root=tmp_path)) == 0
+    assert len(encoder.seen) == 40 + 3
+
+
+def test_shards_of_a_folder(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, model = tmp_path / "videos", languagebind_folder(tmp_path / "model")
+    two_videos(path, folder)
+    given = [str(folder), "--encoder", f"languagebind:{model}", "--root", str(tmp_path), "--device", "cpu"]
+    names = []
+    for part in ("1/3", "2/3", "3/3"):
+        assert command.main([*given, "--shard", part]) == 0
+        names.append(
+            [Path(line.split(": ")[0]).name for line in capsys.readouterr().out.splitlines() if line]
+        )
+    assert names == [["a.mp4"], ["b.mp4"], []]
+    assert command.main([*given, "--shard", "4/3"]) == 2
+    assert "shard is '4/3'; write i/n" in capsys.readouterr().err
+
+
+def test_a_run_reads_what_index_wrote_in_another_precision(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, root = f"languagebind:{languagebind_folder(tmp_path / 'model')}", tmp_path / "index"
+    given = ["--encoder", spec, "--device", "cpu", "--root", str(root)]
+    assert command.main([str(path), *given, "--dtype", "bfloat16"]) == 0
+    assert "videopro infer --options encoder_dtype=bfloat16" in capsys.readouterr().err
+    (made,) = root.rglob("*.safetensors")
+
+    embedded: list[int] = []
+    embed = VideoTextEncoder.encode_clips
+
+    def noting(self: VideoTextEncoder, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+        embedded.append(len(clips))
+        return embed(self, clips)
+
+    monkeypatch.setattr(VideoTextEncoder, "encode_clips", noting)
+    settings = {**ONLY_ENCODER, "encoder": spec}
+    video = Video.open(path)
+
+    same = ModuleModels(ModuleSettings(**settings, encoder_dtype="bfloat16"), pocket=False, root=tmp_path)
+    assert same.context(video, SceneBackbone(), None).notes == ()
+    assert not embedded
+    other = ModuleModels(ModuleSettings(**settings), pocket=False, root=tmp_path)
+    (note,) = other.context(video, SceneBackbone(), None).notes
+    assert note.startswith("its clip index is there in bfloat16, and is built again in float32")
+    assert f"a.mp4: {note}" in capsys.readouterr().err
+    assert sum(embedded) == 40
+    assert len(list(root.rglob("*.safetensors"))) == 2
+    assert made.exists()
+    # Read from now on, without a word.
+    again = ModuleModels(ModuleSettings(**settings), pocket=False, root=tmp_path)
+    assert again.context(video, SceneBackbone(), None).notes == ()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_precision_is_part_of_the_key_unless_it_is_the_old_one() -> None:
+    plain = ModuleModels(ModuleSettings(**ONLY_ENCODER), pocket=True).identity()
+    half = ModuleModels(ModuleSettings(**ONLY_ENCODER, encoder_dtype="bfloat16"), pocket=True).identity()
+    assert half == {**plain, "encoder_dtype": "bfloat16"}
+    planner = {"planner": "pocket-teacher"}
+    run = create("videopro", planner).identity()
+    assert create("videopro", {**planner, "encoder_dtype": "bfloat16"}).identity() == {
+        **run,
+        "encoder_dtype": "bfloat16",
+    }
+    with pytest.raises(
+        ConfigError, match=r"encoder_dtype is 'bf16'; it must be float32, bfloat16 or float16"
+    ):
+        ModuleSettings(encoder_dtype="bf16")
