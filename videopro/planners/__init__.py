@@ -6,6 +6,7 @@ Importing this package loads no model library.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from videopro.backbones import Backbone, Sampling, read_spec
 from videopro.errors import ConfigError
@@ -93,7 +94,7 @@ def load_planner(
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
-    given = {} if concurrency is None else {"concurrency": concurrency}
+    given: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
     if spec.startswith("server:"):
         from videopro.planners.server import ServerPlanner
 
