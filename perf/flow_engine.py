@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 PARAMETERS, VISION_PARAMETERS = 8.2e9, 0.58e9
@@ -90,7 +90,7 @@ class Engine:
 
     speed: float = 1.0
     clock: Callable[[], float] = time.perf_counter
-    sleep: Callable[[float], asyncio.Future[None]] = asyncio.sleep  # type: ignore[assignment]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     waiting: deque[EngineRequest] = field(default_factory=deque)
     decoding: list[EngineRequest] = field(default_factory=list)
     seen: OrderedDict[int, int] = field(default_factory=OrderedDict)

@@ -175,10 +175,11 @@ def _flow(record: Record) -> Table:
                 f"{found['mean_requests']:.1f}",
                 f"{found['engine_s_a_question']:.3f}",
                 f"{found['client_cpu_s_a_question']:.3f}",
+                f"{found['load']:.1f}",
             ]
         )
     heads = ["", "videos in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
-    return [*heads, "engine s a question", "client CPU s a question"], rows
+    return [*heads, "engine s a question", "client CPU s a question", "load average"], rows
 
 
 def _grpo_step(record: Record) -> Table:
