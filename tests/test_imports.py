@@ -20,7 +20,16 @@ FOLDERS = ("modules", "train", "data_synthesis")
 # What no install without an extra brings (pyproject.toml).
 EXTRAS = (
     *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2", "tensorboard"),
-    *("faster_whisper", "sentence_transformers", "timm", "pydantic_monty", "easyocr", "torchcodec", "wandb", "ray"),
+    *(
+        "faster_whisper",
+        "sentence_transformers",
+        "timm",
+        "pydantic_monty",
+        "easyocr",
+        "torchcodec",
+        "wandb",
+        "ray",
+    ),
 )
 # Models, methods and modules see the pocket world's pixels and subtitles, never its script: others than the
 # generator and the pocket model's training know the package and the function that makes a split's folder.
