@@ -4,9 +4,9 @@
 
 The encoder is a stand-in for one on a GPU of each command's own: a batch of clips takes it SECONDS, whatever
 else the machine does, and its vectors mean nothing. Decoding is real. Both commands are started before the
-time begins and get the same list of files, two videos of pocket's test split; the time is that until the last
-of them has ended. `cpu_s` is the CPU time of the commands together. One round runs every way once; a figure is
-the median over the rounds. `--before`: another checkout, measured in the same rounds. Writes
+time begins and get the same list of files, two videos of pocket's test split; the time is that until the
+last of them has ended. `cpu_s` is the CPU time of the commands together. One round runs every way once; a
+figure is the median over the rounds. `--before`: another checkout, measured in the same rounds. Writes
 perf/index_processes.json.
 """
 
