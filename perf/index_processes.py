@@ -2,12 +2,11 @@
 
     python perf/index_processes.py [--before CHECKOUT] [--rounds 5] [--output FILE]
 
-Each command has a core of its own, as if it had a machine or a GPU of its own: with both cores, one process
-uses them both, for it decodes while the encoder works. Both are started before the time begins, with the
-encoder loaded, and get the same list of files; the time is that until the last of them has ended. The files
-are two videos of pocket's test split, of about a quarter of an hour. `cpu_s` is the CPU time of the commands
-together. One round runs every way once, so that other work on the machine falls on all of them; a figure is
-the median over the rounds. `--before`: another checkout, measured in the same rounds. Writes
+The encoder is a stand-in for one on a GPU of each command's own: a batch of clips takes it SECONDS, whatever
+else the machine does, and its vectors mean nothing. Decoding is real. Both commands are started before the
+time begins and get the same list of files, two videos of pocket's test split; the time is that until the
+last of them has ended. `cpu_s` is the CPU time of the commands together. One round runs every way once; a
+figure is the median over the rounds. `--before`: another checkout, measured in the same rounds. Writes
 perf/index_processes.json.
 """
 
@@ -35,19 +34,41 @@ from videopro.command_line import CommandLine
 from videopro.pocket import find_video
 from videopro.settings import setting
 
-# The command with an encoder that is loaded before the time begins. Runs in this checkout and in another.
+# The command with a stand-in encoder. Runs in this checkout and in another.
 _CODE = """
-import json, os, sys, time
+import json, sys, threading, time
 from pathlib import Path
-core, root, *paths = sys.argv[1:]
-os.sched_setaffinity(0, {int(core)})
-import numpy as np, torch
-torch.set_num_threads(1)
+seconds, root, *paths = sys.argv[1:]
+import numpy as np
 from videopro import index
-from videopro.modules.models.encoders import load_encoder
-from videopro.video import Frame
-encoder = load_encoder("pocket", "cpu")
-encoder.encode_clips([[Frame(np.zeros((96, 160, 3), np.uint8), 0.0)] * encoder.clip_frames])
+from videopro.modules.models.encoders import VideoTextEncoder
+gpu = threading.Lock()
+
+
+class StandIn(VideoTextEncoder):
+    clip_frames = 8
+
+    def identity(self):
+        return {"encoder": "stand-in"}
+
+    def frame_size(self, height, width):
+        return 64, 112
+
+    def encode_clips(self, clips):
+        with gpu:
+            time.sleep(float(seconds))
+        return np.tile(np.float32([1.0, 0.0]), (len(clips), 1))
+
+    def encode_texts(self, texts):
+        return np.tile(np.float32([1.0, 0.0]), (len(texts), 1))
+
+    def _embed_clips(self, clips):
+        raise NotImplementedError
+
+    _embed_texts = _embed_clips
+
+
+encoder = StandIn("stand-in")
 index.load_encoder = lambda *a, **k: encoder
 print("ready", flush=True)
 sys.stdin.readline()
@@ -58,7 +79,8 @@ print(json.dumps([status, time.process_time() - before]), file=out, flush=True)
 """
 
 
-VIDEOS = ("long_003", "long_011")
+VIDEOS = ("medium_000", "medium_001")
+SECONDS = 2.5
 
 
 @dataclass(frozen=True)
@@ -80,14 +102,12 @@ COMMAND = CommandLine(
 
 
 def run_commands(checkout: Path, count: int, paths: Sequence[Path]) -> tuple[float, float]:
-    """Wall and CPU seconds of `count` commands on the same files, each on a core of its own. Raises
-    ChildFailed."""
-    cores = sorted(os.sched_getaffinity(0))
+    """Wall and CPU seconds of `count` commands on the same files. Raises ChildFailed."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as root:
         children = [
             subprocess.Popen(
-                [sys.executable, "-c", _CODE, str(cores[number]), root, *map(str, paths)],
+                [sys.executable, "-c", _CODE, str(SECONDS), root, *map(str, paths)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -95,7 +115,7 @@ def run_commands(checkout: Path, count: int, paths: Sequence[Path]) -> tuple[flo
                 cwd=root,
                 text=True,
             )
-            for number in range(count)
+            for _ in range(count)
         ]
         for child in children:
             assert child.stdout is not None
@@ -138,6 +158,7 @@ def compare(given: ProcessesSettings) -> None:
     record = {
         "results": results,
         "videos": list(VIDEOS),
+        "seconds_per_batch": SECONDS,
         "rounds": given.rounds,
         "load_before": round(load, 1),
         "versions": versions(),

@@ -11,9 +11,11 @@ Re-run the same command to resume. Several commands may work on the same files a
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,15 +26,17 @@ from videopro.cluster import ENGINE, RAY, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
 from videopro.index_cluster import index_on_cluster
-from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
+from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
 from videopro.pocket import find_video
 from videopro.settings import setting
 from videopro.video import Video, check_no_url
 from videopro.work import Counter, Walk, shard
 
-# Videos at once: one is decoded while the encoder, which serves one call at a time, works for the other.
+# Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
+# sooner, for another process may be free to take it.
 IN_FLIGHT = 2
+_LAST_CLIPS = BATCH_SIZE
 _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
 
 
@@ -126,29 +130,41 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
     """Index these videos, and return how many could not be read. Other processes may be at the same ones:
     none waits for another while there is something left to do. Raises VideoProError."""
     walk = Walk(paths)
+    turn = threading.Lock()
     out = sys.stdout
     failed = 0
 
     def work(counter: Counter) -> None:
+        while index_next(counter):
+            pass
+
+    def index_next(counter: Counter) -> bool:
         nonlocal failed
+        with ExitStack() as held:
+            turn.acquire()
+            held.callback(turn.release)
+            path = walk.take()
+            if path is None:
+                return False
 
-        def progress(done: int, total: int) -> None:
-            if walk.is_stopped:
-                raise _Stopped
-            if len(paths) == 1:
-                counter.update(done, total)
+            def progress(done: int, total: int) -> None:
+                if walk.is_stopped:
+                    raise _Stopped
+                if total - done <= _LAST_CLIPS:
+                    held.close()
+                if len(paths) == 1:
+                    counter.update(done, total)
 
-        while (path := walk.take()) is not None:
             try:
                 lines = index_video(path, encoder, config, progress)
             except IndexBusy:
                 walk.put_off(path)
-                continue
+                return True
             except VideoError as error:
                 print(f"error: {error}", file=sys.stderr)
                 failed += 1
             except _Stopped:
-                return
+                return False
             except BaseException:
                 walk.stop()
                 raise
@@ -157,6 +173,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
             if len(paths) > 1:
                 counter.advance()
+            return True
 
     doing, total = (paths[0].name, None) if len(paths) == 1 else ("indexing", len(paths))
     with Counter(doing, total) as counter, ThreadPoolExecutor(IN_FLIGHT) as threads:

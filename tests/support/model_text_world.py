@@ -615,7 +615,8 @@ def _to_planner() -> str:
         StubServer(lambda body: completion("<code>x</code>", None)) as stub,
     ):
         planner = ApiPlanner(f"served@{stub.url}", sampling=Sampling(99, 0.7))
-        teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl"), TeacherBudget(), concurrency=1)
+        budget = TeacherBudget()
+        teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl", budget), budget, concurrency=1)
         for request in requests:
             planner.write([request])
         teacher.ask(requests)

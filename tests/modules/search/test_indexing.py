@@ -178,3 +178,20 @@ def test_the_precision_is_part_of_the_key_unless_it_is_the_old_one() -> None:
         ConfigError, match=r"encoder_dtype is 'bf16'; it must be float32, bfloat16 or float16"
     ):
         ModuleSettings(encoder_dtype="bf16")
+
+
+def test_a_second_video_is_begun_only_at_the_end_of_the_first(path: Path, tmp_path: Path) -> None:
+    """So that another process can take it."""
+    first, second = two_videos(path, tmp_path / "videos")
+    begun: list[bool] = []
+
+    class Looking(NumberEncoder):
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            if not begun:
+                # The first 16 of 40 clips; a moment for the other thread.
+                time.sleep(0.3)
+                begun.append(index_path(Video.open(second), self, root=tmp_path).parent.exists())
+            return super().encode_clips(clips)
+
+    assert index_videos([first, second], Looking(), IndexConfig(videos=(), root=tmp_path)) == 0
+    assert begun == [False]
