@@ -14,8 +14,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.launch.make_kuberay_schema import TARGET, documents
 from tests.support import ROOT
+from tests.support.kuberay_schema import TARGET, documents
 from videopro.cluster import read_ray_settings
 from videopro.infer import COMMAND
 

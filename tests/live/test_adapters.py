@@ -10,7 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForImageTextToText
 
-from tests.live.conftest import Engine
+from tests.support.live_engine import Engine
 from videopro.backbones import Backbone, GenerateRequest, Sampling, load_backbone
 from videopro.pocket import model_dir
 from videopro.question import Question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live.conftest import Engine
+from tests.support.live_engine import Engine
 from videopro import prompts
 from videopro.backbones import (
     Backbone,

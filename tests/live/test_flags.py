@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.live.conftest import Engine
+from tests.support.live_engine import Engine
 from videopro.backbones import Backbone, load_backbone
 from videopro.backbones.server.flags import wanted_flag
 from videopro.errors import BackboneError

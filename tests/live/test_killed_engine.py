@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.conftest import START_SECONDS, Engine
+from tests.support.live_engine import START_SECONDS, Engine
 
 pytestmark = pytest.mark.live
 

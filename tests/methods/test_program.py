@@ -358,7 +358,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
     the planner never saw the module; the refinement sees the error in its log."""
     planner = ScriptedPlanner(lambda request: world.LOCAL, is_fine_tuned=False)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
-    monkeypatch.setattr(ModuleModels, "_index", lambda self, video: world.SceneIndex())
+    monkeypatch.setattr(ModuleModels, "index", lambda self, video: (world.SceneIndex(), ()))
     whole = create("adaptive", OPTIONS).run(item(), context(SceneBackbone()))
     assert whole.final is not None
     assert whole.final.letter == "B"

@@ -207,7 +207,7 @@ def test_the_extras_that_are_named_exist() -> None:
                 named.add(node.args[0].value)
     assert named == {
         *("report", "benchmarks", "easyocr", "speech", "encoders", "monty", "torchcodec", "tracking"),
-        *("train", "qlora", "deepspeed"),
+        *("train", "qlora", "deepspeed", "ray"),
     }
     assert named <= set(PROJECT["optional-dependencies"])
 

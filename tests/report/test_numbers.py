@@ -161,7 +161,7 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
     monkeypatch.setattr(
         program_module, "load_planner", lambda *args, **options: world.ScriptedPlanner(writes)
     )
-    monkeypatch.setattr(ModuleModels, "_index", lambda self, video: world.SceneIndex())
+    monkeypatch.setattr(ModuleModels, "index", lambda self, video: (world.SceneIndex(), ()))
 
     def run(**options: float) -> Trace:
         # What one run's modules remember would cost the other nothing.

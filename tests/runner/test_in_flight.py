@@ -169,9 +169,8 @@ def test_an_internal_error_ends_the_run_while_other_questions_hang(tmp_path: Pat
     make_benchmark(tmp_path / "b", videos=2, questions=1)
     rewrite(tmp_path / "b", "v0q0", "What is it? (hang)")
     rewrite(tmp_path / "b", "v1q0", "What is it? (bug)")
-    assert "ZeroDivisionError" in finish(
-        start(tmp_path / "b", tmp_path / "run", "--in-flight", "2"), status=1
-    )
+    words = ["--in-flight", "2", "--backbone", "is_concurrent=true"]
+    assert "ZeroDivisionError" in finish(start(tmp_path / "b", tmp_path / "run", *words), status=1)
 
 
 def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:

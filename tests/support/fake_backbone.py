@@ -75,7 +75,8 @@ class FakeBackbone(Backbone):
     ten minutes, and "(mumble)" gets a reply that is not a letter, as does a question without frames. "(refuse
     to write)" in a prompt refuses a written reply.
 
-    Parameters: `writes`, what it writes; `delay`, seconds for each request; `gone`, refuse every request.
+    Parameters: `writes`, what it writes; `delay`, seconds for each request; `gone`, refuse every request;
+    `is_concurrent`, serve several threads at a time.
     """
 
     logprob = -0.1
@@ -91,8 +92,10 @@ class FakeBackbone(Backbone):
         writes: Callable[[GenerateRequest], str] = lambda request: "grey",
         delay: float = 0.0,
         gone: bool = False,
+        is_concurrent: bool = False,
     ) -> None:
         self.name, self.frames = name, frames
+        self.is_concurrent = is_concurrent
         self.adapted = True
         """Whether the adapter is on."""
         self.prompts: list[str] = []

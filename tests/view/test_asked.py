@@ -21,7 +21,6 @@ from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.benchmarks.protocol import AnswerPrompt
 from videopro.methods import create, make_trace
-from videopro.methods import program as program_module
 from videopro.modules import ModuleModels
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
@@ -37,11 +36,10 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module_library, "_cache", CallCache())
     # No clip encoder is loaded: where the settings name one, the scenes have their own index.
-    monkeypatch.setattr(program_module, "_index", lambda models, context: ())
     monkeypatch.setattr(
         ModuleModels,
-        "_index",
-        lambda self, video: None if self.names["encoder"] == "none" else world.SceneIndex(),
+        "index",
+        lambda self, video: (None if self.names["encoder"] == "none" else world.SceneIndex(), ()),
     )
 
 

@@ -1,6 +1,6 @@
 """Many machines on Ray: the connection to a cluster, and workers there that hold a model.
 
-Ray is an optional dependency (`pip install 'videopro[ray]'`), which is imported when a cluster is joined.
+Ray is an optional dependency (extra `ray`), which is imported when a cluster is joined.
 """
 
 from videopro.cluster.connection import Cluster

@@ -56,8 +56,8 @@ class _Loaded:
     planner: Planner
     answerer: Backbone
     """Answers inside programs; shared by all of them."""
-    is_own_answerer: bool
-    """Whether it is another model than the run's."""
+    own_answerer: Backbone | None
+    """The same as it was loaded, if it is another model than the run's."""
     models: ModuleModels
     prompt_file: PromptFile | None
     """The user's prompts, of the settings or recorded by the planner."""
@@ -235,8 +235,8 @@ class BaseProgramMethod(Method):
             return
         failed = [result.error for result in results if result.error is not None]
         broken = next((error for error in failed if error.type == BackboneError.__name__), None)
-        if broken is not None and self._loaded.is_own_answerer:
-            check_alive(self._loaded.answerer, broken.message)
+        if broken is not None and self._loaded.own_answerer is not None:
+            check_alive(self._loaded.own_answerer, broken.message)
 
     def _prepare(
         self, item: Item, context: MethodContext, stack: ExitStack
@@ -281,7 +281,8 @@ class BaseProgramMethod(Method):
     def answerer(self, backbone: Backbone) -> Backbone:
         """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
         RunError."""
-        return self._load(backbone).answerer
+        own = self._load(backbone).own_answerer
+        return backbone if own is None else own
 
     def _load(self, backbone: Backbone) -> _Loaded:
         """The planner and the other models for a backbone, loaded once, by one thread."""
@@ -315,7 +316,7 @@ class BaseProgramMethod(Method):
             backbone,
             planner,
             share_backbone(answerer),
-            answerer is not shared,
+            None if answerer is shared else answerer,
             models,
             self._prompts_for(backbone, planner),
         )

@@ -1,6 +1,6 @@
 """Cuts KubeRay's schemas of RayJob and RayCluster down to what `launch/ray/*.yaml` use.
 
-    python -m tests.launch.make_kuberay_schema CHECKOUT_OF_KUBERAY
+    python -m tests.support.kuberay_schema CHECKOUT_OF_KUBERAY
 
 Where our files have a field, all names, types, enumerations and required fields beside it are kept, so that
 a misspelt one is found; what is below fields that we do not use is left out. Writes kuberay.json.
@@ -68,7 +68,7 @@ def main(checkout: str) -> None:
             "license": "Apache-2.0",
             "commit": git("rev-parse", "HEAD").strip(),
             "files": [_PATH.format(name) for name in _KINDS.values()],
-            "cut by": "python -m tests.launch.make_kuberay_schema",
+            "cut by": "python -m tests.support.kuberay_schema",
         }
     }
     for kind, name in _KINDS.items():
