@@ -147,6 +147,10 @@ class TeacherBudget:
         if self._shared is not None:
             self._shared.write(self._pending)
 
+    def held(self) -> AbstractContextManager[bool]:
+        """A block in which no other thread reserves."""
+        return self._changed
+
     def charge(self, tokens_in: int, tokens_out: int, *, refused: bool = False) -> None:
         """Count a request that ended."""
         with self._changed:
@@ -178,7 +182,8 @@ class ReplyLog:
 
     def refresh(self) -> None:
         """Read what was appended since the last call, and charge it. Raises RunError for a broken line."""
-        with self._lock:
+        # At once, for whoever reserves: what one thread has read, another does not find in the file again.
+        with self._budget.held(), self._lock:
             lines = self._file.read(self._read)
             self._read += len(lines)
             records = [read_reply(line, self.path) for line in lines.split(b"\n")[:-1]]
@@ -187,9 +192,8 @@ class ReplyLog:
                     self._replies[record["key"]] = PlannerReply(
                         record["text"], record["tokens_in"], record["tokens_out"], 1, record["notes"]
                     )
-        # Not under the lock: a request that reserves holds the budget's, and then reads.
-        for record in records:
-            self._budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
+            for record in records:
+                self._budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
 
     def find(self, key: str) -> PlannerReply | None:
         """The recorded reply under this key, by any process, or None."""
