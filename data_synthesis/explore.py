@@ -25,7 +25,7 @@ from videopro.data_synthesis.rules import (
     refinement_needed,
     shown_prompt,
 )
-from videopro.data_synthesis.teacher import Refusal
+from videopro.data_synthesis.teacher import Refusal, collect
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
 from videopro.methods import video_ref
@@ -92,12 +92,7 @@ class Asked(Protocol):
     """Whoever passes requests to a teacher: `Teacher`, or its counterpart on another machine."""
 
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
-        """Send requests, and return at once."""
-
-    def collect(
-        self, futures: Sequence[Future[PlannerReply | Refusal]]
-    ) -> list[PlannerReply | Refusal | None]:
-        """Replies in the order of the requests; None where a cap was reached."""
+        """Send requests, and return at once. CapReached as the error of a future: no reply, for its cap."""
 
 
 _Sent = tuple[list[tuple[_QuestionState, PlanRequest, int | None]], list[Future[PlannerReply | Refusal]]]
@@ -213,7 +208,7 @@ class Explorer:
         """Wait for programs, and add each as a round that has not run yet. Questions that failed meanwhile
         get none."""
         wanted, futures = sent
-        replies = self._teacher.collect(futures)
+        replies = collect(futures)
         for (state, request, refines), reply in zip(wanted, replies, strict=True):
             if state.error is not None:
                 continue

@@ -79,18 +79,6 @@ class RemoteTeacher:
         self._threads.submit(self._ask, requests).add_done_callback(partial(_deliver, futures))
         return futures
 
-    def collect(
-        self, futures: Sequence[Future[PlannerReply | Refusal]]
-    ) -> list[PlannerReply | Refusal | None]:
-        """As `Teacher.collect`."""
-        replies: list[PlannerReply | Refusal | None] = []
-        for future in futures:
-            try:
-                replies.append(future.result())
-            except CapReached:
-                replies.append(None)
-        return replies
-
     def _ask(self, requests: Sequence[PlanRequest]) -> Replies:
         import ray
 

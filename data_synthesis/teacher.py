@@ -28,6 +28,25 @@ class Refusal:
     reason: str
 
 
+def collect(futures: Sequence[Future[PlannerReply | Refusal]]) -> list[PlannerReply | Refusal | None]:
+    """The replies of `Teacher.send`, in the order of the requests; None where a cap was reached.
+
+    Raises RunError when the teacher serves no request at all, after every request in flight has ended.
+    """
+    replies: list[PlannerReply | Refusal | None] = []
+    failure: BaseException | None = None
+    for future in futures:
+        try:
+            replies.append(future.result())
+        except CapReached:
+            replies.append(None)
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return replies
+
+
 class Teacher:
     """A planner behind a log and a budget; thread safe.
 
@@ -56,31 +75,12 @@ class Teacher:
 
     def ask(self, requests: Sequence[PlanRequest]) -> list[PlannerReply | Refusal | None]:
         """`collect` of `send`."""
-        return self.collect(self.send(requests))
+        return collect(self.send(requests))
 
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
-        """Send requests, and return at once: what comes next may go on while they are in flight."""
+        """Send requests, and return at once: what comes next may go on while they are in flight. `collect`
+        gets the replies."""
         return [self._threads.submit(self._request, request) for request in requests]
-
-    def collect(
-        self, futures: Sequence[Future[PlannerReply | Refusal]]
-    ) -> list[PlannerReply | Refusal | None]:
-        """Replies in the order of the requests; None where a cap was reached.
-
-        Raises RunError when the teacher serves no request at all, after every request in flight has ended.
-        """
-        replies: list[PlannerReply | Refusal | None] = []
-        failure: BaseException | None = None
-        for future in futures:
-            try:
-                replies.append(future.result())
-            except CapReached:
-                replies.append(None)
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return replies
 
     def close(self) -> None:
         """Cancel the requests in flight."""

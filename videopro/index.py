@@ -132,14 +132,13 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
     walk = Walk(paths)
     turn = threading.Lock()
     out = sys.stdout
-    failed = 0
+    failed: list[Path] = []
 
     def work(counter: Counter) -> None:
         while index_next(counter):
             pass
 
     def index_next(counter: Counter) -> bool:
-        nonlocal failed
         with ExitStack() as held:
             turn.acquire()
             held.callback(turn.release)
@@ -162,7 +161,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 return True
             except VideoError as error:
                 print(f"error: {error}", file=sys.stderr)
-                failed += 1
+                failed.append(path)
             except _Stopped:
                 return False
             except BaseException:
@@ -182,7 +181,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 each.result()
         finally:
             walk.stop()
-    return failed
+    return len(failed)
 
 
 class _Stopped(Exception):

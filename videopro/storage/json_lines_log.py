@@ -68,7 +68,7 @@ class JsonLinesLog:
         failure = self._syncing.end() if self._syncing is not None else None
         os.close(self._file)
         if failure is not None:
-            raise self._failed(failure)
+            raise self._lost(failure)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -119,7 +119,7 @@ class JsonLinesLog:
         as it was and RunError is raised."""
         with self.locked():
             if self._syncing is not None and self._syncing.failure is not None:
-                raise self._failed(self._syncing.failure)
+                raise self._lost(self._syncing.failure)
             self.cut_torn_tail()
             size = os.fstat(self._file).st_size
             try:
@@ -131,13 +131,14 @@ class JsonLinesLog:
             except OSError as error:
                 with suppress(OSError):  # If this fails too, the next append cuts the torn tail.
                     os.ftruncate(self._file, size)
-                raise self._failed(error) from error
+                message = cannot_write(self.path, error, "fix that and re-run the same command")
+                raise RunError(f"{message}; finished work is saved") from error
         if self._syncing is not None:
             self._syncing.request(self._file)
 
-    def _failed(self, error: OSError) -> RunError:
+    def _lost(self, error: OSError) -> RunError:
         message = cannot_write(self.path, error, "fix that and re-run the same command")
-        return RunError(f"{message}; finished work is saved")
+        return RunError(f"{message}; its last lines may not have reached the disk")
 
     def cut_torn_tail(self) -> None:
         """Remove an incomplete last line that a killed writer left."""

@@ -92,8 +92,8 @@ class TraceLog:
         return self.append_all([trace]) == 1
 
     def append_all(self, traces: Sequence[Trace]) -> int:
-        """Write traces durably, at once, which costs the disk no more than one. Returns how many were
-        written: those whose question was not done. Raises as `append`."""
+        """Write traces at once, all or none. Returns how many were written: those whose question was not
+        done. Raises as `append`."""
         lines = {trace.question_id: trace.to_line() for trace in traces}
         with self._file.locked():
             self._read_new()
