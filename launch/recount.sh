@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Rebuilds the tables of docs/results/pocket-test, pocket-grpo and pocket-grpo-240 from the traces stored there, for every
-# rule of the final answer. No model runs. About five minutes on one core.
+# Rebuilds the tables of docs/results from the traces stored there, for every rule of the final answer. No model runs.
+# About six minutes on one core.
 #   bash launch/recount.sh [FOLDER]      (default: docs/results, overwritten; another folder leaves it untouched)
-# RESULTS names the folders to do (default: all three).
+# RESULTS names the folders to do (default: all that RESULTS can name, as at the end of this file).
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
 source "$(dirname "$0")/setup.sh" "" # "": no extra. Without an argument, source would pass on this script's own
@@ -47,6 +47,41 @@ pocket-test() {
     echo "$output/pocket-test/last.md"
 }
 
+pocket-fresh() {
+    (cd "$work/pocket-fresh" && videopro seeds "native=native" "native, subtitles at its frames=native-frames" \
+        "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" \
+        "videopro, reader off=videopro-unread" "videopro by pocket-sft=shipped-videopro" --oracle native \
+        --output "$output/pocket-fresh/last.json" "$output/pocket-fresh/last.md" > /dev/null)
+    echo "$output/pocket-fresh/last.md"
+}
+
+# The planner of three seeds. Direct answers are those of pocket-test.
+pocket-sft() {
+    unpack pocket-test
+    of() { # PREFIX NAME: the runs of all seeds
+        for seed in 0 1 2; do echo -n "$1$2-$seed,"; done
+    }
+    table() { # NAME ROW... [settings]
+        (cd "$work/pocket-sft" && videopro seeds "${@:2}" \
+            --output "$output/pocket-sft/$1.json" "$output/pocket-sft/$1.md" > /dev/null)
+        echo "$output/pocket-sft/$1.md"
+    }
+    local direct=../pocket-test/native steps="" both="the more confident of the two answers"
+    for seed in 0 1 2; do steps+="steps:videopro-$seed+program-$seed,"; done
+    table test "native=$direct" "native, subtitles at its frames=$direct-frames" \
+        "native, all subtitles=$direct-subtitles" "asked for programs=$(of "" program)" \
+        "always several steps=$steps" "adaptive=$(of first: videopro)" \
+        "adaptive + refinement=$(of "" videopro)" "$both=$(of best: videopro)" --oracle "$direct"
+    direct=../pocket-test/heldout-native
+    table heldout "native=$direct" "native, subtitles at its frames=$direct-frames" \
+        "native, all subtitles=$direct-subtitles" "adaptive=$(of first: heldout-videopro)" \
+        "adaptive + refinement=$(of "" heldout-videopro)" "$both=$(of best: heldout-videopro)" --oracle "$direct"
+    direct=../pocket-test/native
+    table unseen "native=$direct" "without: adaptive=first:unseen-videopro" \
+        "without: + refinement=unseen-videopro" "with: adaptive=$(of first: videopro)" \
+        "with: + refinement=$(of "" videopro)" --family order --oracle "$direct"
+}
+
 pocket-grpo() {
     said=([few]="SFT on 60 questions"
         [more-round-1]="+ more SFT, one round" [more]="+ more SFT, two rounds"
@@ -73,7 +108,7 @@ pocket-grpo-240() {
     count pocket-grpo-240 last-fallback-against-grpo grpo two-turn -- --fallback native
 }
 
-for results in ${RESULTS:-pocket-test pocket-grpo pocket-grpo-240}; do
+for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-grpo pocket-grpo-240}; do
     unpack "$results"
     "$results"
 done

@@ -28,6 +28,7 @@ from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
 from videopro.extras import install
+from videopro.python_syntax import parse_python
 
 # A session is fed the set-up, the program, and the call of its function. Monty numbers their files.
 _PROGRAM_FILE = "<python-input-1>"
@@ -271,7 +272,7 @@ class _MissingInput(Exception):
 def _arguments(program: str, inputs: Mapping[str, Any]) -> str:
     """The arguments of the program's function as source: the inputs that its signature names."""
     try:
-        tree = ast.parse(program)
+        tree = parse_python(program)
     except (SyntaxError, ValueError, MemoryError, RecursionError, SystemError):
         return ""  # Monty has already run it, so only CPython cannot parse it.
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
@@ -299,8 +300,8 @@ def _arguments(program: str, inputs: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=32)
 def _flat(prelude: str) -> str:
     """A prelude without inheritance: each handle class gets copies of its bases' methods."""
-    tree = ast.parse(prelude)
-    methods: dict[str, dict[str, ast.stmt]] = {"Handle": _members(ast.parse(_HANDLE).body[0])}
+    tree = parse_python(prelude)
+    methods: dict[str, dict[str, ast.stmt]] = {"Handle": _members(parse_python(_HANDLE).body[0])}
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.bases:
             inherited: dict[str, ast.stmt] = {}

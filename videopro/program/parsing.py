@@ -22,6 +22,7 @@ from typing import Literal
 
 from videopro.executor import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
 from videopro.program.names import calls, required
+from videopro.python_syntax import parse_python
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"
@@ -212,7 +213,7 @@ def _tree(code: str) -> tuple[ast.Module | None, list[ast.AST], str]:
     if len(code) > MAX_CHARS:
         return None, [], f"The program is longer than {MAX_CHARS:,} characters."
     try:
-        tree = ast.parse(code, _FILE)
+        tree = parse_python(code, _FILE)
     except SyntaxError as error:
         return None, [], f"It is not Python: {error.msg} (line {error.lineno})."
     except (ValueError, MemoryError, RecursionError, OverflowError, SystemError) as error:

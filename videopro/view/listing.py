@@ -16,6 +16,7 @@ from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from videopro.program import MAX_CHARS
+from videopro.python_syntax import parse_python
 from videopro.traces import Call
 
 Tokens = list[tuple[str, str]]
@@ -127,7 +128,7 @@ def _lines_by_name(code: str) -> dict[str, set[int]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(code)
+            tree = parse_python(code)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return {}
     lines: dict[str, set[int]] = {}

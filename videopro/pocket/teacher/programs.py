@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from videopro.pocket.teacher.reading import ParsedQuestion
 from videopro.prompts import NATIVE_PROGRAM
+from videopro.python_syntax import parse_python
 
 HEAD = "def execute_command(video, question):\n"
 
@@ -55,7 +56,7 @@ def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[
 
 @lru_cache(maxsize=4096)
 def _called(code: str) -> frozenset[str]:
-    nodes = ast.walk(ast.parse(code))
+    nodes = ast.walk(parse_python(code))
     called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     return frozenset(called - set(dir(builtins)))
 
