@@ -58,13 +58,12 @@ if [ -n "$full" ]; then
     plan unseen-videopro videopro test "sft-without-$unseen"
     echo "Held-out phrasings"
     table heldout heldout-native "native=$folder/heldout-native" "adaptive=$(of_seeds first: heldout-videopro)" \
-        "adaptive + refinement=$(of_seeds "" heldout-videopro)" "the surer of both=$(of_seeds best: heldout-videopro)"
+        "adaptive + refinement=$(of_seeds "" heldout-videopro)" "the more confident of the two answers=$(of_seeds best: heldout-videopro)"
     echo "The family '$unseen', trained without it and with it"
     table unseen native "native=$folder/native" "without: adaptive=first:$folder/unseen-videopro" \
-        "without: + refinement=$folder/unseen-videopro" "without: the surer=best:$folder/unseen-videopro" \
-        "with: adaptive=$(of_seeds first: videopro)" "with: + refinement=$(of_seeds "" videopro)" --family "$unseen"
+        "without: + refinement=$folder/unseen-videopro" "with: adaptive=$(of_seeds first: videopro)" "with: + refinement=$(of_seeds "" videopro)" --family "$unseen"
     echo "Test split"
 fi
 table test native "native=$folder/native" "asked for programs=$(of_seeds "" program)" \
     "always several steps=$(always_steps)" "adaptive=$(of_seeds first: videopro)" "adaptive + refinement=$(of_seeds "" videopro)" \
-    "the surer of both=$(of_seeds best: videopro)"
+    "the more confident of the two answers=$(of_seeds best: videopro)"

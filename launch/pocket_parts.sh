@@ -67,5 +67,5 @@ of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro seeds takes them
 table() { # NAME NATIVE ROW... [settings]: the first row is the baseline
     local name=$1 native=$2
     shift 2
-    videopro seeds "$@" --oracle "$folder/$native" --output "$folder/table-$name.json"
+    videopro seeds "$@" --oracle "$folder/$native" --output "$folder/$name.json" "$folder/$name.md"
 }

@@ -282,6 +282,23 @@ def _readers(record: Record) -> Table:
     return ["reader", *(text for count in counts for text in (f"{count}: missed", "wrong"))], rows
 
 
+def _test_and_fresh(record: Record) -> Table:
+    """Methods on test, and on a world that was drawn once, after all settings were fixed."""
+    fresh = json.loads((ROOT / "docs/results/pocket-fresh/last.json").read_text(encoding="utf-8"))
+    found = [{row["name"]: row for row in rows} for rows in (record, fresh)]
+    rows = []
+    for name in found[1]:
+        cells = [name]
+        for of in found:
+            if name in of:
+                low, high = of[name]["accuracy_ci95"]
+                cells += [f"{100 * of[name]['accuracy']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+            else:
+                cells += ["-", "-"]
+        rows.append(cells)
+    return ["", "right on test, %", "95 %, questions", "right on a fresh world, %", "95 %, questions"], rows
+
+
 def _equal_budgets(report: str) -> Table:
     """Accuracy at each budget, and the tokens at the larger one, of the report's table of costs."""
     lines = [
@@ -354,6 +371,7 @@ TABLES: Mapping[tuple[str, str], Callable[[Record], Table]] = {
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,
     ("perf/replies.json", "errors of readers"): _readers,
+    ("docs/results/pocket-test/last.json", "test and a fresh world"): _test_and_fresh,
     ("docs/results/pocket-compare/report.md", "equal budgets"): _equal_budgets,
     ("docs/results/pocket-asp/record.json", "test"): _asp,
 }
