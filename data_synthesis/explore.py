@@ -6,7 +6,6 @@ in inference. Gold answers decide which answers are refined; no prompt shows the
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from typing import Protocol
 
 from videopro import prompts
 from videopro.backbones import Backbone
-from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
 from videopro.data_synthesis.rules import (
     NATIVE,
@@ -110,9 +109,8 @@ class Explorer:
     ) -> None:
         self._counted = ThreadMeter()
         # One for all threads, so that calls of different videos' programs share batches too.
-        self._backbone = MeteredBackbone(BatchingBackbone(backbone), self._counted)
+        self._backbone = MeteredBackbone(share_backbone(backbone, adapter=False), self._counted)
         self._models = models
-        self._preparing = threading.Lock()
         self._teacher = teacher
         self._settings = settings
 
@@ -151,7 +149,7 @@ class Explorer:
             subtitles = load_subtitles(
                 item.subtitles, duration=video.duration, start_offset=item.subtitle_offset
             )
-        with self._preparing, self._counted.into(Meter()):
+        with self._counted.into(Meter()):
             return self._models.context(video, self._backbone, subtitles)
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -168,6 +169,9 @@ class ModuleModels:
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
         self._loading = threading.Lock()
+        # One video at a time is indexed or transcribed: the models behind it serve one after another, and
+        # many that are decoded from end to end at once would fill the memory.
+        self._preparing = threading.Lock()
         self._unread: dict[str, str] = {}
         """What to note of videos whose index was there in another precision, by id."""
 
@@ -202,10 +206,13 @@ class ModuleModels:
         if subtitles is None and self._lacks_whisper:
             notes.append(NO_WHISPER)
         if subtitles is None and self._speech_name != "none":
-            from videopro.modules.models import NoSound, transcribe_video
+            from videopro.modules.models import NoSound, transcribe_video, transcript_path
 
+            speech, root = self._speech(), self._root / "speech"
+            is_kept = transcript_path(video, speech, root).exists()
             try:
-                subtitles = transcribe_video(video, self._speech(), self._root / "speech")
+                with nullcontext() if is_kept else self._preparing:
+                    subtitles = transcribe_video(video, speech, root)
             except NoSound:
                 notes.append(NO_TRANSCRIPT)
         detector = None
@@ -250,13 +257,15 @@ class ModuleModels:
         encoder = self.encoder()
         if encoder is None:
             return None, ()
-        from videopro.modules.search import prepare_index, unread_index
+        from videopro.modules.search import index_path, prepare_index, unread_index
 
         root = self._root / "index"
         if (note := unread_index(video, encoder, root)) is not None:
             print(f"{video.path}: {note}", file=sys.stderr)
             self._unread[video.id] = note
-        index, made = prepare_index(video, encoder, root=root)
+        is_kept = index_path(video, encoder, root=root).exists()
+        with nullcontext() if is_kept else self._preparing:
+            index, made = prepare_index(video, encoder, root=root)
         return index, (made,)
 
     def encoder(self) -> VideoTextEncoder | None:

@@ -256,6 +256,7 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
             config.redo_errors,
             start.benchmark.parser,
             config.in_flight,
+            config.workers * int(os.environ.get("WORLD_SIZE", "1")),
         )
         with folder.running(ids, alone=config.engine == "ray"):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))

@@ -2,7 +2,13 @@
 
 from videopro.modules.models.detection import Corners, Detector, load_detector
 from videopro.modules.models.ocr import Ocr, load_ocr
-from videopro.modules.models.speech import NoSound, SpeechRecognizer, load_speech, transcribe_video
+from videopro.modules.models.speech import (
+    NoSound,
+    SpeechRecognizer,
+    load_speech,
+    transcribe_video,
+    transcript_path,
+)
 from videopro.modules.models.tracking import Tracker, load_tracker
 
 __all__ = [
@@ -17,4 +23,5 @@ __all__ = [
     "load_speech",
     "load_tracker",
     "transcribe_video",
+    "transcript_path",
 ]

@@ -137,12 +137,17 @@ def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
     )
 
 
+def transcript_path(video: Video, speech: SpeechRecognizer, root: Path) -> Path:
+    """The file under `root` in which a video's transcript is stored."""
+    facts = json.dumps([video.id, speech.identity()], sort_keys=True)
+    return root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
+
+
 def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subtitles:
     """Transcribe a video; times are in seconds of the video. The transcript is stored under `root` by the
     video's content and the model, and reused; a damaged one is rebuilt, with a message on stderr. Raises
     NoSound for a video without sound, ConfigError if `root` cannot be written."""
-    facts = json.dumps([video.id, speech.identity()], sort_keys=True)
-    path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
+    path = transcript_path(video, speech, root)
     source = f"{video.path}, transcribed by {speech.identity()}"
     try:
         kept = parse_json(path.read_text(encoding="utf-8"))

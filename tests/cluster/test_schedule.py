@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from videopro.cluster import RaySettings, read_ray_settings
+from videopro.cluster.pool import WorkerPool
 from videopro.cluster.schedule import Schedule, Task
 from videopro.errors import ConfigError
 from videopro.work import CrashRecord, Unit
@@ -126,3 +128,38 @@ def test_invalid_settings(engine: str, given: dict[str, object], said: str) -> N
     with pytest.raises(ConfigError) as caught:
         read_ray_settings(engine, given)
     assert str(caught.value) == said
+
+
+@dataclass
+class Place:
+    """A worker, as far as handing out goes."""
+
+    is_ready: bool = True
+    in_flight: int = 32
+    is_reserved: bool = False
+    tasks: dict[int, Task[Question]] = field(default_factory=dict)
+
+    def give(self, task: Task[Question], job: object) -> None:
+        self.tasks[len(self.tasks)] = task
+
+
+def handed_out(places: list[Place], count: int) -> list[int]:
+    """How many of `count` units each worker gets."""
+    pool: Any = WorkerPool.__new__(WorkerPool)
+    pool._members = places
+    schedule: Schedule[Question] = Schedule([unit(f"q{n}") for n in range(count)], CrashRecord.empty())
+    pool._hand_out(schedule, None)
+    return [len(place.tasks) for place in places]
+
+
+def test_the_first_ready_worker_does_not_take_everything() -> None:
+    assert handed_out([Place() for _ in range(8)], 32) == [4] * 8
+    assert handed_out([Place() for _ in range(8)], 103) == [13] * 7 + [12]
+    assert handed_out([Place(in_flight=4) for _ in range(8)], 20) == [3] * 4 + [2] * 4
+    assert handed_out([Place(in_flight=2) for _ in range(2)], 9) == [2, 2]
+    # Those that still load their model get their share later.
+    assert handed_out([Place(), Place(is_ready=False)], 6) == [3, 0]
+    # Of two units, the busy worker's counts.
+    busy = Place()
+    busy.give(Task((Question("busy"),)), None)
+    assert handed_out([busy, Place()], 1) == [1, 1]

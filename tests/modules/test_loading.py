@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,42 @@ def test_a_model_that_cannot_be_loaded_is_told_with_the_commands_own_flag(
     with pytest.raises((ModelError, ConfigError)) as raised:
         models.text_encoder()
     assert str(raised.value).endswith(shown)
+
+
+def test_one_video_at_a_time_is_indexed_and_those_that_are_ready_do_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty videos in flight would otherwise be decoded from end to end at once."""
+    root = tmp_path / "index"
+    root.mkdir()
+    building: list[str] = []
+    most: list[int] = []
+    hold, started = threading.Event(), threading.Event()
+
+    def prepare(video: Any, encoder: Any, root: Path) -> tuple[None, None]:
+        if not (root / video).exists():
+            building.append(video)
+            most.append(len(building))
+            started.set()
+            hold.wait(20)
+            building.remove(video)
+        return None, None
+
+    monkeypatch.setattr("videopro.modules.search.prepare_index", prepare)
+    monkeypatch.setattr("videopro.modules.search.unread_index", lambda *_: None)
+    monkeypatch.setattr("videopro.modules.search.index_path", lambda video, encoder, root: root / video)
+    models: Any = ModuleModels(
+        ModuleSettings(**{**NO_MODELS, "encoder": "pocket"}), pocket=True, root=tmp_path
+    )
+    models.encoder = lambda: object()
+    (root / "ready").touch()
+    threads = [threading.Thread(target=models.index, args=(name,)) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    assert started.wait(20)
+    models.index("ready")  # while another is indexed
+    assert not hold.is_set()
+    hold.set()
+    for thread in threads:
+        thread.join(20)
+    assert most == [1, 1, 1]

@@ -9,7 +9,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from tests.support.infer_world import check_complete, finish, flags, lines, start, wait_for
 from tests.support.infer_world import root as root
 from videopro.runner import place_workers
+from videopro.runner.supervisor import _Channel
 
 
 def children(pid: int) -> list[int]:
@@ -153,3 +156,23 @@ def test_placement() -> None:
     cores = len(os.sched_getaffinity(0))
     assert place_workers(1, {}).threads == cores
     assert place_workers(cores, {"CUDA_VISIBLE_DEVICES": "0"}).threads == 1
+
+
+def test_long_reports_of_several_threads_arrive_whole() -> None:
+    """A message of more than 16 KiB is written to the channel in two parts."""
+    here, there = Pipe()
+    channel = _Channel.__new__(_Channel)
+    channel._channel, channel._sending = there, threading.Lock()
+    reports = [[f"question-{n}-{k}" for k in range(2000)] for n in range(4)]
+
+    def report(ids: list[str]) -> None:
+        for _ in range(60):
+            channel.answering(ids)
+
+    threads = [threading.Thread(target=report, args=(ids,), daemon=True) for ids in reports]
+    for thread in threads:
+        thread.start()
+    received = [here.recv() for _ in range(240) if here.poll(20)]
+    assert len(received) == 240
+    for ids in reports:
+        assert received.count(("answering", ids)) == 60

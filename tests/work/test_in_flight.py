@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from videopro.work import InFlight, SharedClock, read_crashes, record_crash
+from videopro.work import InFlight, SharedClock, read_crashes, record_crash, share_of_units
 
 SECONDS = 20
 
@@ -94,9 +95,41 @@ def test_time_is_shared_while_units_are_in_flight() -> None:
     clock = SharedClock(lambda: now[0])
     with clock.running() as one:
         now[0] = 2.0
-        assert clock.factor(one) == 1.0
+        assert clock.factor(one, 2.0) == 1.0
         with clock.running() as other:
             now[0] = 6.0
-            # Two of four seconds, beside two alone.
-            assert clock.factor(one) == pytest.approx(4 / 6)
-            assert clock.factor(other) == 0.5
+            assert clock.factor(one, 4.0) == 0.5
+            assert clock.factor(other, 4.0) == 0.5
+
+
+def test_what_was_asked_beside_others_is_no_cheaper_for_what_comes_after_it_alone() -> None:
+    """A first batch of 100 s beside 31 other units, and one of 100 s alone."""
+    now = [0.0]
+    clock = SharedClock(lambda: now[0])
+    with clock.running() as own:
+        with ExitStack() as others:
+            for _ in range(31):
+                others.enter_context(clock.running())
+            now[0] = 100.0
+            # Two questions of 50 s each.
+            first = [50 * clock.factor(own, 50.0) for _ in range(2)]
+        now[0] = 200.0
+        second = [50 * clock.factor(own, 50.0) for _ in range(2)]
+    assert first == pytest.approx([50 / 32, 50 / 32])
+    assert second == pytest.approx([50, 50])
+    assert sum(first + second) == pytest.approx(own.share)
+
+
+def test_more_seconds_than_have_passed_get_a_share_too() -> None:
+    now = [0.0]
+    clock = SharedClock(lambda: now[0])
+    with clock.running() as one, clock.running():
+        assert clock.factor(one, 1.0) == 1.0
+        now[0] = 4.0
+        assert clock.factor(one, 4.5) == 0.5
+        assert clock.factor(one, 1.0) == 0.5
+
+
+def test_a_worker_leaves_the_others_their_units() -> None:
+    assert [share_of_units(left, 8) for left in (103, 32, 20, 8, 1)] == [13, 4, 3, 1, 1]
+    assert share_of_units(5, 1) == 5

@@ -15,7 +15,7 @@ import torch
 from cachetools import LRUCache
 
 from videopro.backbones import Backbone, check_alive
-from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.errors import BackboneError, SubtitleError, VideoError, VideoProError
 from videopro.executor import Limits
 from videopro.modules import ModuleModels, VideoContext
@@ -78,12 +78,11 @@ class ProgramRunner:
         """Why rows were left out, by video (if it cannot be read) or by row (if the backbone refused its
         request)."""
         self._unreadable: dict[tuple[str, str], VideoProError] = {}
-        self._backbone = BatchingBackbone(backbone)
+        self._backbone = share_backbone(backbone, adapter=False)
         self._counted = ThreadMeter()
         self._metered = MeteredBackbone(self._backbone, self._counted)
         self._models = models
         self._limits = limits
-        self._preparing = threading.Lock()
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
@@ -188,7 +187,7 @@ class ProgramRunner:
         if row.subtitles is not None:
             subtitles = load_subtitles(row.subtitles, duration=video.duration)
         # Models are loaded by one thread at a time.
-        with self._preparing, self._counted.into(Meter()):
+        with self._counted.into(Meter()):
             return self._models.context(video, self._metered, subtitles)
 
     # ---- the backbone --------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from videopro.cluster.members import Member, start_member
 from videopro.cluster.schedule import Schedule, Task
 from videopro.cluster.settings import RaySettings, Share
 from videopro.errors import RunError
-from videopro.work import CrashRecord, Unit
+from videopro.work import CrashRecord, Unit, share_of_units
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -119,6 +119,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
         ready = sorted((m for m in self._members if m.is_ready), key=lambda m: len(m.tasks))
         if schedule.wants_idle_worker() and not any(m.is_reserved for m in ready) and ready:
             ready[0].is_reserved = True
+        shared: list[Member[ItemT]] = []
         for member in ready:
             if member.is_reserved:
                 if not member.tasks:
@@ -129,8 +130,14 @@ class WorkerPool(Generic[ItemT, ResultT]):
                         member.give(task, job)
                 if member.is_reserved:
                     continue
-            while len(member.tasks) < member.in_flight and (task := schedule.take()) is not None:
-                member.give(task, job)
+            shared.append(member)
+        # In turn, and no more than a worker's share, which one that is still loading gets too.
+        most = share_of_units(len(schedule) + sum(len(m.tasks) for m in self._members), len(self._members))
+        while open_members := [m for m in shared if len(m.tasks) < min(m.in_flight, most)]:
+            task = schedule.take()
+            if task is None:
+                return
+            min(open_members, key=lambda m: len(m.tasks)).give(task, job)
 
     # ---- listening -----------------------------------------------------------------------------------------
 

@@ -46,6 +46,10 @@ class Schedule(Generic[ItemT]):
         self._lost: Counter[str] = Counter()
         """How often each item was on a node that was lost."""
 
+    def __len__(self) -> int:
+        """How many tasks busy workers may still get."""
+        return len(self._units)
+
     def is_empty(self) -> bool:
         """Whether nothing is left to hand out."""
         self._sort()

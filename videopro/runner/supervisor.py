@@ -259,6 +259,8 @@ class _Channel:
         self._channel = channel
         self._has_job = threading.Event()
         self._job: WorkerJob | None = None
+        # Long messages are written in two parts, and units report from threads of their own.
+        self._sending = threading.Lock()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def job(self) -> WorkerJob:
@@ -268,7 +270,8 @@ class _Channel:
 
     def send(self, kind: str, content: Any) -> None:
         try:
-            self._channel.send((kind, content))
+            with self._sending:
+                self._channel.send((kind, content))
         except OSError:
             os._exit(1)
 

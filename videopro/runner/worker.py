@@ -27,7 +27,15 @@ from videopro.question import Parser
 from videopro.runs import RunFolder
 from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
 from videopro.video import Video
-from videopro.work import CrashRecord, InFlight, SharedClock, Unit, lease, read_crashes
+from videopro.work import (
+    CrashRecord,
+    InFlight,
+    SharedClock,
+    Unit,
+    lease,
+    read_crashes,
+    share_of_units,
+)
 
 # Seconds between two checks of an idle worker for work that another worker has left.
 IDLE_SECONDS = 0.2
@@ -58,6 +66,8 @@ class WorkerJob:
     """The official answer parser, if it is the benchmark's own."""
     in_flight: int | None = None
     """Units that a worker answers at a time; None: by the backbone (`units_in_flight`)."""
+    workers: int = 1
+    """How many workers answer in all; each takes its share of the units that are left."""
 
 
 def units_in_flight(asked: int | None, backbone: Backbone) -> int:
@@ -87,7 +97,7 @@ class UnitAnswerer:
         the wall time, so that those of a worker add up to its own. Raises as `answer_unit`."""
         with self._in_flight.unit(crashes.must_run_apart) as unit, self._clock.running() as watch:
             for trace in answer_unit(items, self._job, self._method, self._backbone, crashes, unit):
-                yield _with_times_scaled(trace, self._clock.factor(watch))
+                yield _with_times_scaled(trace, self._clock.factor(watch, trace.cost.seconds))
 
 
 def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
@@ -97,11 +107,13 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
     internal error; earlier answers are in the log.
     """
     answerer = UnitAnswerer(job, method, backbone, report)
-    with _Units(job, answerer, units_in_flight(job.in_flight, backbone)) as units:
+    most = units_in_flight(job.in_flight, backbone)
+    with _Units(job, answerer, most) as units:
         while True:
             pending = units.pending()
             if not pending:
                 return
+            units.most = min(most, share_of_units(len(pending), job.workers))
             taken = [units.take(unit) for unit in pending]
             if not any(taken) and not units.wait():
                 time.sleep(IDLE_SECONDS)
@@ -114,7 +126,8 @@ class _Units:
     def __init__(self, job: WorkerJob, answerer: UnitAnswerer, in_flight: int) -> None:
         self._job = job
         self._answerer = answerer
-        self._in_flight = in_flight
+        self.most = in_flight
+        """Units in flight at a time, at most as many as at first."""
         self._log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
         self._log_lock = threading.Lock()
         self._is_open = True
@@ -141,7 +154,7 @@ class _Units:
     def take(self, unit: Unit[Item]) -> bool:
         """Start to answer a unit when there is room for it, unless somebody does so already. Raises what
         ended another one."""
-        while len(self._running) >= self._in_flight:
+        while len(self._running) >= self.most:
             self.wait()
         if unit.key in self._running.values():
             return False
@@ -225,7 +238,12 @@ def _with_times_scaled(trace: Trace, factor: float) -> Trace:
         replace(
             each,
             planning=each.planning.scaled(factor),
-            execution=each.execution and replace(each.execution, cost=each.execution.cost.scaled(factor)),
+            execution=each.execution
+            and replace(
+                each.execution,
+                cost=each.execution.cost.scaled(factor),
+                steps=tuple(replace(step, cost=step.cost.scaled(factor)) for step in each.execution.steps),
+            ),
         )
         for each in trace.rounds
     ]

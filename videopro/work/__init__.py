@@ -4,7 +4,15 @@ from videopro.work.clock import SharedClock, Stopwatch
 from videopro.work.counter import Counter, counted
 from videopro.work.in_flight import InFlight, UnitInFlight
 from videopro.work.progress import Progress
-from videopro.work.queue import CrashRecord, Unit, lease, read_crashes, record_crash, units
+from videopro.work.queue import (
+    CrashRecord,
+    Unit,
+    lease,
+    read_crashes,
+    record_crash,
+    share_of_units,
+    units,
+)
 from videopro.work.walk import Walk, shard
 
 __all__ = [
@@ -22,5 +30,6 @@ __all__ = [
     "read_crashes",
     "record_crash",
     "shard",
+    "share_of_units",
     "units",
 ]

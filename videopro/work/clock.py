@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -18,6 +19,15 @@ class Stopwatch:
     """Its share of the wall time, in seconds: in every moment, 1/n of it while n pieces are in flight."""
     wall: float = 0.0
     """The wall time from its start to its end."""
+    _course: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)], repr=False)
+    """`wall` and `share` whenever the number of pieces in flight changed."""
+    _spent: float = 0.0
+    """The wall time whose share was asked for."""
+
+    def _share_until(self, wall: float) -> float:
+        place = min(max(bisect_left(self._course, (wall, 0.0)), 1), len(self._course) - 1)
+        (start, low), (end, high) = self._course[place - 1], self._course[place]
+        return low + (high - low) * (wall - start) / (end - start)
 
 
 class SharedClock:
@@ -44,11 +54,16 @@ class SharedClock:
                 # By identity: two stopwatches may show equal times.
                 self._running = [other for other in self._running if other is not watch]
 
-    def factor(self, watch: Stopwatch) -> float:
-        """The share of a running stopwatch in its wall time so far, above 0 and at most 1."""
+    def factor(self, watch: Stopwatch, seconds: float) -> float:
+        """What to multiply the next `seconds` of a running stopwatch with to get their share, above 0 and at
+        most 1: those after the seconds of earlier calls, so that all shares add up to the stopwatch's."""
         with self._lock:
             self._advance()
-            return watch.share / watch.wall if watch.wall > 0 else 1.0
+            begin, end = watch._spent, min(watch._spent + seconds, watch.wall)
+            watch._spent = end
+            if end <= begin:  # more seconds than have passed, by rounding
+                return watch.share / watch.wall if watch.wall > 0 else 1.0
+            return (watch._share_until(end) - watch._share_until(begin)) / (end - begin)
 
     def _advance(self) -> None:
         now = self._clock()
@@ -56,3 +71,5 @@ class SharedClock:
         for watch in self._running:
             watch.wall += passed
             watch.share += passed / len(self._running)
+            if passed > 0:
+                watch._course.append((watch.wall, watch.share))

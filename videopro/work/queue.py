@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -60,6 +61,12 @@ def units(items: Sequence[ItemT]) -> list[Unit[ItemT]]:
             name = hashlib.sha256(f"{video}\0{start}".encode()).hexdigest()[:24]
             found.append(Unit(name, tuple(its_items[start : start + UNIT_SIZE])))
     return found
+
+
+def share_of_units(left: int, workers: int) -> int:
+    """How many of the units that are left one of `workers` may have in flight: the first one that is ready
+    leaves the others theirs."""
+    return max(1, math.ceil(left / max(1, workers)))
 
 
 @contextmanager
