@@ -63,8 +63,8 @@ SOURCES = {
     "decode_64_cpu_s": "perf/decode.json: 64 exact frames of a 60-minute file",
     "native_gpu_s": "estimate: Qwen3-VL-8B on an H100, a direct answer with the video's prefix shared: 0.1 s",
     "programs_gpu_s": "estimate: Qwen3-VL-8B behind vLLM on an H100, 64 in flight: 1.5 to 2 questions/s",
-    "own_cpu_s": "measured on the pocket model: our own share of a question, about 50 ms",
-    "ocr_cpu_s": "measured on the pocket model: 24 % of a teacher's run of 0.5 s a question",
+    "own_cpu_s": "perf/question.json: our own share of a question, on pocket",
+    "ocr_cpu_s": "perf/question.json: reading a frame, for the frames that pocket's programs read a question",
     "driver": "measured here: --measure, real Ray and a log with fsync on this disk",
     "weights_gb": "size of Qwen3-VL-8B in bf16; LanguageBind: 2 GB",
     "start_s": "assumption: a worker's start after its weights were read",
@@ -126,7 +126,9 @@ def stages(measured: dict[str, Any]) -> dict[str, Stage]:
     """What a video of an hour costs in each kind of work."""
     decode = json.loads((ROOT / "perf" / "decode.json").read_text())
     decode_64 = decode["results"]["60 min"]["videopro"]["best_s"]
-    own, ocr = 0.05, 0.12
+    question = json.loads((ROOT / "perf" / "question.json").read_text())
+    own = 1e-3 * question["results"]["now"]["own_cpu_ms"]
+    ocr = 1e-3 * question["results"]["now"]["ocr_cpu_ms"] * question["reads"] / question["questions"]
     shared = {"spread": 0.5}
     return {
         "index": Stage(

@@ -59,7 +59,8 @@ class Indexed:
 class IndexingWorker:
     """Indexes videos on a node. `load` makes the encoder."""
 
-    in_flight = 1
+    # The next video is opened and decoded while the last clips of one are encoded and its file is written.
+    in_flight = 2
 
     def __init__(self, load: Callable[[], VideoTextEncoder]) -> None:
         self._encoder = load()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,12 @@ from videopro.storage import encodable
 _SHORTEST_SIDE = 480
 # Pictures whose texts are kept: still scenes and repeated frames have the same pixels at several times.
 _KEPT_PICTURES = 4096
+# Engines of a process, one for every four cores: each holds the memory of a picture's activations.
+_MOST_ENGINES = 4
+
+
+def _engines() -> int:
+    return max(1, min(_MOST_ENGINES, len(os.sched_getaffinity(0)) // 4))
 
 
 @dataclass(frozen=True)
@@ -96,10 +104,16 @@ class RapidOcr(Ocr):
 
     def __init__(self, threads: int = 1) -> None:
         """`threads`: threads of ONNX Runtime per picture."""
+        super().__init__()
+        self._threads = threads
+        # An engine reads one picture at a time; programs about many videos wait for it.
+        self._places = threading.BoundedSemaphore(_engines())
+        self._free: deque[Any] = deque([self._engine()])
+
+    def _engine(self) -> Any:
         from rapidocr import RapidOCR
 
-        super().__init__()
-        self._engine: Any = RapidOCR(
+        return RapidOCR(
             params={
                 "Global.log_level": "error",
                 # The default enlarges every picture again, to 736: twice the time, and no more of pocket's
@@ -107,11 +121,10 @@ class RapidOcr(Ocr):
                 "Det.limit_side_len": _SHORTEST_SIDE,
                 # Without it each picture's memory is taken from the system anew, a quarter of the time.
                 "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
-                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
-                "EngineConfig.onnxruntime.inter_op_num_threads": threads,
+                "EngineConfig.onnxruntime.intra_op_num_threads": self._threads,
+                "EngineConfig.onnxruntime.inter_op_num_threads": self._threads,
             }
         )
-        self._lock = threading.Lock()
 
     def identity(self) -> object:
         from importlib.metadata import version
@@ -119,8 +132,15 @@ class RapidOcr(Ocr):
         return ["rapidocr", version("rapidocr"), _SHORTEST_SIDE]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        with self._lock:
-            found = self._engine(image[:, :, ::-1])
+        with self._places:
+            try:
+                engine = self._free.pop()
+            except IndexError:
+                engine = self._engine()
+            try:
+                found = engine(image[:, :, ::-1])
+            finally:
+                self._free.append(engine)
         if found.boxes is None:
             return []
         height, width = image.shape[:2]

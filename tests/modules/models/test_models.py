@@ -4,7 +4,12 @@ them."""
 from __future__ import annotations
 
 import json
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -308,6 +313,37 @@ def test_rapidocr_reads_lines_in_order() -> None:
     assert 0 < x0 < 0.12 < x1 < 0.55
     assert 0.05 < y0 < y1 < 0.4
     assert reader.read(np.full((48, 64, 3), 128, dtype=np.uint8)) == []
+
+
+@pytest.mark.parametrize(("cores", "at_a_time"), [(2, 1), (8, 2), (64, 4)])
+def test_a_machine_with_cores_to_spare_reads_several_pictures_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, cores: int, at_a_time: int
+) -> None:
+    """A stand-in engine reads only when as many as there may be are reading, and never beside more."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(cores)))
+    together = threading.Barrier(at_a_time)
+    engines: list[object] = []
+    busy: Counter[int] = Counter()
+
+    class StandIns(RapidOcr):
+        def _engine(self) -> Any:
+            number = len(engines)
+            engines.append(number)
+
+            def read(image: np.ndarray) -> SimpleNamespace:
+                busy[number] += 1
+                assert busy[number] == 1
+                together.wait(20)
+                busy[number] -= 1
+                return SimpleNamespace(boxes=None)
+
+            return read
+
+    reader = StandIns()
+    pictures = [np.full((48, 64, 3), value, dtype=np.uint8) for value in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(reader.read, pictures)) == [[]] * 8
+    assert len(engines) == at_a_time
 
 
 def test_a_program_reads_text_of_frames() -> None:
