@@ -87,6 +87,11 @@ def paper_notes(settings: Mapping[str, str]) -> list[str]:
             "preset paper: Whisper is not on this machine, so videos without subtitles have no transcript; "
             f"fetch {WHISPER[0]} with `hf download {WHISPER[0]}`, or name one with speech=whisper:FOLDER"
         )
+    if settings["speech"] == "none":
+        notes.append(
+            "preset paper: no video is transcribed (speech=none, or a protocol without subtitles); "
+            "speech=whisper transcribes those without subtitles"
+        )
     return notes
 
 

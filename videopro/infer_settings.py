@@ -135,18 +135,17 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
         if name in PRESETS:
             parts, frames = PRESETS[name]
             backbone = _with_frames(config.backbone, name, frames)
-            options = _with_speech(config)
         else:
             parts, backbone = ((name, benchmarks.default_split(name), ""),), config.backbone
-            options = config.options
         for benchmark, split, protocol in parts:
             folder = benchmarks.name_of(benchmark)
             if folder in runs:
                 raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
             root = None if benchmark == "pocket" or config.root is None else config.root / folder
-            benchmarks.load(
+            loaded = benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )
+            hears = name in PRESETS and loaded.protocol.subtitles != "none"
             runs[folder] = replace(
                 config,
                 benchmark=benchmark,
@@ -155,7 +154,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
                 root=root,
                 output=config.output / folder,
                 backbone=backbone,
-                options=options,
+                options=_with_speech(config) if hears else config.options,
             )
     return list(runs.values())
 

@@ -180,6 +180,8 @@ def test_what_differs_from_the_paper_is_noted_unless_it_was_chosen(
     nothing_here(monkeypatch, tmp_path)
     assert ["DEVA" in note for note in paper_notes(PAPER)] == [True, False]
     assert paper_notes({**PAPER, "tracker": "sam3:facebook/sam3", "speech": "whisper:x"}) == []
+    (note,) = paper_notes({**PAPER, "tracker": "none", "speech": "none"})
+    assert "no video is transcribed" in note
     cached(tmp_path, "openai/whisper-large-v3", "config.json", "model.safetensors.index.json")
     assert len(paper_notes(PAPER)) == 1
 
@@ -265,7 +267,9 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
 def test_a_protocol_without_subtitles_has_no_transcripts() -> None:
     follow = methods.METHODS["videopro"].follow
     without = Protocol(ROBUST, subtitles="none")
-    assert follow(without, {"speech": "whisper"}) == {"speech": "none"}
+    assert follow(without, {}) == {"speech": "none"}
+    # What is asked for is done.
+    assert follow(without, {"speech": "whisper"}) == {"speech": "whisper"}
     assert follow(without, {"preset": "paper"}) == {"preset": "paper", "speech": "none"}
     assert follow(without, {"speech": "whisper:x"}) == {"speech": "whisper:x"}
     assert follow(Protocol(ROBUST), {"preset": "paper"}) == {"preset": "paper"}

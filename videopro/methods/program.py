@@ -159,10 +159,9 @@ class BaseProgramMethod(Method):
 
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options; under a protocol without subtitles no video is transcribed unless they name a model
-        for it."""
+        """The options; under a protocol without subtitles no video is transcribed unless they ask for it."""
         options = super().follow(protocol, options)
-        unnamed = options.get("speech", "auto") in ("auto", "whisper")
+        unnamed = options.get("speech", "auto") == "auto"
         return {**options, "speech": "none"} if protocol.subtitles == "none" and unnamed else options
 
     def check_open_questions(self, open_questions: int) -> None:
