@@ -31,6 +31,13 @@ def test_ends_are_the_frames_of_qwen_vl_utils() -> None:
     assert frame_times(video(10.0, 10.0), "ends", 1, None) == pytest.approx([0.05])
 
 
+def test_ends_rounded_down_are_the_frames_of_lmms_evals_own_loaders() -> None:
+    # numpy.linspace(0, 98, 4, dtype=int): 0, 32, 65, 98 of 99 frames at 10 a second; rounded 0, 33, 65, 98.
+    floor = frame_times(video(9.9, 10.0), "ends_floor", 4, None)
+    assert floor == pytest.approx([0.05, 3.25, 6.55, 9.85])
+    assert frame_times(video(9.9, 10.0), "ends", 4, None) == pytest.approx([0.05, 3.35, 6.55, 9.85])
+
+
 def test_midpoints() -> None:
     assert frame_times(video(10.0, 10.0), "midpoints", 2, None) == [2.5, 7.5]
     assert frame_times(video(10.0, 10.0), "midpoints", 64, 0.2) == [2.5, 7.5]

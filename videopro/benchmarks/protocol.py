@@ -189,7 +189,7 @@ class Protocol:
     ] = "offered"
     """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
     The others are what the direct prompt shows: see `videopro.methods.native.NativeSettings`."""
-    sampling: Literal["midpoints", "ends", "starts"] = "midpoints"
+    sampling: Literal["midpoints", "ends", "ends_floor", "starts"] = "midpoints"
     """Which frames the direct question shows: those in the middles of n equal parts of the video, those from
     the first to the last frame at equal distances (qwen-vl-utils), or those at the starts of the parts."""
     fps: float | None = None

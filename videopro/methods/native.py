@@ -51,8 +51,8 @@ class NativeSettings:
     sampling: SampleRule | None = field(
         default=None,
         metadata=setting(
-            "which frames: in the middles of equal parts, from the first to the last frame (ends), or at the "
-            "starts of the parts; unset: as in the benchmark's protocol"
+            "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
+            "ends_floor, rounded down), or at the starts of the parts; unset: as in the benchmark's protocol"
         ),
     )
     system: str | None = field(

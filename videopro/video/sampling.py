@@ -10,7 +10,7 @@ import numpy as np
 
 from videopro.video.video import Video, fps_times, uniform_times
 
-SampleRule = Literal["midpoints", "ends", "starts"]
+SampleRule = Literal["midpoints", "ends", "ends_floor", "starts"]
 
 
 def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) -> list[float]:
@@ -18,7 +18,8 @@ def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) 
 
     midpoints: the middles of n equal parts. starts: the starts of the parts, from 0 (LongVideoBench). ends:
     the frames numbered linspace(0, N - 1, n) of N, rounded, so the first and the last frame are among them
-    (qwen-vl-utils; lmms-eval rounds down).
+    (qwen-vl-utils, and lmms-eval's models that use it). ends_floor: the same, rounded down (lmms-eval's own
+    loaders).
     """
     duration = video.duration
     if rule == "midpoints":
@@ -30,7 +31,8 @@ def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) 
     if rule == "starts":
         return [i * duration / n for i in range(n)]
     total = max(1, round(duration * video.fps))
-    numbers = np.linspace(0, total - 1, min(n, total)).round()
+    numbers = np.linspace(0, total - 1, min(n, total))
+    numbers = np.floor(numbers) if rule == "ends_floor" else numbers.round()
     return [_on_display(int(number), video.fps) for number in numbers]
 
 
