@@ -56,7 +56,7 @@ _SCENES = (
 
 def captions() -> list[Asked]:
     """Questions with two captions as options, each with its name: "Caption A: It rains"."""
-    made = []
+    made: list[Asked] = []
     for place, (kind, marks) in enumerate(_KINDS):
         forms = [_caption(template, kind, marks) for template in _CAPTION]
         count = len(range(place, COUNT, len(_KINDS)))

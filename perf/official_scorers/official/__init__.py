@@ -26,8 +26,6 @@ from perf.official_scorers.official import (
 from perf.official_scorers.official.script import Script
 from perf.official_scorers.ours import Scores
 
-CG_BENCH = cg_bench.CG_BENCH
-
 
 @dataclass(frozen=True)
 class Official:

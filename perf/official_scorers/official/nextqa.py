@@ -58,7 +58,7 @@ def nextqa_atp_hard(repositories: Path, scratch: Path) -> Scores:
     )
 
 
-def _read(repositories: Path, world: data.World) -> tuple[list[int], dict[str, dict[str, int]]]:
+def _read(repositories: Path, world: data.World) -> tuple[list[int], dict[str, dict[str, Any]]]:
     """Whether lmms-eval finds each reply right, and what the authors' scripts are given: both by index."""
     names = ("OPTIONS", "nextqa_mc_process_results", "parse_multi_choice_response", "get_multi_choice_info")
     script = NEXTQA.names(repositories, *names, random=NO_DRAW)

@@ -50,7 +50,7 @@ def videomme_v2_authors(repositories: Path, scratch: Path) -> Scores:
     which scores -1 there."""
     world = data_contributed.videomme_v2()
     names = ("extract_characters_regex_v2", "cal_relevance", "cal_logic", "get_final_rating", "evaluate")
-    numbers = {}
+    numbers: dict[str, float] = {}
     for ending, unread in (("", "-1"), (", unread 0", "0")):
         script = VIDEOMME_V2.names(
             repositories, *names,
