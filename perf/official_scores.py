@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +152,13 @@ class Comparison:
 
 
 def compare(case: Case) -> Comparison:
-    """Score the replies of a case."""
-    return Comparison(recorded(case), case.ours())
+    """Score the replies of a case, once in a process."""
+    return Comparison(recorded(case), _scores(case))
+
+
+@cache
+def _scores(case: Case) -> Scores:
+    return case.ours()
 
 
 def _rows(case: Case) -> Iterator[tuple[str, ...]]:
