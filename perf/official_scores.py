@@ -3,10 +3,11 @@
     python perf/official_scores.py                            # the table of docs/results/official-scorers.md
     python perf/official_scores.py --repositories FOLDER      # runs the official code again, and records it
 
-The replies are made by `perf/official_scorers/replies.py` from a seed, in many forms, about questions in each
-benchmark's own format. What the official code makes of them is recorded in perf/official_scorers/recorded,
-with repository, file and commit; the table compares our scores with that record, so it needs no network.
-FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each repository.
+The replies are made from a seed, in many forms, about questions in each benchmark's own format
+(perf/official_scorers/replies.py and others). What the official code makes of them is recorded in
+perf/official_scorers/recorded, with repository, file and commit; the table compares our scores with that
+record, so it needs no network. FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each
+repository.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
 from perf.official_scorers import data, ours
+from perf.official_scorers import data_contributed as contributed
+from perf.official_scorers import ours_contributed as own
 from perf.official_scorers.ours import Scores
 from videopro.benchmarks import SPECS
 from videopro.cli import exit_status
@@ -44,45 +47,64 @@ class Case:
 
     name: str
     title: str
+    asked: Callable[[], Any]
+    """Makes the questions and replies."""
     ours: Callable[[], Scores]
     main: tuple[str, ...]
     """The scores that the table shows."""
+    differ: tuple[str, ...] = ()
+    """The scores that are not equal, for a reason on the page."""
 
+
+_RATED = ("total", "relevance_score", "logic_score", "level_1", "level_2", "level_3")
 
 CASES = (
-    Case("videomme", "Video-MME", ours.videomme, ("Overall",)),
-    Case("longvideobench", "LongVideoBench", ours.longvideobench, ("Overall",)),
-    Case("lvbench", "LVBench", ours.lvbench, ("acc",)),
-    Case("mlvu", "MLVU dev", ours.mlvu, ("Avg",)),
+    Case("videomme", "Video-MME", data.videomme, ours.videomme, ("Overall",)),
     Case(
-        "cg_bench", "CG-Bench", ours.cg_bench,
+        "videomme_v2", "Video-MME-v2", contributed.videomme_v2, own.videomme_v2,
+        ("overall_score", "overall_acc"),
+    ),
+    Case(
+        "videomme_v2_authors", "Video-MME-v2, the authors' script", contributed.videomme_v2,
+        own.videomme_v2_authors, ("total", "total, unread 0"), differ=_RATED,
+    ),
+    Case("longvideobench", "LongVideoBench", data.longvideobench, ours.longvideobench, ("Overall",)),
+    Case("lvbench", "LVBench", data.lvbench, ours.lvbench, ("acc",)),
+    Case("mlvu", "MLVU dev", data.mlvu, ours.mlvu, ("Avg",)),
+    Case(
+        "cg_bench", "CG-Bench", data.cg_bench_runs, ours.cg_bench,
         ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
-    Case("nextqa", "NExT-QA", ours.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
-    Case("egoschema", "EgoSchema", ours.egoschema, ("score",)),
-    Case("egoschema_exact", "EgoSchema, protocol exact", ours.egoschema_exact, ("score",)),
+    Case("mvbench", "MVBench", contributed.mvbench, own.mvbench, ("Avg",)),
+    *(
+        Case(
+            f"tempcompass_{task}", f"TempCompass, {task}", partial(contributed.tempcompass, task),
+            partial(own.tempcompass, task), ("avg",),
+        )
+        for task in ("multi-choice", "yes_no", "caption_matching")
+    ),
+    Case("nextqa", "NExT-QA", data.nextqa, ours.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
     Case(
-        "mmbench_video", "MMBench-Video", partial(ours.mmbench_video, DIMENSIONS),
-        ("Overall", "Overall, valid"),
+        "nextqa_atp_hard", "NExT-QA ATP-hard", contributed.nextqa_atp_hard, own.nextqa_atp_hard,
+        ("Acc_C", "Acc_T", "Acc"),
+    ),
+    Case("intentqa", "IntentQA", contributed.intentqa, own.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
+    Case("egoschema", "EgoSchema", data.egoschema, ours.egoschema, ("score",)),
+    Case("egoschema_exact", "EgoSchema, protocol exact", data.egoschema, ours.egoschema_exact, ("score",)),
+    Case(
+        "charades_sta", "Charades-STA", contributed.charades_sta, own.charades_sta,
+        ("IOU@3", "IOU@5", "IOU@7", "mIOU"),
+    ),
+    Case(
+        "mmbench_video", "MMBench-Video", partial(data.mmbench_video, DIMENSIONS),
+        partial(ours.mmbench_video, DIMENSIONS), ("Overall", "Overall, valid"),
     ),
 )  # fmt: skip
 
 
-def digest() -> str:
-    """The SHA-256 of every question and reply."""
-    worlds = (
-        data.videomme(), data.longvideobench(), data.lvbench(), data.mlvu(), data.cg_bench(), data.nextqa(),
-        data.egoschema(),
-    )  # fmt: skip
-    made = [[vars(own) for own in world.asked] for world in worlds]
-    cg_bench = data.cg_bench()
-    texts = [
-        data.interval_replies_of(cg_bench),
-        data.judge_replies_of(cg_bench),
-        data.open_replies(cg_bench),
-        data.mmbench_video(DIMENSIONS),
-    ]
-    return hashlib.sha256(json.dumps([made, texts]).encode()).hexdigest()
+def digest(case: Case) -> str:
+    """The SHA-256 of a case's questions and replies."""
+    return hashlib.sha256(json.dumps(case.asked(), default=vars).encode()).hexdigest()
 
 
 def recorded(case: Case) -> dict[str, Any]:
@@ -100,10 +122,10 @@ def record(repositories: Path) -> None:
     (RECORDED / "details.json").write_text(f"{shown}\n", encoding="utf-8")
     for case in CASES:
         with tempfile.TemporaryDirectory() as scratch:
-            scores: Scores = getattr(official, case.name)(repositories, Path(scratch))
+            scores = official.OFFICIAL[case.name].score(repositories, Path(scratch))
         content = {
-            "scripts": [vars(script) for script in official.SCRIPTS[case.name]],
-            "replies_sha256": digest(),
+            "scripts": [vars(script) for script in official.OFFICIAL[case.name].scripts],
+            "replies_sha256": digest(case),
             "verdicts": scores.verdicts,
             "numbers": scores.numbers,
         }
@@ -130,8 +152,13 @@ class Comparison:
 
 
 def compare(case: Case) -> Comparison:
-    """Score the replies of a case."""
-    return Comparison(recorded(case), case.ours())
+    """Score the replies of a case, once in a process."""
+    return Comparison(recorded(case), _scores(case))
+
+
+@cache
+def _scores(case: Case) -> Scores:
+    return case.ours()
 
 
 def _rows(case: Case) -> Iterator[tuple[str, ...]]:

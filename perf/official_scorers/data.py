@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+from pyarrow import parquet
+
+from perf.official_scorers.interval_replies import interval_replies
 from perf.official_scorers.replies import (
     COUNT,
     SEED,
     Asked,
     asked,
     grade_replies,
-    interval_replies,
     judge_replies,
 )
 
@@ -37,7 +40,7 @@ class World:
 
     asked: tuple[Asked, ...]
     files: Mapping[str, Any]
-    """The annotation files by name: what `json.dump` takes, or a text."""
+    """The annotation files by name: what `json.dump` takes, or a text; of .parquet, its rows."""
     ids: tuple[str, ...]
     """The id of each question, as `videopro.benchmarks.load` makes it."""
 
@@ -46,16 +49,21 @@ class World:
         for name, content in self.files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+            if path.suffix == ".parquet":
+                parquet.write_table(pyarrow.Table.from_pylist(content), path)
+            else:
+                text = content if isinstance(content, str) else json.dumps(content)
+                path.write_text(text, encoding="utf-8")
 
 
-def _exactly(count: int) -> Callable[[random.Random], int]:
+def exactly(count: int) -> Callable[[random.Random], int]:
+    """Every question has so many options."""
     return lambda rng: count
 
 
 def videomme() -> World:
     """Four options; three questions about each video."""
-    found = tuple(asked(_exactly(4)))
+    found = tuple(asked(exactly(4)))
     videos = [
         {
             "video_id": f"{first.number // 3:03}",
@@ -69,7 +77,7 @@ def videomme() -> World:
                     "question_id": str(own.number),
                     "task_type": MME_TASKS[own.group % len(MME_TASKS)],
                     "question": own.text,
-                    "options": _lettered(own, "{letter}. {text}"),
+                    "options": lettered(own, "{letter}. {text}"),
                     "answer": own.gold,
                     "response": own.reply,
                 }
@@ -90,7 +98,7 @@ def longvideobench() -> World:
             "video_path": f"v{own.number}.mp4",
             "question": own.text,
             "candidates": list(own.choices),
-            "correct_choice": _place(own),
+            "correct_choice": place_of(own),
             "question_category": LVB_CATEGORIES[own.group % 3],
             "duration_group": LVB_GROUPS[own.group % 4],
             **{f"option{i}": (*own.choices, "N/A")[i] for i in range(5)},
@@ -102,7 +110,7 @@ def longvideobench() -> World:
 
 def lvbench() -> World:
     """Four options, in the question's text; one or two abilities."""
-    found = tuple(asked(_exactly(4)))
+    found = tuple(asked(exactly(4)))
     lines = [
         {
             "key": f"video{own.number}",
@@ -110,7 +118,7 @@ def lvbench() -> World:
             "qa": [
                 {
                     "uid": str(own.number),
-                    "question": "\n".join([own.text, *_lettered(own, "({letter}) {text}")]),
+                    "question": "\n".join([own.text, *lettered(own, "({letter}) {text}")]),
                     "answer": own.gold,
                     "question_type": sorted(
                         {LVBENCH_TYPES[own.group % 4], LVBENCH_TYPES[own.group // 7 % 4]}
@@ -126,14 +134,14 @@ def lvbench() -> World:
 
 def mlvu() -> World:
     """Four options; a twentieth of the golds is not among them, or stands twice, as in the real files."""
-    found = tuple(asked(_exactly(4)))
+    found = tuple(asked(exactly(4)))
     files: dict[str, list[dict[str, Any]]] = {
         f"json/{place}_{task}.json": [] for place, task in enumerate(MLVU_TASKS, start=1)
     }
     ids = []
     for own in found:
         name = list(files)[own.group % len(files)]
-        candidates, answer = list(own.choices), own.choices[_place(own)]
+        candidates, answer = list(own.choices), own.choices[place_of(own)]
         if own.group % 40 == 1:
             answer = "something else"
         elif own.group % 40 == 2:
@@ -161,7 +169,7 @@ def cg_bench() -> World:
             "qid": own.number,
             "video_uid": f"uid{own.number}",
             "question": own.text,
-            "answer": own.choices[_place(own)],
+            "answer": own.choices[place_of(own)],
             "choices": list(own.choices),
             "right_answer": own.gold,
             "clue_intervals": clue,
@@ -199,20 +207,32 @@ def judge_replies_of(world: World) -> dict[str, tuple[str, str]]:
     return dict(zip(world.ids, judge_replies(random.Random(SEED)), strict=True))
 
 
+def cg_bench_runs() -> list[Any]:
+    """The questions with all of their replies."""
+    world = cg_bench()
+    return [
+        world,
+        clue_replies(world),
+        interval_replies_of(world),
+        judge_replies_of(world),
+        open_replies(world),
+    ]
+
+
 def nextqa() -> World:
     """Five options."""
-    found = tuple(asked(_exactly(5)))
+    found = tuple(asked(exactly(5)))
     rows = ["video,qid,question,answer,type,a0,a1,a2,a3,a4"]
     for own in found:
         options = ",".join(own.choices)
         kind = NEXTQA_TYPES[own.group % len(NEXTQA_TYPES)]
-        rows.append(f"{own.number},0,{own.text},{_place(own)},{kind},{options}")
+        rows.append(f"{own.number},0,{own.text},{place_of(own)},{kind},{options}")
     return World(found, {"val.csv": "\n".join(rows) + "\n"}, tuple(f"{own.number}_0" for own in found))
 
 
 def egoschema() -> World:
     """Five options."""
-    found = tuple(asked(_exactly(5)))
+    found = tuple(asked(exactly(5)))
     records = [
         {
             "q_uid": f"u{own.number}",
@@ -221,7 +241,7 @@ def egoschema() -> World:
         }
         for own in found
     ]
-    gold = {f"u{own.number}": _place(own) for own in found}
+    gold = {f"u{own.number}": place_of(own) for own in found}
     files = {"questions.json": records, "subset_answers.json": gold}
     return World(found, files, tuple(f"u{own.number}" for own in found))
 
@@ -236,11 +256,13 @@ def mmbench_video(dimensions: Sequence[str]) -> tuple[str, tuple[str | None, ...
     return "\n".join(rows) + "\n", tuple(grade_replies(rng))
 
 
-def _place(own: Asked) -> int:
+def place_of(own: Asked) -> int:
+    """The place of the gold option, from 0."""
     return "ABCDEFGHIJ".index(own.gold)
 
 
-def _lettered(own: Asked, form: str) -> list[str]:
+def lettered(own: Asked, form: str) -> list[str]:
+    """The options with their letters."""
     return [
         form.format(letter=letter, text=text) for letter, text in zip("ABCDEFGHIJ", own.choices, strict=False)
     ]

@@ -54,7 +54,8 @@ def official(repositories: Path) -> dict[str, Any]:
     """What the official code makes of the cases."""
     import pysubs2
 
-    from perf.official_scorers.official import CG_BENCH, Script
+    from perf.official_scorers.official.cg_bench import CG_BENCH
+    from perf.official_scorers.official.script import Script
 
     script = Script("longvideobench/LongVideoBench", "longvideobench/longvideobench_dataset.py", "2aa4f91")
     loader = script.names(repositories, "timestamp_to_seconds", "insert_subtitles_into_frames")

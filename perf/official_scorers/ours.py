@@ -23,7 +23,8 @@ class Scores:
     """What a scorer makes of the replies."""
 
     verdicts: Any
-    """For each reply 1 (right), 0 (wrong) or - (not counted); for intervals, their IoU or None."""
+    """For each reply 1 (right), 0 (wrong) or - (not counted); the IoU of the intervals that it names or None
+    (CG-Bench); the interval that is read in it or None (Charades-STA); its grade (MMBench-Video)."""
     numbers: Mapping[str, Any]
 
 
@@ -41,19 +42,22 @@ def traces_of(benchmark: Benchmark, replies: Mapping[str, str | None]) -> list[T
             rounds = (Round("native", reply, execution=execution, mode="native"),)
             result = Result(rounds, answer, answer, selected=0)
         video = VideoRef(str(item.video), item.video_key)
-        traces.append(make_trace(item, result, video, run_key="", protocol=benchmark.protocol))
+        traces.append(
+            make_trace(item, result, video, run_key="", protocol=benchmark.protocol, parser=benchmark.parser)
+        )
     return traces
 
 
 def loaded(name: str, world: data.World, protocol: str = "", split: str = "") -> tuple[Protocol, list[Trace]]:
     """The protocol and the traces of a world."""
     replies = {key: own.reply for key, own in zip(world.ids, world.asked, strict=True)}
-    return _loaded(name, world.files, replies, protocol, split)
+    return run_of(name, world.files, replies, protocol, split)
 
 
-def _loaded(
+def run_of(
     name: str, files: Mapping[str, Any], replies: Mapping[str, str | None], protocol: str, split: str
 ) -> tuple[Protocol, list[Trace]]:
+    """The protocol and the traces of a run over annotation files, in the order of the replies."""
     with tempfile.TemporaryDirectory() as folder:
         data.World((), files, ()).write(Path(folder))
         benchmark = load(name, split=split, root=Path(folder), protocol=protocol)
@@ -68,42 +72,45 @@ def verdicts(protocol: Protocol, traces: Sequence[Trace]) -> str:
     return "".join(unread if right is None else str(int(right)) for right in scores)
 
 
-def _scored(name: str, world: data.World, protocol: str = "", split: str = "") -> tuple[str, dict[str, Any]]:
+def scored(name: str, world: data.World, protocol: str = "", split: str = "") -> tuple[str, dict[str, Any]]:
+    """The verdicts and the summary of a run."""
     chosen, traces = loaded(name, world, protocol, split)
     return verdicts(chosen, traces), summarize(traces, chosen, {})
 
 
-def _groups(summary: Mapping[str, Any], kind: str) -> dict[str, float]:
+def group_accuracies(summary: Mapping[str, Any], kind: str) -> dict[str, float]:
+    """The accuracies of the groups of a kind."""
     return {name: row["official_accuracy"] for name, row in summary["groups"][kind].items()}
 
 
-def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+def metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The protocol's metrics."""
     return {name: value["official"] for name, value in summary["metrics"].items()}
 
 
 def videomme() -> Scores:
     """In percent with one digit, as the script prints them."""
-    found, summary = _scored("videomme", data.videomme())
+    found, summary = scored("videomme", data.videomme())
     parts = {"Overall": summary["official_accuracy"]}
-    parts |= {length: _metrics(summary)[length.capitalize()] for length in data.MME_LENGTHS}
-    parts |= _groups(summary, "domain") | _groups(summary, "task")
+    parts |= {length: metrics(summary)[length.capitalize()] for length in data.MME_LENGTHS}
+    parts |= group_accuracies(summary, "domain") | group_accuracies(summary, "task")
     return Scores(found, {name: f"{100 * share:.1f}" for name, share in parts.items()})
 
 
 def longvideobench() -> Scores:
     """Shares with five digits, as lmms-eval logs them."""
-    found, summary = _scored("longvideobench", data.longvideobench(), "no_subtitles")
-    groups = _groups(summary, "duration")
+    found, summary = scored("longvideobench", data.longvideobench(), "no_subtitles")
+    groups = group_accuracies(summary, "duration")
     names = ("(8, 15]", "(15, 60]", "(180, 600]", "(900, 3600]")
     parts = {str(seconds): groups[name] for seconds, name in zip(data.LVB_GROUPS, names, strict=True)}
-    parts |= _groups(summary, "category") | {"Overall": summary["official_accuracy"]}
+    parts |= group_accuracies(summary, "category") | {"Overall": summary["official_accuracy"]}
     return Scores(found, {name: round(share, 5) for name, share in parts.items()})
 
 
 def lvbench() -> Scores:
     """Shares."""
-    found, summary = _scored("lvbench", data.lvbench())
-    groups = _groups(summary, "ability")
+    found, summary = scored("lvbench", data.lvbench())
+    groups = group_accuracies(summary, "ability")
     short = dict(zip(data.LVBENCH_TYPES, ("KIR", "EU", "Rea", "TG"), strict=True))
     parts = {name: groups[short[name]] for name in data.LVBENCH_TYPES}
     return Scores(found, {**parts, "acc": summary["official_accuracy"]})
@@ -111,32 +118,32 @@ def lvbench() -> Scores:
 
 def mlvu() -> Scores:
     """In percent, tasks and their mean."""
-    found, summary = _scored("mlvu", data.mlvu())
-    parts = {**_groups(summary, "task"), "Avg": _metrics(summary)["M-Avg"]}
+    found, summary = scored("mlvu", data.mlvu())
+    parts = {**group_accuracies(summary, "task"), "Avg": metrics(summary)["M-Avg"]}
     return Scores(found, {name: round(100 * share, 10) for name, share in parts.items()})
 
 
 def nextqa() -> Scores:
     """In percent with two digits, by type and over all; and the share over all questions."""
-    found, summary = _scored("nextqa", data.nextqa())
+    found, summary = scored("nextqa", data.nextqa())
     names = ("Why", "How", "Bef&Aft", "When", "Cnt", "Loc", "Other")
-    types = _groups(summary, "type")
+    types = group_accuracies(summary, "type")
     parts = {name: types[kind] for name, kind in zip(names, data.NEXTQA_TYPES, strict=True)}
-    parts |= {f"Acc_{kind}": _metrics(summary)[f"Acc@{kind}"] for kind in "CTD"}
-    parts["Acc"] = _metrics(summary)["Acc@All"]
+    parts |= {f"Acc_{kind}": metrics(summary)[f"Acc@{kind}"] for kind in "CTD"}
+    parts["Acc"] = metrics(summary)["Acc@All"]
     numbers: dict[str, Any] = {name: f"{100 * share:.2f}" for name, share in parts.items()}
     return Scores(found, {**numbers, "exact_match": summary["official_accuracy"]})
 
 
 def egoschema() -> Scores:
     """The share."""
-    found, summary = _scored("egoschema", data.egoschema())
+    found, summary = scored("egoschema", data.egoschema())
     return Scores(found, {"score": summary["official_accuracy"]})
 
 
 def egoschema_exact() -> Scores:
     """The share, by lmms-eval's rule of June 2024."""
-    found, summary = _scored("egoschema", data.egoschema(), "exact")
+    found, summary = scored("egoschema", data.egoschema(), "exact")
     return Scores(found, {"score": summary["official_accuracy"]})
 
 
@@ -147,10 +154,10 @@ def cg_bench() -> Scores:
     """
     world = data.cg_bench()
     chosen, long = loaded("cg_bench", world, "long", "mini")
-    _, clue = _loaded("cg_bench", world.files, data.clue_replies(world), "clue", "mini")
-    _, miou = _loaded("cg_bench", world.files, data.interval_replies_of(world), "miou", "mini")
+    _, clue = run_of("cg_bench", world.files, data.clue_replies(world), "clue", "mini")
+    _, miou = run_of("cg_bench", world.files, data.interval_replies_of(world), "miou", "mini")
     rows = combine_cg_bench(long, clue, miou)
-    judged, open_traces = _loaded("cg_bench", world.files, data.open_replies(world), "open", "mini")
+    judged, open_traces = run_of("cg_bench", world.files, data.open_replies(world), "open", "mini")
     assert judged.judge is not None
     grades = {
         key: grade_of({"raw": raw, "look": look}, judged.judge)
@@ -183,7 +190,7 @@ def mmbench_video(dimensions: Sequence[str]) -> Scores:
     table, replies = data.mmbench_video(dimensions)
     ids = [str(number) for number in range(len(replies))]
     answers = {key: None if reply is None else "Snow" for key, reply in zip(ids, replies, strict=True)}
-    protocol, traces = _loaded("mmbench_video", {"MMBench-Video.tsv": table}, answers, "", "")
+    protocol, traces = run_of("mmbench_video", {"MMBench-Video.tsv": table}, answers, "", "")
     grades = {
         key: JudgeGrade(None, read_official(reply))
         for key, reply in zip(ids, replies, strict=True)

@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class _Words:
+class Words:
     """What a form fills in: a letter with its text, another one, and all options."""
 
     letter: str
@@ -47,10 +47,11 @@ class _Words:
     options: str
 
 
-_Form = Callable[[_Words], str]
+Form = Callable[[Words], str]
 
 
-def _as(template: str) -> _Form:
+def filled(template: str) -> Form:
+    """A form with slots for what `Words` has, and for the small letter."""
     return lambda words: template.format(**vars(words), small=words.letter.lower())
 
 
@@ -148,75 +149,43 @@ _JSON = (
     '{{"result": "{letter}"}}',
     'Here it is:\n```json\n{{"result": "{letter}"}}\n``` The clue is that {text}.',
 )
-FORMS: tuple[_Form, ...] = tuple(map(_as, (*_BARE, *_WITH_TEXT, *_SENTENCES, *_SEVERAL, *_JSON)))
+FORMS: tuple[Form, ...] = tuple(map(filled, (*_BARE, *_WITH_TEXT, *_SENTENCES, *_SEVERAL, *_JSON)))
 
 
-def asked(options: Callable[[random.Random], int], *, count: int = COUNT, seed: int = SEED) -> list[Asked]:
-    """The questions and replies; `options` says how many options a question has.
+def asked(
+    options: Callable[[random.Random], int],
+    *,
+    count: int = COUNT,
+    seed: int = SEED,
+    phrases: Sequence[str] = _PHRASES,
+    forms: Sequence[Form] = FORMS,
+) -> list[Asked]:
+    """The questions and replies; `options` says how many options a question has, which are of the `phrases`.
 
     Half of the replies name the gold letter, some a letter that is no option.
     """
     rng = random.Random(seed)
     made = []
     for number in range(count):
-        choices = tuple(rng.sample(_PHRASES, options(rng)))
+        choices = tuple(rng.sample(phrases, options(rng)))
         letters = _LETTERS[: len(choices)]
         gold = rng.choice(letters)
         draw = rng.random()
         letter = gold if draw < 0.5 else rng.choice(letters)
         other = rng.choice([own for own in letters if own != letter])
-        words = _Words(
+        words = Words(
             letter=_LETTERS[len(choices)] if draw > 0.97 else letter,
             text=choices[letters.index(letter)],
             other=other,
             other_text=choices[letters.index(other)],
             options="\n".join(f"{own}. {text}" for own, text in zip(letters, choices, strict=True)),
         )
-        form = FORMS[number % len(FORMS)]
+        form = forms[number % len(forms)]
         made.append(
             Asked(number, f"What happens in part {number}?", choices, gold, form(words), rng.randrange(10**6))
         )
     return made
 
-
-def interval_replies(rng: random.Random, count: int = COUNT) -> list[tuple[str, list[list[float]]]]:
-    """Replies that name intervals (CG-Bench), each with the clue of its question."""
-    made = []
-    for number in range(count):
-        clue = _intervals(rng, rng.randint(1, 3))
-        named = _near(rng, clue) if rng.random() < 0.7 else _intervals(rng, rng.randint(1, 4))
-        made.append((_INTERVAL_FORMS[number % len(_INTERVAL_FORMS)](named), clue))
-    return made
-
-
-def _intervals(rng: random.Random, count: int) -> list[list[float]]:
-    starts = [round(rng.uniform(0, 900), 1) for _ in range(count)]
-    return [[start, round(start + rng.uniform(1, 40), 1)] for start in starts]
-
-
-def _near(rng: random.Random, clue: Sequence[Sequence[float]]) -> list[list[float]]:
-    moved = [[max(0.0, round(end + rng.uniform(-8, 8), 1)) for end in interval] for interval in clue]
-    # Sometimes the clue itself, and a reversed or touching interval as it comes.
-    return [list(interval) for interval in clue] if rng.random() < 0.2 else moved
-
-
-_INTERVAL_FORMS: tuple[Callable[[list[list[float]]], str], ...] = (
-    lambda own: f'```json\n{{"result": {own}}}\n```',
-    lambda own: f'```json\n{{"result": {own}}}\n```\nThe clue is there.',
-    lambda own: f'```json\n{{"result": {own[0]}}}\n```',
-    lambda own: '```json\n{"result": []}\n```',
-    lambda own: f'{{"result": {own}}}',
-    lambda own: " and ".join(f"from {start} to {end} s" for start, end in own),
-    lambda own: " and ".join(f"{start} - {end}" for start, end in own),
-    lambda own: f"The clue begins at {own[0][0]} s.",
-    lambda own: f'```json\n{{"result": "{own}"}}\n```',
-    lambda own: f'```json\n{{"result": [{{"start": {own[0][0]}, "end": {own[0][1]}}}]}}\n```',
-    lambda own: "I cannot tell.",
-    lambda own: "",
-    lambda own: f'```json\n{{"result": {[[int(start), int(end)] for start, end in own]}}}\n```',
-    lambda own: f'```json\n{{"result": {own * 3}}}\n```',
-    lambda own: f"```json\n{{broken {own}\n```",
-)
 
 # What a judge of open answers replies. Left out: what makes the official script end in an error ("0x2").
 GRADES = (

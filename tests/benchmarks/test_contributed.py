@@ -1,91 +1,57 @@
-"""The benchmarks in `videopro/benchmarks/contributed` against the official code: `official_scores/` holds
-questions and replies of ours, and what the official code at the named commits made of them."""
+"""What is special about the benchmarks in `videopro/benchmarks/contributed`: files, prompts, broken records.
+
+The questions are those of tests/perf/test_official_scores.py, which compares the scores with official ones.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
-from tests.support.benchmark_world import metrics, score, touch, traces_of, write_json, write_parquet
+from perf.official_scorers import data_contributed
+from tests.support.benchmark_world import metrics, score, touch, traces_of, write_json
 from videopro.benchmarks import NAMES, Benchmark, find, load
 from videopro.benchmarks.own import contributed
 from videopro.benchmarks.question_sets import set_score
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.runs import summarize
-from videopro.scoring import official_records_of
-from videopro.traces import Trace
-
-GOLDEN = ROOT / "tests/benchmarks/official_scores"
 
 
-def golden(name: str) -> dict[str, Any]:
-    content = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-    assert isinstance(content, dict)
-    return content
-
-
-def world(root: Path, name: str, split: str = "") -> tuple[Benchmark, dict[str, Any]]:
-    """The benchmark of the golden questions; all its videos are there."""
-    content = golden(name)
-    for file, records in content["files"].items():
-        path = root / file
-        if file.endswith(".parquet"):
-            write_parquet(path, records)
-        elif file.endswith(".json"):
-            write_json(path, records)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(records)
-    for item in load(name, root=root, split=split).items:
+def with_videos(root: Path, name: str) -> Benchmark:
+    """The benchmark in a folder, to which its videos are added."""
+    for item in load(name, root=root).items:
         touch(root, str(item.video.relative_to(root)))
-    return load(name, root=root, split=split), content
+    return load(name, root=root)
 
 
 def official(summary: dict[str, Any]) -> dict[str, float | None]:
     return {name: value for name, (_, value) in metrics(summary).items()}
 
 
-def test_each_has_golden_data_that_names_its_source() -> None:
+def test_each_is_found_by_its_name_and_names_its_source() -> None:
     assert set(contributed()) <= set(NAMES)
-    assert {path.stem for path in GOLDEN.glob("*.json")} == set(contributed())
     for name in contributed():
         spec = find(name)
         assert spec is not None
         # A file of this package is no part of a run's key.
         assert (spec.name, spec.version) == (name, "")  # type: ignore[attr-defined]
-        for source in golden(name)["official"]:
-            assert set(source) == {"repository", "file", "function", "commit"}
         for protocol in spec.protocols:
             assert protocol.answer_prompt is not None
             assert "commit" in protocol.answer_prompt.source
 
 
-def test_videomme_v2(tmp_path: Path) -> None:
-    benchmark, content = world(tmp_path, "videomme_v2")
-    traces = traces_of(benchmark, content["replies"])
-    assert {trace.question_id: trace.official or "" for trace in traces} == content["letters"]
-    summary = score(benchmark, content["replies"])
-    expected = {name: value / 100 for name, value in content["expected"].items()}
-    found = official(summary)
-    names = {
-        "score": "overall_score",
-        "consistency score": "relevance_score",
-        "coherence score": "logic_score",
-        **{f"level {level} score": f"level_{level}_score" for level in (1, 2, 3)},
-        **{f"level {level} accuracy": f"level_{level}_acc" for level in (1, 2, 3)},
-    }
-    assert found == {own: pytest.approx(expected[theirs]) for own, theirs in names.items()}
-    assert summary["official_accuracy"] == pytest.approx(expected["overall_acc"])
+def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
+    data_contributed.videomme_v2().write(tmp_path)
+    benchmark = with_videos(tmp_path, "videomme_v2")
     assert len(benchmark.items[0].question.choices) == 8
-    # Sets without all their questions do not count: of the first video, three are left.
+    traces = traces_of(benchmark, {item.id: item.answer or "" for item in benchmark.items})
+    # Of the first two videos, three questions are left.
     part = [trace for trace in traces if trace.question_id not in ("001-2", "002-1")]
-    assert summarize(part, benchmark.protocol, {})["metrics"]["score"]["n"] == len(traces) - 8
+    value = summarize(part, benchmark.protocol, {})["metrics"]["score"]
+    assert (value["n"], value["official"]) == (1000 - 8, 1.0)
 
 
 def test_a_set_of_questions_by_hand() -> None:
@@ -98,96 +64,51 @@ def test_a_set_of_questions_by_hand() -> None:
     assert set_score([True, True, True, False], (2, 1, 1)) == 5 / 10
 
 
-def test_mvbench(tmp_path: Path) -> None:
-    benchmark, content = world(tmp_path, "mvbench")
-    traces = traces_of(benchmark, content["replies"])
-    assert officially_right(traces) == content["right"]
-    numbers = official(score(benchmark, content["replies"]))
-    assert numbers["Avg"] == pytest.approx(content["expected"]["Avg"])
-
-
-def officially_right(traces: Sequence[Trace]) -> dict[str, bool]:
-    return {score.question_id: bool(score.official_correct) for score in official_records_of(traces)}
-
-
-@pytest.mark.parametrize("split", ["multi-choice", "yes_no", "caption_matching"])
-def test_tempcompass(split: str, tmp_path: Path) -> None:
-    benchmark, content = world(tmp_path, "tempcompass", split)
-    assert benchmark.protocol.name == split
-    replies = content["replies"][split]
-    traces = traces_of(benchmark, replies)
-    found = {f"{split}:{key}": int(right) for key, right in officially_right(traces).items()}
-    assert found == {key: value for key, value in content["rating"].items() if key.startswith(f"{split}:")}
-    assert official(score(benchmark, replies)) == {
-        name: pytest.approx(value) if value is not None else None
-        for name, value in content["expected"][split].items()
-    }
-
-
-def test_prompts_of_tempcompass(tmp_path: Path) -> None:
-    asked = {}
-    for split in ("multi-choice", "yes_no", "caption_matching"):
-        benchmark, _ = world(tmp_path / split, "tempcompass", split)
-        prompt = benchmark.protocol.answer_prompt
-        assert prompt is not None
-        asked[split] = prompt.fill(benchmark.items[0].question)
-    data = golden("tempcompass")["files"]
-    for split, last in (
+@pytest.mark.parametrize(
+    ("split", "last"),
+    [
         ("multi-choice", "\nPlease directly give the best option:"),
         ("yes_no", "\nPlease answer yes or no:"),
         ("caption_matching", "\nPlease directly give the best option:"),
-    ):
-        first = next(iter(next(iter(data[f"questions/{split}.json"].values())).values()))[0]
-        # As run_qwen2_vl.py asks: the question with its options, and the last line.
-        assert asked[split] == first["question"] + last
+    ],
+)
+def test_prompts_of_tempcompass(split: str, last: str, tmp_path: Path) -> None:
+    world = data_contributed.tempcompass(split)
+    world.write(tmp_path)
+    benchmark = load("tempcompass", split=split, root=tmp_path)
+    prompt = benchmark.protocol.answer_prompt
+    assert prompt is not None
+    first = world.files[f"questions/{split}.json"]["1000"]["action"][0]
+    # As run_qwen2_vl.py asks: the question with its options, and the last line.
+    assert prompt.fill(benchmark.items[0].question) == first["question"] + last
 
 
-def printed(text: str) -> dict[str, float]:
-    """The table that `accuracy_metric` prints."""
-    heads, values, overall = text.strip().split("\n")
-    table = dict(zip(heads.split(), map(float, values.split()), strict=True))
-    return {**table, "Acc": float(overall.removeprefix("Acc: "))}
+def test_nextqa_has_the_same_hard_questions(tmp_path: Path) -> None:
+    world = data_contributed.nextqa_atp_hard()
+    world.write(tmp_path)
+    own = load("nextqa_atp_hard", root=tmp_path).items
+    assert [item.id for item in own] == list(world.ids)
+    same = load("nextqa", split="atp_hard", root=tmp_path).items
+    assert [item.id for item in same] == list(world.ids)
 
 
-def test_intentqa(tmp_path: Path) -> None:
-    benchmark, content = world(tmp_path, "intentqa")
-    expected = printed(content["expected"]["printed"])
-    found = official(score(benchmark, content["replies"]))
-    names = {"CW": "Why", "CH": "How", "TP&TN": "Bef&Aft", "Total": "Acc"}
-    assert found == {own: pytest.approx(expected[name] / 100, abs=5.1e-5) for own, name in names.items()}
-
-
-def test_nextqa_atp_hard(tmp_path: Path) -> None:
-    benchmark, content = world(tmp_path, "nextqa_atp_hard")
-    assert len(benchmark.items) == len(content["replies"]) == 90 - _descriptive(content)
-    expected = printed(content["expected"]["printed"])
-    found = official(score(benchmark, content["replies"]))
-    assert found["Acc@C"] == pytest.approx(expected["Acc_C"] / 100, abs=5.1e-5)
-    assert found["Acc@T"] == pytest.approx(expected["Acc_T"] / 100, abs=5.1e-5)
-    # The official number is of three right questions more.
-    count = len(benchmark.items)
-    assert found["Acc@All"] == pytest.approx((expected["Acc"] / 100 * (count + 3) - 3) / count, abs=1e-4)
-    # The split of `nextqa` has the same questions.
-    same = load("nextqa", split="atp_hard", root=tmp_path)
-    assert [item.id for item in benchmark.items] == [item.id for item in same.items]
-
-
-def _descriptive(content: dict[str, Any]) -> int:
-    return 90 - len(content["files"]["atp-hard-ct4.txt"].split())
-
-
-def test_charades_sta(tmp_path: Path) -> None:
-    benchmark, content = world(tmp_path, "charades_sta")
-    traces = traces_of(benchmark, content["replies"])
-    for trace in traces:
-        read = content["read"][trace.question_id]
-        expected = tuple(tuple(map(float, pair)) for pair in read) or None
-        assert trace.official_intervals == expected, content["replies"][trace.question_id]
-    summary = score(benchmark, content["replies"])
-    assert official(summary) == {
-        own: pytest.approx(content["expected"][theirs] / 100)
-        for own, theirs in (("R@0.3", "IOU@3"), ("R@0.5", "IOU@5"), ("R@0.7", "IOU@7"), ("mIoU", "mIOU"))
-    }
+def test_times_of_charades_sta(tmp_path: Path) -> None:
+    lines = [f"V{number} 3.3 6.8##person opens a door {number}." for number in range(4)]
+    (tmp_path / "charades_sta_test.txt").write_text("\n".join(lines))
+    benchmark = with_videos(tmp_path, "charades_sta")
+    # IoUs of 1, 7 / 10 and 3 / 7, and nothing to read. lmms-eval's `iou` has 0.6999999999999998 for 7 / 10.
+    written = ("3.3s - 6.8s", "It happens in the 3.3 - 8.3 seconds", "3.8 to 5.3", "It happens at 3 s.")
+    replies = dict(zip((item.id for item in benchmark.items), written, strict=True))
+    traces = traces_of(benchmark, replies)
+    assert [trace.official_intervals for trace in traces] == [
+        ((3.3, 6.8),),
+        ((3.3, 8.3),),
+        ((3.8, 5.3),),
+        None,
+    ]
+    found = official(score(benchmark, replies))
+    assert found.pop("mIoU") == pytest.approx((1 + 7 / 10 + 3 / 7) / 4)
+    assert found == {"R@0.3": 3 / 4, "R@0.5": 2 / 4, "R@0.7": 1 / 4}
     first = benchmark.items[0]
     assert first.question.is_open
     prompt = benchmark.protocol.answer_prompt
@@ -208,16 +129,17 @@ def test_charades_sta_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--annotations` replaces the official file, or names a dataset of the hub, also where a benchmark has
     many files or a form of its own."""
-    _, content = world(tmp_path, "mvbench")
+    world = data_contributed.mvbench()
+    world.write(tmp_path)
     own = tmp_path / "own/object_shuffle.json"
-    write_json(own, content["files"]["json/object_shuffle.json"][:2])
+    write_json(own, world.files["json/object_shuffle.json"][:2])
     found = load("mvbench", root=tmp_path, annotations=str(own)).items
     assert [item.id for item in found] == ["object_shuffle/1", "object_shuffle/2"]
     asked = []
 
     def rows(repo: str, config: str, *, split: str) -> list[Any]:
         asked.append((repo, config, split))
-        return content["files"][f"json/{config}.json"][:1]  # type: ignore[no-any-return]
+        return world.files[f"json/{config}.json"][:1]  # type: ignore[no-any-return]
 
     monkeypatch.setattr(pytest.importorskip("datasets"), "load_dataset", rows)
     assert len(load("mvbench", root=tmp_path, annotations="hf:OpenGVLab/MVBench").items) == 20
@@ -256,7 +178,7 @@ def test_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (
             "videomme_v2",
             "test.parquet",
-            {"group_structure": "[1, [2"},
+            {"group_type": "logic", "group_structure": "[1, [2"},
             "it must be a list such as [1, [2, 3], 4]",
         ),
         ("videomme_v2", "test.parquet", {"question_id": "first"}, "it must end in a number, as in 001-1"),
@@ -266,7 +188,8 @@ def test_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_broken_record_can_be_skipped(
     name: str, file: str, change: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
-    rows = golden(name)["files"][file][:2]
+    made = {"mvbench": data_contributed.mvbench, "videomme_v2": data_contributed.videomme_v2}[name]()
+    rows = made.files[file][:2]
     rows[0].update(change)
     path = tmp_path / "object_shuffle.json"
     write_json(path, rows)
@@ -288,9 +211,8 @@ def test_a_broken_answer_of_tempcompass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lines", ["", "one\n"])
 def test_a_broken_list_of_atp_hard(lines: str, tmp_path: Path) -> None:
-    world(tmp_path, "nextqa_atp_hard")
-    (path,) = tmp_path.rglob("atp-hard-ct4.txt")
-    path.write_text(lines)
+    data_contributed.nextqa_atp_hard().write(tmp_path)
+    (tmp_path / "atp-hard-ct4.txt").write_text(lines)
     with pytest.raises(
         BenchmarkError, match=r"atp-hard-ct4.txt: must list row numbers, one a line; download"
     ):

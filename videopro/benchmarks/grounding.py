@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro import scoring
-from videopro.benchmarks.intervals import interval_iou
+from videopro.benchmarks.intervals import interval_iou, pair_iou
 from videopro.benchmarks.protocol import Metric, Protocol, counts
 from videopro.question import extract_intervals
 from videopro.traces import Trace
@@ -45,6 +45,8 @@ def _read(trace: Trace) -> Sequence[Sequence[float]]:
 
 
 def _iou(trace: Trace, found: Sequence[Sequence[float]]) -> float:
+    if len(found) == len(trace.evidence) == 1:
+        return pair_iou(found[0], trace.evidence[0])
     return interval_iou(found, trace.evidence)
 
 

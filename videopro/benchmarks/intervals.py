@@ -13,6 +13,14 @@ def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[flo
     return both / total if total > 0 else 0.0
 
 
+def pair_iou(first: Sequence[float], second: Sequence[float]) -> float:
+    """Intersection over union of two intervals, in time. As in lmms-eval, the union is the time from the
+    first start to the last end: `interval_iou` may differ in the last digit, which decides at a threshold."""
+    span = max(first[1], second[1]) - min(first[0], second[0])
+    both = min(first[1], second[1]) - max(first[0], second[0])
+    return max(0.0, both) / span if span > 0 else 0.0
+
+
 def _merged(intervals: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     merged: list[tuple[float, float]] = []
     for start, end in sorted((interval[0], interval[1]) for interval in intervals):

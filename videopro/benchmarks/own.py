@@ -62,7 +62,8 @@ class OwnParser:
 
     def __call__(self, reply: str, question: Question) -> Reading:
         """See `videopro.question.Parser`. Raises BenchmarkError with the file and the line."""
-        spec = find_own(self.address)
+        # A file of this package has no version. Others of its name were looked for when it was loaded.
+        spec = find_own(self.address) if self.version else _of_package(self.address)
         if spec is None or spec.version != self.version:
             raise BenchmarkError(
                 f"{self.address}: has changed since the run started; undo the change, or run into another "
@@ -106,11 +107,15 @@ def find_own(name: str) -> OwnBenchmarkSpec | None:
         return _of_file(Path(name).absolute(), is_ours=False, shown=name)
     if name in contributed():
         check_unique(name)
-        return _named(_of_file(_CONTRIBUTED / f"{name}.py", is_ours=True), name)
+        return _of_package(name)
     entries = _entries(name)
     if len(entries) > 1:
         raise _ambiguous(name, entries)
     return _named(_of_entry(entries[0]), name) if entries else None
+
+
+def _of_package(name: str) -> OwnBenchmarkSpec:
+    return _named(_of_file(_CONTRIBUTED / f"{name}.py", is_ours=True), name)
 
 
 def check_unique(name: str) -> None:

@@ -61,26 +61,39 @@ def item(record, source, split):
 
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?"
-_FORMS = (rf"\b({_CLOCK})\s*[–-]\s*({_CLOCK})\b", r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)")
+_NUMBER = r"\d+(?:\.\d+)?"
+_FORMS = (rf"\b({_CLOCK})\s*[–-]\s*({_CLOCK})\b", rf"({_NUMBER})\s*[–-]\s*({_NUMBER})")
+# Between the numbers of the last range that is looked for, as in "3s - 7s".
+_UNIT = r"\s*s?\s*[–-]\s*"
 _WORDS = ("start", "end", "happen")
 
 
 def read_times(reply, question):
     """The first interval of `extract_time`: of the sentences that say when something starts, ends or happens
     (of all, if none does), a range of clock times or of numbers; else the first clock times, else the first
-    numbers of the sentences, in pairs."""
+    numbers of the sentences, in pairs; else a range of numbers with "s" after them."""
     reply = reply.lower().replace("a specific example is : 20.8 - 30.0 seconds", "").replace("to", "-")
     sentences = re.split(r"[!?\n]", reply)
     sentences = [said for said in sentences if any(word in said for word in _WORDS)] or sentences
-    for form in _FORMS:
-        for said in sentences:
-            if found := re.search(form, said):
-                return [tuple(sorted(map(_seconds, found.groups())))]
+    if ranged := _range(sentences, *_FORMS):
+        return [ranged]
     times = [time for said in sentences for time in re.findall(rf"\b({_CLOCK})\b", said)]
     if len(times) < 2:
-        numbers = [re.search(r"\b(\d+(?:\.\d+)?)\b", said) for said in sentences]
+        numbers = [re.search(rf"\b({_NUMBER})\b", said) for said in sentences]
         times = [found[1] for found in numbers if found]
-    return [tuple(sorted(map(_seconds, times[:2])))] if len(times) > 1 else None
+    if len(times) > 1:
+        return [tuple(sorted(map(_seconds, times[:2])))]
+    ranged = _range(sentences, f"({_NUMBER}){_UNIT}({_NUMBER})")
+    return [ranged] if ranged else None
+
+
+def _range(sentences, *forms):
+    """The times of the first sentence with the first form that any has; None without one."""
+    for form in forms:
+        for said in sentences:
+            if found := re.search(form, said):
+                return tuple(sorted(map(_seconds, found.groups())))
+    return None
 
 
 def _seconds(time):
@@ -91,7 +104,8 @@ def _seconds(time):
 
 
 PROTOCOL = Protocol(
-    "charades_sta",
+    # Runs of an earlier reader, which missed ranges such as "3s - 7s", have "charades_sta".
+    "charades_sta_26f1d8e",
     name="official",
     answer_prompt=PROMPT,
     reply="intervals",
@@ -109,5 +123,5 @@ BENCHMARK = BenchmarkSpec(
     (PROTOCOL,),
     each_row(rows, item),
     "charades_sta_test.txt and Charades_v1_480/",
-    parsers={"charades_sta": read_times},
+    parsers={"charades_sta_26f1d8e": read_times},
 )

@@ -4,9 +4,10 @@
     videos/VIDEO.mp4
 
 The rows of lmms-eval/TempCompass on the hub are read too (--annotations hf:lmms-eval/TempCompass). A split
-is a way of asking, with the protocol of its name. Format, prompts and rules: run_qwen2_vl.py,
-eval_multi-choice.py, eval_yes_no.py and eval_caption_matching.py of github.com/llyx97/TempCompass, commit
-e1b4631, with --disable_llm: a reply that no rule matches is wrong. Captioning is not supported.
+is a way of asking, with the protocol of its name. All is from github.com/llyx97/TempCompass. Format and
+prompts: run_qwen2_vl.py, commit e1b4631. Rules: eval_multi-choice.py, eval_yes_no.py and
+eval_caption_matching.py, commit c2ec41e (the same in e1b4631), with --disable_llm: a reply that no rule
+matches is wrong. Captioning is not supported.
 """
 
 import re

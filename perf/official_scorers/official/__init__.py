@@ -1,0 +1,66 @@
+"""The official code's scores of the replies, for each case of `perf/official_scores.py`.
+
+The code is read from copies of its repositories at named commits, run in a scratch folder, and not kept.
+
+Where a script draws a random option for a reply that it cannot read, the draw is wrong here. Else only paths
+are changed, and the call of the model, which gives the fixed replies, and what a case says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from perf.official_scorers.official import (
+    cg_bench,
+    charades_sta,
+    choices,
+    mmbench_video,
+    mvbench,
+    nextqa,
+    tempcompass,
+    videomme_v2,
+)
+from perf.official_scorers.official.script import Script
+from perf.official_scorers.ours import Scores
+
+
+@dataclass(frozen=True)
+class Official:
+    """The official code of a case."""
+
+    score: Callable[[Path, Path], Scores]
+    """Takes the folder of repositories, and a scratch folder."""
+    scripts: tuple[Script, ...]
+
+
+OFFICIAL: Mapping[str, Official] = {
+    "videomme": Official(choices.videomme, (choices.VIDEOMME,)),
+    "longvideobench": Official(choices.longvideobench, (choices.LONGVIDEOBENCH,)),
+    "lvbench": Official(choices.lvbench, (choices.LVBENCH, choices.LVBENCH_SCORES)),
+    "mlvu": Official(choices.mlvu, (choices.MLVU,)),
+    "cg_bench": Official(
+        cg_bench.cg_bench, (cg_bench.CG_BENCH, cg_bench.CG_BENCH_SCORES, cg_bench.CG_BENCH_GROUPS)
+    ),
+    "nextqa": Official(nextqa.nextqa, (nextqa.NEXTQA, nextqa.NEXTQA_SCORES)),
+    "egoschema": Official(choices.egoschema, (choices.EGOSCHEMA,)),
+    "egoschema_exact": Official(choices.egoschema_exact, (choices.EGOSCHEMA_EXACT,)),
+    "mmbench_video": Official(
+        mmbench_video.mmbench_video,
+        (mmbench_video.MMBENCH_VIDEO, mmbench_video.MMBENCH_VIDEO_GRADES, mmbench_video.MISC),
+    ),
+    "videomme_v2": Official(videomme_v2.videomme_v2, (videomme_v2.VIDEOMME_V2_SCORES,)),
+    "videomme_v2_authors": Official(videomme_v2.videomme_v2_authors, (videomme_v2.VIDEOMME_V2,)),
+    "mvbench": Official(mvbench.mvbench, (mvbench.MVBENCH,)),
+    **{
+        f"tempcompass_{task}": Official(
+            partial(tempcompass.tempcompass, task), (script, tempcompass.TEMPCOMPASS_SCORES)
+        )
+        for task, script in tempcompass.TEMPCOMPASS.items()
+    },
+    "intentqa": Official(nextqa.intentqa, (nextqa.NEXTQA, nextqa.INTENTQA_SCORES)),
+    "nextqa_atp_hard": Official(nextqa.nextqa_atp_hard, (nextqa.NEXTQA, nextqa.NEXTQA_SCORES)),
+    "charades_sta": Official(charades_sta.charades_sta, (charades_sta.CHARADES_STA,)),
+}

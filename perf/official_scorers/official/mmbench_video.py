@@ -1,0 +1,83 @@
+"""MMBench-Video."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+
+from perf.official_scorers import data
+from perf.official_scorers.official.script import VLMEVALKIT, Script, stand_ins
+from perf.official_scorers.ours import Scores
+
+MMBENCH_VIDEO = Script(VLMEVALKIT, "vlmeval/dataset/utils/mmbench_video.py", "401916c0")
+MMBENCH_VIDEO_GRADES = Script(VLMEVALKIT, "vlmeval/dataset/mmbench_video.py", "401916c0")
+MISC = Script(VLMEVALKIT, "vlmeval/smp/misc.py", "e8e78f05")
+_PACKAGE = "official_vlmeval"
+
+
+def mmbench_video(repositories: Path, scratch: Path) -> Scores:
+    """`MMBenchVideo.evaluate` with a judge that gives the fixed replies."""
+    text, replies = data.mmbench_video(dimensions(repositories))
+    table = pd.read_csv(io.StringIO(text), sep="\t")
+    table["prediction"] = [None if reply is None else "Snow" for reply in replies]
+    files: dict[str, Any] = {"run.tsv": table}
+
+    def grade(function: Any, prompts: Any, keys: Sequence[int], save: str, **options: Any) -> None:
+        files[save] = {key: replies[key] for key in keys}
+
+    rating = types.ModuleType("rating")
+    names = ("MMV_DIMENSIONS", "L3_DIMS", "FAIL_MSG", "system_prompt", "get_dimension_rating", "build_prompt")
+    source = MMBENCH_VIDEO.source(repositories).replace("from vlmeval.smp import load\n", "")
+    rating.__dict__["load"] = files.__getitem__
+    exec(compile(source, MMBENCH_VIDEO.file, "exec"), rating.__dict__)
+    assert all(hasattr(rating, name) for name in names)
+    judge = SimpleNamespace(working=lambda: True, fail_msg=rating.__dict__["FAIL_MSG"], generate=None)
+    tree = ast.parse(MMBENCH_VIDEO_GRADES.source(repositories))
+    (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    found.bases = []
+    found.body = [
+        node for node in found.body if isinstance(node, ast.FunctionDef) and node.name == "evaluate"
+    ]
+    space: dict[str, Any] = {
+        "__name__": f"{_PACKAGE}.dataset",
+        "__package__": _PACKAGE,
+        "pd": pd,
+        "osp": SimpleNamespace(exists=files.__contains__),
+        "load": files.__getitem__,
+        "dump": lambda content, name: files.__setitem__(name, content),
+        "FAIL_MSG": rating.__dict__["FAIL_MSG"],
+        "DEBUG_MESSAGE": "",
+        "get_file_extension": lambda name: "tsv",
+        "get_intermediate_file_path": lambda name, ending, kind="xlsx": f"{ending}.{kind}",
+        "build_judge": lambda **settings: judge,
+        "track_progress_rich": grade,
+        "istype": MISC.names(repositories, "istype").istype,
+    }
+    packages = {name: types.ModuleType(name) for name in (_PACKAGE, f"{_PACKAGE}.utils")}
+    modules: dict[str, Any] = {**packages, f"{_PACKAGE}.utils.mmbench_video": rating}
+    with stand_ins(**modules), contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(ast.Module([found], []), MMBENCH_VIDEO_GRADES.file, "exec"), space)
+        ratings = space["MMBenchVideo"].evaluate("run.tsv", model="judge")
+    numbers = {}
+    for level in ("coarse", "fine"):
+        for name, value in ratings[f"{level}_all"].items():
+            numbers[name] = value
+            numbers[f"{name}, valid"] = ratings[f"{level}_valid"][name]
+    return Scores([int(score) for score in files["_judge_score.xlsx"]["score"]], numbers)
+
+
+def dimensions(repositories: Path) -> list[str]:
+    """The fine dimensions, in the script's order."""
+    source = MMBENCH_VIDEO.source(repositories).replace("from vlmeval.smp import load\n", "")
+    space: dict[str, Any] = {}
+    exec(compile(source, MMBENCH_VIDEO.file, "exec"), space)
+    names: list[str] = space["L3_DIMS"]
+    return names
