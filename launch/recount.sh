@@ -82,6 +82,14 @@ pocket-sft() {
         "with: + refinement=$(of "" videopro)" --family order --oracle "$direct"
 }
 
+# The planner merged into its base, beside its adapter.
+pocket-merged() {
+    (cd "$work/pocket-merged" && videopro seeds "native=native" "the adapter=adapter" "merged, its base answers=merged" \
+        "merged, it answers by itself=alone" --oracle native \
+        --output "$output/pocket-merged/last.json" "$output/pocket-merged/last.md" > /dev/null)
+    echo "$output/pocket-merged/last.md"
+}
+
 pocket-grpo() {
     said=([few]="SFT on 60 questions"
         [more-round-1]="+ more SFT, one round" [more]="+ more SFT, two rounds"
@@ -121,7 +129,7 @@ pocket-compare() {
     report pocket-compare --tables costs main pairs runs --title "Methods at equal budgets: pocket test, pocket"
 }
 
-for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-grpo pocket-grpo-240 pocket-tables pocket-compare}; do
+for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-merged pocket-grpo pocket-grpo-240 pocket-tables pocket-compare}; do
     unpack "$results"
     "$results"
 done

@@ -17,6 +17,7 @@ from tests.support import ROOT
 from tests.support.old_folders import extract
 from tests.support.rounding import rounded
 from videopro import seeds
+from videopro.traces import read_traces
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -77,3 +78,21 @@ def test_recorded_tables_are_what_the_stored_traces_give(tmp_path: Path) -> None
         for key, value in row.items():
             if key != "runs":
                 assert rounded(by_name[row["name"]][key]) == rounded(value), (row["name"], key)
+
+
+def test_a_merged_planner_writes_and_answers_as_its_adapter_does(tmp_path: Path) -> None:
+    extract(RESULTS / "pocket-merged" / "traces.tar.xz", tmp_path, ["adapter", "merged"])
+    said = []
+    for name in ("adapter", "merged"):
+        traces = read_traces(tmp_path / name / "traces.jsonl")
+        said.append(
+            {
+                trace.question_id: [
+                    (round.raw, round.execution and round.execution.answer and round.execution.answer.letter)
+                    for round in trace.rounds
+                ]
+                for trace in traces
+            }
+        )
+    assert said[0] == said[1]
+    assert len(said[0]) == 22
