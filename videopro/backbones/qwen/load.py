@@ -182,7 +182,7 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
         adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
         weights = load_peft_weights(source, device="cpu", key_mapping=names)
         # The same weights once more, for its list of what they do not set: all of the base, too.
-        unset = set_peft_model_state_dict(adapted, weights).missing_keys
+        result: Any = set_peft_model_state_dict(adapted, weights)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         raise BackboneError(
             f"adapter {adapter!r} does not fit model {name!r} ({first_line(error)}); use the base model "
@@ -195,7 +195,7 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
         )
     # The adapter's own carry its name. Unexpected ones are counted: peft renames those of older versions.
-    missing = [key for key in unset if ".default" in key]
+    missing = [key for key in result.missing_keys if ".default" in key]
     expected = len(get_peft_model_state_dict(adapted))
     if missing or len(weights) != expected:
         raise BackboneError(

@@ -159,8 +159,9 @@ class ServerFacts:
             return frames, pixels
         with self._lock:
             if self._budget is None:
+                served = self.served
                 try:
-                    frames, pixels, note = budget(self.served, frames, pixels, self._budget_settings)
+                    frames, pixels, note = budget(served, frames, pixels, self._budget_settings)
                 except BackboneError as error:
                     raise BackboneError(f"{self._server}: {error}") from None
                 if note:
