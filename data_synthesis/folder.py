@@ -13,7 +13,7 @@ from videopro.data_synthesis.datasets import GRPO, SFT
 from videopro.errors import ConfigError, RunError
 from videopro.runs import RunFolder
 from videopro.settings import read_yaml
-from videopro.storage import cannot_write
+from videopro.storage import cannot_lock, cannot_write
 
 
 class SynthesisFolder(RunFolder):
@@ -37,7 +37,10 @@ class SynthesisFolder(RunFolder):
         except OSError as error:
             raise RunError(cannot_write(path, error)) from error
         with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError as error:
+                raise RunError(cannot_lock(path, error)) from error
             yield
 
     def settings(self) -> dict[str, Any]:

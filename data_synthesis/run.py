@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
 from videopro.cluster import RaySettings, read_ray_settings
@@ -130,6 +130,7 @@ def _explore(
         sampling=Sampling(config.max_new_tokens, config.temperature, config.top_p),
         api_key_env=config.api_key_env,
         concurrency=config.concurrency,
+        server=ServerSettings.given_in(config.backbone),
     )
     shares = read_ray_settings(config.engine, config.ray)
     if config.engine == "ray":

@@ -71,6 +71,7 @@ def test_other_messages_of_the_same_loggers_and_categories_are_shown(
                 UserWarning,
             ),
             ("Unable to fetch remote file due to the following error x - silently ignoring", UserWarning),
+            ("Found missing adapter keys while loading the checkpoint: ['a'].", UserWarning),
         ):
             warnings.warn(message, category, stacklevel=1)
     assert [str(warning.message) for warning in caught] == [

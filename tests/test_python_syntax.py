@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import gc
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from tests.support import ROOT
 from videopro.python_syntax import parse_python
 
 _FLAT = "def f(x):\n    return " + "+".join(["(a.b(c[1], d=2))"] * 30) + "\n"
@@ -79,3 +82,21 @@ def test_what_no_try_parses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ast, "parse", broken)
     with pytest.raises(SystemError, match="broken"):
         parse_python("x = 1")
+
+
+def test_warnings_about_a_programs_text_are_hidden_without_touching_those_of_other_threads() -> None:
+    program = """
+import warnings
+from videopro.program import parse_program
+from videopro.traces import Call
+from videopro.view.listing import lines_of_calls
+code = "def execute_command(video, question):\\n    return query_native(video, '\\\\d')"
+warnings.catch_warnings = None  # a call raises
+parse_program(f"<code>{code}</code>")
+print(lines_of_calls(code, [Call("query_native", {}, None, line=None)]))
+"""
+    # "always": Python 3.11 shows this warning to nobody by itself.
+    words = [sys.executable, "-W", "always", "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[(2, True)]\n"), done.stderr
+    assert "invalid escape" not in done.stderr

@@ -17,7 +17,7 @@ from typing import Any
 
 from videopro import methods
 from videopro.ask_console import ConsoleObserver, show_answer
-from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, read_spec
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import exit_status
@@ -83,7 +83,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     Sampling(config.max_new_tokens)  # raises ConfigError
     options = _options(config)
-    options = methods.METHODS[config.method].settle(options, {})
+    options = methods.METHODS[config.method].settle(options, {}, ServerSettings.given_in(config.backbone))
     method = methods.create(config.method, options)
     try:
         method.check_open_questions(int(is_open))

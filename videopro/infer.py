@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from videopro import methods
-from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.backbones import Backbone, ServerSettings, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
 from videopro.cluster import MOST_IN_FLIGHT, read_ray_settings
@@ -125,7 +125,8 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     options = config.options_with_flags(config.method, config.options)
     options, note = _with_recorded_prompts(options, folder)
     recorded = (folder.recorded_identity() or {}).get("method") or {}
-    options = methods.METHODS[config.method].settle(options, recorded)
+    server = ServerSettings.given_in(config.backbone)
+    options = methods.METHODS[config.method].settle(options, recorded, server)
     method = methods.create(config.method, options)
     note = "\n".join(filter(None, (note, method.backbone_note(config.model, config.backbone))))
     config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import threading
+import warnings
+
+REPLY = "<reply>"
+"""The file name of code that a model wrote. The parser warns of stray backslashes in it, which do not concern
+the user, and are hidden by this name: a filter for the time of a parse would be one for all threads."""
+warnings.filterwarnings("ignore", module=re.escape(REPLY))
 
 _TRIES = 5
 # Not a plain lock: the garbage collector can run Python code, and that a parse, in the thread that holds it.

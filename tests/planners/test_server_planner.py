@@ -20,6 +20,7 @@ from tests.support.stub_server import (
     text_of,
     video_times,
 )
+from videopro.backbones import ServerSettings
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import METHODS, create
 from videopro.modules import library as module_library
@@ -142,8 +143,9 @@ def trained(folder: Path, prompts: dict[str, str] | None = None) -> dict[str, An
 
 def settled(stub: StubServer, recorded: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
     asked = {"planner": f"server:mine@{stub.url}", **given}
-    made = METHODS["videopro"].settle(asked, recorded or {})
+    made = METHODS["videopro"].settle(asked, recorded or {}, ServerSettings())
     del made["planner"]
+    made.pop("planner_weights", None)
     return made
 
 

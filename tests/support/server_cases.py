@@ -11,6 +11,14 @@ from videopro.backbones.server import ServerBackbone
 from videopro.question import Question
 from videopro.video import Frame
 
+# An entry of Ray Serve LLM's list of models (Ray 2.60).
+RAY_CARD = {
+    "id": "served",
+    "object": "model",
+    "owned_by": "organization-owner",
+    "permission": [],
+    "metadata": {"model_id": "served", "input_modality": "text", "max_request_context_length": 8192},
+}
 KEY = "sk-test-0123456789abcdef"
 KEY_ENV = "VIDEOPRO_TEST_KEY"
 COLOURS = Question("Which colour is the car?", ("red", "green", "blue"))

@@ -167,6 +167,8 @@ class StubServer:
         self.key = key
         self.takes_video = takes_video
         self.faults: list[StubFault | Reply] = []
+        self.is_down = False
+        """Every connection is closed without a reply, as of a killed server."""
         self.seen: list[RecordedRequest] = []
         self.in_flight = 0
         self.peak = 0
@@ -250,6 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self, body: dict[str, Any]) -> None:
         stub = self.server.stub
+        if stub.is_down:
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         with stub.lock:
             seen = RecordedRequest(self.command, self.path, headers, body, time.monotonic())
@@ -259,6 +264,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             fault = stub.answer(seen)
             time.sleep(fault.delay)
+            if stub.is_down:
+                self.close_connection = True
+                return
         finally:
             # Before the reply is out: the client's next request may come at once.
             with stub.lock:

@@ -29,6 +29,7 @@ from videopro.backbones.base import (
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.health import check_alive
 from videopro.backbones.identity import identify
+from videopro.backbones.server_settings import ServerSettings
 from videopro.errors import ConfigError
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Interleaved",
     "PlannerRecord",
     "Sampling",
+    "ServerSettings",
     "Stills",
     "Visual",
     "YesNoRequest",

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from videopro.backbones.server_settings import ServerSettings
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 
@@ -243,12 +244,11 @@ class BackboneConfig:
     api_key_env: str | None = None
     """Environment variable that holds the API key; the key itself is never written anywhere. None:
     OPENAI_API_KEY for OpenAI's own address, no key for any other."""
-    concurrency: int = 64
-    """Maximum requests in flight, over all threads: an 8B behind vLLM is in full use from about 32 on."""
-    timeout: float = 300.0
-    """Time limit of one request, in seconds."""
-    retries: int = 4
-    """Maximum retries after a transient failure."""
+    concurrency: int = ServerSettings.concurrency
+    """This and the next three: see `ServerSettings`."""
+    timeout: float = ServerSettings.timeout
+    retries: int = ServerSettings.retries
+    engine: Literal["auto", "vllm", "sglang", "other"] = ServerSettings.engine
     video: Literal["auto", "video", "frames"] = "auto"
     """How frames are sent: as a video if the server accepts one ("auto"), always as a video, or as images."""
     adapter_model: str | None = None
@@ -271,6 +271,11 @@ class BackboneConfig:
                 raise ConfigError(f"backbone: {name} is {value!r}; it must be a whole number of at least 1")
         if self.kind == "server" and not self.base_url:
             raise ConfigError("backbone: kind 'server' needs 'base_url', such as http://localhost:8000/v1")
+
+    @property
+    def server_settings(self) -> ServerSettings:
+        """How requests go to a server."""
+        return ServerSettings(self.concurrency, self.timeout, self.retries, self.engine)
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> BackboneConfig:
@@ -312,6 +317,7 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "dtype": ("auto", "bf16", "fp32"),
     "attention": ("sdpa", "eager", "flash_attention_2"),
     "video": ("auto", "video", "frames"),
+    "engine": ("auto", "vllm", "sglang", "other"),
 }
 
 
@@ -342,6 +348,8 @@ class Backbone(ABC):
     """The folder of a served model's checkpoint, if it is on this machine."""
     notes: tuple[str, ...] = ()
     """What the user was warned of, about how it is asked; goes into every trace."""
+    server_settings: ServerSettings = ServerSettings()
+    """How requests go to the servers of a run: to this one, and to those of its other models."""
     is_concurrent: bool = False
     """Whether it serves the calls of several threads at the same time, as a server does, and not one after
     another."""

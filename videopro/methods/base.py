@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, ServerSettings
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import ConfigError
@@ -84,9 +84,12 @@ class Method(ABC):
         return {"name": self.name, **asdict(self.settings)}
 
     @classmethod
-    def settle(cls, options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    def settle(
+        cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
+    ) -> dict[str, Any]:
         """The options, with those that only a model's own record tells. `recorded`: what the run's folder has
-        of this method's identity; empty for a new run. Raises VideoProError."""
+        of this method's identity; empty for a new run. `server`: how requests go to the servers of the run.
+        Raises VideoProError."""
         return dict(options)
 
     @classmethod

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from videopro.backbones import Backbone, Sampling, Visual, check_alive
+from videopro.backbones import Backbone, Sampling, ServerSettings, Visual, check_alive
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
@@ -120,6 +120,7 @@ class BaseProgramMethod(Method):
             facts["prompts"] = dict(self._prompt_file.texts)
         for name, default in (
             ("planner_pixels", None),
+            ("planner_weights", None),
             ("clip_times", "video"),
             ("encoder_dtype", "float32"),
         ):
@@ -153,9 +154,11 @@ class BaseProgramMethod(Method):
             check_paper_parts(asdict(self.settings), self.flag_without_model)
 
     @classmethod
-    def settle(cls, options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    def settle(
+        cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
+    ) -> dict[str, Any]:
         """The options, with what a served planner's own record says of how it is asked."""
-        return settle_served_planner(super().settle(options, recorded), recorded)
+        return settle_served_planner(super().settle(options, recorded, server), recorded, server)
 
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,6 +304,8 @@ class BaseProgramMethod(Method):
             # At least one, which a planner that is shown none does not use.
             frames=settings.planner_frames or None,
             pixels=settings.planner_pixels,
+            server=backbone.server_settings,
+            weights=settings.planner_weights,
         )
         answerer = shared
         if settings.answer_adapter == "off":

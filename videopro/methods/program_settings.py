@@ -53,6 +53,12 @@ class ProgramSettings(ModuleSettings):
             "pixels of a frame in the prompt of server:MODEL@URL; unset: those of its own record, else 50,176"
         ),
     )
+    planner_weights: dict[str, str] | None = field(
+        default=None,
+        metadata=setting(
+            "where server:MODEL@URL must have its weights from; unset: where it has them at the start"
+        ),
+    )
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
         metadata=setting(
@@ -110,6 +116,8 @@ class ProgramSettings(ModuleSettings):
                 f"planner_pixels is {self.planner_pixels}; it must be at least 1, and is for planner "
                 "server:MODEL@URL only (of the backbone: --backbone pixels=N)"
             )
+        if self.planner_weights is not None and not is_served:
+            raise ConfigError("planner_weights is for planner server:MODEL@URL only; leave it out")
         if self.prompts is not None:
             self._check_prompts()
         if self.answerer is not None:

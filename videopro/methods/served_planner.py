@@ -5,19 +5,26 @@ They are settled before a run begins, so that its key and its folder have them, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-from videopro.planners import read_served_planner, spec_identity
+from videopro.backbones import ServerSettings
+from videopro.errors import BackboneError
+from videopro.planners import read_planner_weights, read_served_planner, spec_identity
+
+logger = logging.getLogger(__name__)
 
 _FORM = ("planner_prompt", "prompts", "planner_frames", "planner_pixels")
 
 
-def settle_served_planner(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with the form of the prompts, the frames and the pixels of a planner `server:MODEL@URL`,
-    as far as they are not given and its record is on this machine. Other planners' options are returned as
-    they are. `recorded` is the method's part of the identity that the run's folder recorded: a run that goes
-    on keeps what it has, and its server is not asked.
+def settle_served_planner(
+    options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
+) -> dict[str, Any]:
+    """The options, with the form of the prompts, the frames, the pixels and the weights of a planner
+    `server:MODEL@URL`, as far as they are not given and known. Other planners' options are returned as they
+    are. `recorded` is the method's part of the identity that the run's folder recorded: a run that goes on
+    keeps what it has, and its server is asked for the weights alone. `server`: how its requests go.
 
     Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
     BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
@@ -29,7 +36,8 @@ def settle_served_planner(options: Mapping[str, Any], recorded: Mapping[str, Any
         kept = {name: recorded[name] for name in _FORM if recorded.get(name) not in (None, "auto")}
         if options.get("prompts") is not None:
             kept.pop("planner_prompt", None)
-        return {**kept, **options}
+        weights = _weights_now(spec, recorded.get("planner_weights"), options.get("api_key_env"))
+        return {**kept, **weights, **options}
     is_open = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
     frames, pixels = options.get("planner_frames"), options.get("planner_pixels")
     found = read_served_planner(
@@ -39,6 +47,7 @@ def settle_served_planner(options: Mapping[str, Any], recorded: Mapping[str, Any
         frames=frames or None,
         pixels=pixels,
         api_key_env=options.get("api_key_env"),
+        server=server,
     )
     form: dict[str, Any] = {}
     if is_open:
@@ -47,4 +56,25 @@ def settle_served_planner(options: Mapping[str, Any], recorded: Mapping[str, Any
         form["planner_frames"] = found.frames
     if pixels is None and found.pixels is not None and frames != 0:
         form["planner_pixels"] = found.pixels
+    if found.weights and options.get("planner_weights") is None:
+        form["planner_weights"] = dict(found.weights)
     return {**options, **form}
+
+
+def _weights_now(spec: str, recorded: Mapping[str, str] | None, api_key_env: str | None) -> dict[str, Any]:
+    """The option that says which weights the planner of a recorded run has now. The folder of its files may
+    have been here when the run began and not now, or the other way round: then they are not compared."""
+    if recorded is None:
+        logger.warning(
+            "warning: planner %s: the run did not record its weights, so they are not compared",
+            spec_identity(spec)["model"],
+        )
+        return {}
+    try:
+        now = read_planner_weights(spec, api_key_env=api_key_env)
+    except BackboneError as error:
+        logger.warning("warning: the planner was compared with the run's by its name only: %s", error)
+        return {"planner_weights": dict(recorded)}
+    if "files" in recorded and "files" not in now and now.get("root") == recorded.get("root"):
+        now["files"] = recorded["files"]
+    return {"planner_weights": {name: value for name, value in now.items() if name in recorded}}

@@ -5,10 +5,12 @@ Importing this package loads no model library.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from videopro.backbones import Backbone, Sampling, read_spec
+from videopro.backbones import Backbone, Sampling, ServerSettings, read_spec
 from videopro.errors import ConfigError
 from videopro.planners.answerer import check_answerer, load_answerer, spec_identity
 from videopro.planners.base import (
@@ -42,6 +44,7 @@ __all__ = [
     "check_planner",
     "load_answerer",
     "load_planner",
+    "read_planner_weights",
     "read_prompts",
     "read_served_planner",
     "spec_identity",
@@ -49,6 +52,8 @@ __all__ = [
 ]
 
 _NAMED = ("self", "pocket-teacher", "pocket-teacher:unread")
+# Requests in flight to "api:", which limits its rate.
+_API_REQUESTS = 8
 
 
 def check_planner(spec: str) -> None:
@@ -79,6 +84,7 @@ def read_served_planner(
     frames: int | None,
     pixels: int | None,
     api_key_env: str | None,
+    server: ServerSettings,
 ) -> ServedForm:
     """How a planner `server:MODEL@URL` wants to be asked: see `videopro.planners.server`, which is imported
     only now."""
@@ -91,7 +97,15 @@ def read_served_planner(
         frames=frames,
         pixels=pixels,
         api_key_env=api_key_env,
+        server=server,
     )
+
+
+def read_planner_weights(spec: str, *, api_key_env: str | None) -> dict[str, str]:
+    """What a server says of the weights of a planner `server:MODEL@URL`: see `videopro.planners.server`."""
+    from videopro.planners.server import read_planner_weights as read
+
+    return read(spec, api_key_env=api_key_env)
 
 
 def load_planner(
@@ -104,6 +118,8 @@ def load_planner(
     concurrency: int | None = None,
     frames: int | None = None,
     pixels: int | None = None,
+    server: ServerSettings | None = None,
+    weights: Mapping[str, str] | None = None,
 ) -> Planner:
     """Load a planner.
 
@@ -111,10 +127,12 @@ def load_planner(
     ("pocket-teacher:unread": without its reader of questions), "api:MODEL", "api:MODEL@URL" or
     "server:MODEL@URL"; `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
     (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
-    not used; `api_key_env`, the environment variable that holds a server's key; `concurrency`, maximum
-    requests to a server at a time (None: 64 to "server:", 8 to "api:", which limits its rate); `frames` and
-    `pixels`, of the video that a server's model is shown. Raises ConfigError for any other spec, and for a
-    server's model without a record; RunError if a server cannot be asked for it.
+    not used; `api_key_env`, the environment variable that holds a server's key; `server`, how requests
+    go to a server (None: the defaults), of which at most 8 at a time to "api:", which limits its
+    rate; `concurrency` replaces that of both; `frames` and `pixels`, of the video that a server's model is
+    shown; `weights`, what the run recorded of those of a server's model. Raises ConfigError for any other
+    spec, and for a server's model without a record; RunError if a server cannot be asked for it, or serves
+    other weights.
     """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
@@ -125,7 +143,9 @@ def load_planner(
         from videopro.planners.backbone import BackbonePlanner
 
         return BackbonePlanner(backbone, is_fine_tuned=bool(is_fine_tuned), sampling=sampling)
-    given: dict[str, Any] = {} if concurrency is None else {"concurrency": concurrency}
+    server = server or ServerSettings()
+    if concurrency is not None:
+        server = replace(server, concurrency=concurrency)
     if spec.startswith("server:"):
         from videopro.planners.server import ServerPlanner
 
@@ -136,7 +156,8 @@ def load_planner(
             frames=frames,
             pixels=pixels,
             api_key_env=api_key_env,
-            **given,
+            server=server,
+            weights=weights,
         )
     from videopro.planners.api import ApiPlanner
 
@@ -144,5 +165,5 @@ def load_planner(
         spec.removeprefix("api:"),
         sampling=sampling,
         api_key_env=api_key_env,
-        **given,
+        **server.for_api(_API_REQUESTS if concurrency is None else concurrency),
     )

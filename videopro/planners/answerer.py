@@ -31,8 +31,8 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     that the planner's folder records, else `planner` itself, whose adapter the caller turns off.
 
     Another model gets the planner's frames and pixels and, if both run in this process, its dtype, attention
-    and device. Raises ConfigError or BackboneError if it cannot be loaded, and ConfigError if it is not the
-    base that was recorded.
+    and device; a server gets its server settings. Raises ConfigError or BackboneError if it cannot be loaded,
+    and ConfigError if it is not the base that was recorded.
     """
     record = planner.planner
     if named is None and (record is None or not record.base):
@@ -50,7 +50,7 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
         # The planner with its adapter off: not loaded a second time.
         return planner
     if spec.kind == "server":
-        spec = spec.but(api_key_env=api_key_env)
+        spec = spec.but(api_key_env=api_key_env, **planner.server_settings.as_settings())
     elif facts.get("kind") == "qwen":
         dtype = _DTYPES.get(str(facts["dtype"]), "auto")
         device = getattr(planner, "device", None)

@@ -35,16 +35,22 @@ class ApiPlanner(Planner):
         api_key_env: str | None = None,
         concurrency: int = 8,
         timeout: float = 300.0,
+        retries: int = 4,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[], float] = random.random,
     ) -> None:
         """`sampling`: its seed is not used, because each request has its own. `api_key_env`: the environment
         variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, and no key for any other.
         `concurrency`: maximum requests at a time, over all threads. `timeout`: seconds for one request.
-        `sleep` and `uniform` replace the wait and the jitter between retries in tests. Raises ConfigError for
-        an invalid spec."""
+        `retries`: after transient failures. `sleep` and `uniform` replace the wait and the jitter between
+        retries in tests. Raises ConfigError for an invalid spec."""
         config = api_config(
-            spec, "planner", api_key_env=api_key_env, concurrency=concurrency, timeout=timeout
+            spec,
+            "planner",
+            api_key_env=api_key_env,
+            concurrency=concurrency,
+            timeout=timeout,
+            retries=retries,
         )
         self.name = f"api:{spec}"
         self._model = config.model

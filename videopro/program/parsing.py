@@ -14,7 +14,6 @@ import builtins
 import hashlib
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +21,7 @@ from typing import Literal
 
 from videopro.executor import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
 from videopro.program.names import calls, required
-from videopro.python_syntax import parse_python
+from videopro.python_syntax import REPLY, parse_python
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"
@@ -34,9 +33,6 @@ MAX_CHARS = 64 << 10
 MAX_DEPTH = 80
 """Syntax nested deeper than this is not accepted: it is processed recursively."""
 
-_FILE = "<reply>"
-# The parser warns of stray backslashes, which do not concern the user.
-warnings.filterwarnings("ignore", module=re.escape(_FILE))
 
 # Dunder names that a class may define and an expression may read.
 _PLAIN_DUNDER = re.compile(
@@ -213,7 +209,7 @@ def _tree(code: str) -> tuple[ast.Module | None, list[ast.AST], str]:
     if len(code) > MAX_CHARS:
         return None, [], f"The program is longer than {MAX_CHARS:,} characters."
     try:
-        tree = parse_python(code, _FILE)
+        tree = parse_python(code, REPLY)
     except SyntaxError as error:
         return None, [], f"It is not Python: {error.msg} (line {error.lineno})."
     except (ValueError, MemoryError, RecursionError, OverflowError, SystemError) as error:

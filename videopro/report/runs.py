@@ -35,7 +35,7 @@ METHOD_TITLES: Mapping[str, str] = {
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
     *("answer_adapter", "encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "summarize"),
-    *("prompts", "answerer", "planner_pixels", "clip_times", "teacher"),
+    *("prompts", "answerer", "planner_pixels", "planner_weights", "clip_times", "teacher"),
 )
 
 

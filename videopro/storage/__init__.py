@@ -1,7 +1,7 @@
 """File storage that survives kills, full disks and malformed text: logs, atomic writes, JSON lines."""
 
 from videopro.storage.atomic import write_atomically
-from videopro.storage.disk_errors import cannot_write, is_full, writing
+from videopro.storage.disk_errors import cannot_lock, cannot_write, is_full, writing
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
 from videopro.storage.json_lines_log import JsonLinesLog
@@ -17,6 +17,7 @@ from videopro.storage.surrogates import encodable
 __all__ = [
     "InvalidJson",
     "JsonLinesLog",
+    "cannot_lock",
     "cannot_write",
     "encodable",
     "is_full",

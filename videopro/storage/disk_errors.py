@@ -13,6 +13,9 @@ from safetensors import SafetensorError
 from videopro.errors import RunError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
+# What flock raises on a disk that has no locks, such as Lustre without its mount option; nothing else here
+# raises them.
+_UNLOCKED = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
 _DISK = {
     *(*_FULL, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.ENOENT, errno.ENOTDIR, errno.EMFILE, errno.ENAMETOOLONG, errno.ESTALE),
@@ -25,13 +28,25 @@ def is_full(error: OSError) -> bool:
 
 
 def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
-    """The message for a failed write. `otherwise`: the fix if space is not the problem."""
+    """The message for a failed write, or lock. `otherwise`: the fix if neither space nor locks are the
+    problem."""
+    if error.errno in _UNLOCKED:
+        return cannot_lock(path, error)
     fix = (
         "free some space on that disk, then re-run the same command to resume"
         if is_full(error)
         else otherwise
     )
     return f"{path}: cannot be written ({error.strerror or error}); {fix}"
+
+
+def cannot_lock(path: Path | str, error: OSError) -> str:
+    """The message for a file that cannot be locked."""
+    return (
+        f"{path}: cannot be locked ({error.strerror or error}): this disk offers no file locks to this "
+        "machine, which keep two commands apart; give a folder on one that does (a local disk, NFS with its "
+        "lock service, Lustre mounted with flock), or have this one mounted so"
+    )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from videopro.errors import RunError
-from videopro.storage.disk_errors import cannot_write, is_full
+from videopro.storage.disk_errors import cannot_lock, cannot_write, is_full
 
 # Bytes read at once when searching for the end of the last line.
 _BLOCK = 1 << 16
@@ -72,10 +72,14 @@ class JsonLinesLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other thread and process from appending within the block; waits for the lock."""
+        """Keep every other thread and process from appending within the block; waits for the lock. Raises
+        RunError on a disk without locks."""
         with self._threads:
             if not self._depth:
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX)
+                except OSError as error:
+                    raise RunError(cannot_lock(self.path, error)) from error
             self._depth += 1
             try:
                 yield
@@ -86,12 +90,14 @@ class JsonLinesLog:
 
     def hold(self) -> bool:
         """Lock the file until it is closed. Returns False, without waiting, if another process has it
-        locked."""
+        locked. Raises RunError on a disk without locks."""
         with self._threads:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 return False
+            except OSError as error:
+                raise RunError(cannot_lock(self.path, error)) from error
             self._depth += 1
             return True
 

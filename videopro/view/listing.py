@@ -5,7 +5,6 @@ line of each call. The text comes from a model, so it is split into tokens and n
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,7 +15,7 @@ from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from videopro.program import MAX_CHARS
-from videopro.python_syntax import parse_python
+from videopro.python_syntax import REPLY, parse_python
 from videopro.traces import Call
 
 Tokens = list[tuple[str, str]]
@@ -126,9 +125,7 @@ def _lines_by_name(code: str) -> dict[str, set[int]]:
     if len(code) > MAX_CHARS:
         return {}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = parse_python(code)
+        tree = parse_python(code, REPLY)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return {}
     lines: dict[str, set[int]] = {}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from videopro.errors import RunError
-from videopro.storage import JsonLinesLog, cannot_write, parse_json
+from videopro.storage import JsonLinesLog, cannot_lock, cannot_write, parse_json
 
 # Questions per unit: enough to share the video's encoding, few enough that the last video of a run does not
 # keep one worker busy while the others are idle.
@@ -85,10 +85,7 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
             yield False
             return
         except OSError as error:
-            raise RunError(
-                f"{path}: this file system has no file locks ({error.strerror}), which a run needs; choose "
-                "an --output on another file system"
-            ) from error
+            raise RunError(cannot_lock(path, error)) from error
         yield True
     finally:
         os.close(file)

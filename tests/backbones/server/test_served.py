@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,36 @@ def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
         backbone = make(stub, model="pocket")
         backbone.identity()
         assert backbone.notes == ()
+
+
+@pytest.mark.parametrize("kept", [["config.json"], ["config.json", "tokenizer.json"]])
+def test_where_only_a_part_of_the_files_is_here_nothing_is_compared(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture, kept: list[str]
+) -> None:
+    """As in a cache of the hub that another program filled."""
+    for name in kept:
+        shutil.copy(model_dir() / name, tmp_path)
+    with StubServer(returning([1, 2]), models=[card("q", str(tmp_path))], takes_video="times") as stub:
+        backbone = make(stub, model="q", frames=4, pixels=1024)
+        with caplog.at_level(logging.INFO):
+            assert backbone.identity()["video"] == "video"
+            backbone.answer(frames([1.0, 2.0]), COLOURS)
+        assert backbone.notes == ()
+        assert not [body for body in stub.chats if "return_token_ids" in body]
+        said = [record.getMessage() for record in caplog.records if "not compared" in record.getMessage()]
+        assert said == [
+            f"server {stub.url}: {tmp_path} has only some of the model's files: prompts were not compared"
+        ]
+
+
+def test_broken_files_of_a_processor_are_a_warning(make: Make, tmp_path: Path) -> None:
+    shutil.copytree(model_dir(), tmp_path, dirs_exist_ok=True)
+    (tmp_path / "tokenizer.json").write_text("{")
+    with StubServer(returning([1, 2]), models=[card("q", str(tmp_path))], takes_video="times") as stub:
+        backbone = make(stub, model="q")
+        assert backbone.identity()["video"] == "video"
+        (note,) = backbone.notes
+        assert note.startswith("the engine's prompt was not compared with ours: model")
 
 
 def test_the_difference_says_what_differs() -> None:

@@ -91,8 +91,11 @@ def test_frames_are_encoded_once_for_a_prefix(
         make(stub, video="frames").answer(backbone.prefix(frames([0.0])), COLOURS)
 
 
+TUNED = [{"id": "served", "owned_by": "stub"}, {"id": "tuned", "owned_by": "stub"}]
+
+
 def test_an_adapter_is_another_model_name(make: Make) -> None:
-    with StubServer(models=[{"id": "served"}, {"id": "tuned"}]) as stub:
+    with StubServer(models=TUNED) as stub:
         backbone = make(stub, adapter_model="tuned")
         backbone.answer(None, COLOURS)
         with backbone.adapter(False):
@@ -112,7 +115,7 @@ def test_an_adapter_is_another_model_name(make: Make) -> None:
 
 
 def test_adapter_blocks_of_two_threads_do_not_meet(make: Make) -> None:
-    with StubServer(models=[{"id": "served"}, {"id": "tuned"}]) as stub:
+    with StubServer(models=TUNED) as stub:
         backbone = make(stub, adapter_model="tuned")
         inside, done = threading.Event(), threading.Event()
 

@@ -69,6 +69,7 @@ class QwenBackbone(Backbone):
     def __init__(self, config: BackboneConfig) -> None:
         """Load the model. Raises `BackboneError` or `ConfigError` if it cannot be loaded."""
         self._set_up(load_model(config), config.model, config.batch_size)
+        self.server_settings = config.server_settings
 
     @classmethod
     def from_loaded(cls, loaded: LoadedModel, *, name: str, batch_size: int = 8) -> QwenBackbone:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+from peft import PeftConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors import SafetensorError
 from transformers import AutoModelForImageTextToText, PreTrainedModel
@@ -172,37 +171,36 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
         raise BackboneError(
             f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained writes one"
         )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            settings = PeftConfig.from_pretrained(source)
-            settings.inference_mode = not trained
-            if not trained:
-                # peft reads the base's config below, and would ask the hub for a name such as "pocket".
-                settings.base_model_name_or_path = model.name_or_path
-            adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
-            weights = load_peft_weights(source, device="cpu")
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
-            raise BackboneError(
-                f"adapter {adapter!r} does not fit model {name!r} ({first_line(error)}); use the base model "
-                "it was trained on"
-            ) from error
+    # peft only warns of missing weights, and warnings cannot be caught in one thread alone.
+    names = getattr(model, "_checkpoint_conversion_mapping", {})
+    try:
+        settings = PeftConfig.from_pretrained(source)
+        settings.inference_mode = not trained
+        if not trained:
+            # peft reads the base's config below, and would ask the hub for a name such as "pocket".
+            settings.base_model_name_or_path = model.name_or_path
+        adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
+        weights = load_peft_weights(source, device="cpu", key_mapping=names)
+        # The same weights once more, for its list of what they do not set: all of the base, too.
+        result: Any = set_peft_model_state_dict(adapted, weights)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+        raise BackboneError(
+            f"adapter {adapter!r} does not fit model {name!r} ({first_line(error)}); use the base model "
+            "it was trained on"
+        ) from error
     damaged = non_finite(weights.items())
     if damaged is not None:
         raise BackboneError(
             f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) holds NaN or infinite "
             f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
         )
-    # peft only warns about missing weights and says nothing about unexpected ones. Names cannot be compared:
-    # peft renames the weights of older versions.
-    messages = [str(warning.message) for warning in caught]
-    missing = [message for message in messages if "missing adapter keys" in message]
+    # The adapter's own carry its name. Unexpected ones are counted: peft renames those of older versions.
+    missing = [key for key in result.missing_keys if ".default" in key]
     expected = len(get_peft_model_state_dict(adapted))
     if missing or len(weights) != expected:
         raise BackboneError(
             f"adapter {adapter!r} does not fit model {name!r}: its file has {len(weights)} weights and "
-            f"{expected} are needed ({', '.join(missing)[:200]}); use the base model it was trained on"
+            f"{expected} are needed (missing: {', '.join(missing)[:200] or 'none'}); use the base model "
+            "it was trained on"
         )
-    for warning in caught:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return adapted if trained else adapted.eval().requires_grad_(False)

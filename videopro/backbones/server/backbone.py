@@ -34,7 +34,8 @@ from videopro.backbones.base import (
     YesNoRequest,
     check_system,
 )
-from videopro.backbones.server.facts import ENGINES, ServerFacts
+from videopro.backbones.server.engine import ENGINES
+from videopro.backbones.server.facts import ServerFacts
 from videopro.backbones.server.http import Endpoint, RequestRefused
 from videopro.backbones.server.messages import (
     CONTINUES,
@@ -131,7 +132,7 @@ class ServerBackbone(Backbone):
     Frames and pixels: those of the settings, else those that the model's own record gives, where its files
     are on this machine (`served`), else the defaults, with a warning.
 
-    Thinking is turned off if /models says that the server is vLLM or SGLang, as for local models;
+    Thinking is turned off if the server is vLLM or SGLang (see `ServerFacts.engine`), as for local models;
     `extra_body` can turn it on for generated replies. One-letter answers need it off.
 
     Raises `ConfigError` for invalid settings. Every call raises `BackboneError` if the server is
@@ -151,6 +152,7 @@ class ServerBackbone(Backbone):
         _check(config)
         self.config = config
         self.name = config.model
+        self.server_settings = config.server_settings
         self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
         self._server = f"server {self._endpoint.url}"
         self._facts = ServerFacts(config, self._endpoint, budget_settings)
@@ -177,6 +179,12 @@ class ServerBackbone(Backbone):
     def served(self) -> ServedRecord:
         """What is known here of the model. May query the server once."""
         return self._facts.served
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """What tells the served model's weights from those of another one under its name: see
+        `served_weights`. May query the server once."""
+        return self._facts.weights
 
     @property
     def planner(self) -> PlannerRecord | None:  # type: ignore[override]
@@ -209,8 +217,9 @@ class ServerBackbone(Backbone):
             "kind": "server",
             "model": self.config.model,
             "adapter_model": self.config.adapter_model,
-            "engine": card.get("owned_by"),
+            "engine": self._facts.engine(),
             "weights": card.get("root"),
+            **self._adapter_facts(),
             "frames": self.frames,
             "pixels": self.pixels,
             "video": self._video_form() if form is None else form,
@@ -218,6 +227,10 @@ class ServerBackbone(Backbone):
             "extra_body": self._extra_body(),
             **self._planner_facts(),
         }
+
+    def _adapter_facts(self) -> dict[str, object]:
+        root = self._facts.adapter_root
+        return {} if root is None else {"adapter_weights": root}
 
     def _planner_facts(self) -> dict[str, object]:
         """What the key of a run says of the planner's prompts; an `adapter_model` alone stands for ours."""
@@ -330,7 +343,8 @@ class ServerBackbone(Backbone):
         if any(request.prefill for request in requests) and self._facts.engine() not in ENGINES:
             raise BackboneError(
                 f"{self._server} does not say that it is {' or '.join(ENGINES)}, which continue a reply that "
-                "is begun for them; use such a server, a local model, or a --protocol without a begun reply"
+                f"is begun for them; if it is one, give --backbone engine={ENGINES[0]}, else use such a "
+                "server, a local model, or a --protocol without a begun reply"
             )
         as_video = self._as_video([request.visual for request in requests])
         return [functools.partial(self._message, request, as_video) for request in requests]

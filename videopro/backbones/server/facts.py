@@ -11,15 +11,15 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server.engine import ENGINES, UNNAMED, is_openai, is_vllm
 from videopro.backbones.server.http import Endpoint, unknown_model
 from videopro.backbones.server.messages import encode_frames, fit_pixels, user_message
 from videopro.backbones.server.probe import TIMES_LOST, ProbeRequest, detect_video_form
-from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
-from videopro.backbones.server.served import Cards, ServedRecord, budget, find_served
+from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, has_processor, own_prompt
+from videopro.backbones.server.served import Cards, ServedRecord, budget, find_served, served_weights
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -30,10 +30,13 @@ logger = logging.getLogger(__name__)
 Send = Callable[[Sequence[ProbeRequest]], "list[Completion]"]
 """Sends requests to the model, adapter off, without retrying what the server does not support."""
 
-# Servers that know more than OpenAI's fields, as /models names them.
-ENGINES = ("vllm", "sglang")
 # Frames of the prompt that is compared with ours; more would take gigabytes.
 _MOST_COMPARED = 64
+_NO_ENGINE = (
+    "it does not say which engine it is, so it gets OpenAI's fields only: a top-k or penalty of the model's "
+    "generation_config.json counts, thinking is not turned off, and prompts are not compared. If it is vLLM "
+    "or SGLang, give --backbone engine=vllm or engine=sglang; engine=other hides this line"
+)
 _AS_PICTURES = (
     "frames are sent as pictures with their times, not as a video: about twice the visual tokens, and other "
     "answers (with the pocket model, to a third of the questions). --backbone video=frames asks for that, "
@@ -53,8 +56,13 @@ class ServerFacts:
         self._endpoint = endpoint
         self._server = f"server {endpoint.url}"
         self._budget_settings = budget_settings
+        # The only lock here, taken before anything is asked: two locks could be taken in either order.
         self._lock = threading.RLock()
         self._cards: Cards | None = None
+        self._engine: tuple[object] | None = None
+        self._served: ServedRecord | None = None
+        self._weights: dict[str, str] | None = None
+        self._budget: tuple[int, int] | None = None
         self._form: Literal["video", "frames"] | None = None
         self._notes: list[str] = []
 
@@ -86,12 +94,50 @@ class ServerFacts:
         return self.cards().get(self._config.model, {})
 
     def engine(self) -> object:
-        """What the server says that it is; None if it does not."""
-        return self.card().get("owned_by")
+        """The engine behind the server: as it names itself, else the setting, else "vllm" if it returns token
+        ids as vLLM does. Otherwise what its list says, or None, with a warning where that names nothing. At
+        most one request, and none to OpenAI, for which the setting does not count."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = (self._found_engine(),)
+            return self._engine[0]
 
-    @cached_property
+    def _found_engine(self) -> object:
+        named, given = self.card().get("owned_by"), self._config.engine
+        if named in ENGINES or is_openai(self._endpoint.url):
+            return named
+        if given != "auto":
+            return named if given == "other" else given
+        if named not in UNNAMED:
+            return named
+        if is_vllm(self._endpoint, self._config):
+            return "vllm"
+        self._warn(_NO_ENGINE)
+        return named
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """See `served_weights`."""
+        with self._lock:
+            if self._weights is None:
+                self._weights = served_weights(self.cards(), self._config.model)
+            return self._weights
+
+    @property
+    def adapter_root(self) -> object:
+        """Where the server has the adapter from; None without one, or if it does not say."""
+        adapter = self._config.adapter_model
+        return None if adapter is None else self.cards().get(adapter, {}).get("root")
+
+    @property
     def served(self) -> ServedRecord:
         """What is known here of the model, with its adapter if there is one."""
+        with self._lock:
+            if self._served is None:
+                self._served = self._found_served()
+            return self._served
+
+    def _found_served(self) -> ServedRecord:
         base = find_served(self.cards(), self._config.model)
         if self._config.adapter_model is None:
             return base
@@ -104,7 +150,7 @@ class ServerFacts:
             planner=tuned.planner,
         )
 
-    @cached_property
+    @property
     def budget(self) -> tuple[int, int]:
         """Frames a call and pixels a frame: the settings, else those of the model's own record, else the
         defaults with a warning. Without a request if the settings give both."""
@@ -112,13 +158,16 @@ class ServerFacts:
         if frames and pixels:
             return frames, pixels
         with self._lock:
-            try:
-                frames, pixels, note = budget(self.served, frames, pixels, self._budget_settings)
-            except BackboneError as error:
-                raise BackboneError(f"{self._server}: {error}") from None
-            if note:
-                self._warn(note)
-            return frames, pixels
+            if self._budget is None:
+                served = self.served
+                try:
+                    frames, pixels, note = budget(served, frames, pixels, self._budget_settings)
+                except BackboneError as error:
+                    raise BackboneError(f"{self._server}: {error}") from None
+                if note:
+                    self._warn(note)
+                self._budget = frames, pixels
+            return self._budget
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
         """The (height, width) at which frames are sent: at most the budget's pixels, in multiples of 32,
@@ -157,6 +206,11 @@ class ServerFacts:
         folder = self.served.folder
         if self.engine() != "vllm" or folder is None:
             return
+        if not has_processor(folder):
+            logger.info(
+                "%s: %s has only some of the model's files: prompts were not compared", self._server, folder
+            )
+            return
         frames, pixels = self.budget
         count = min(max(2, frames), _MOST_COMPARED)
         encoded = encode_frames(film_frames(count, self.frame_size), pixels)
@@ -165,6 +219,11 @@ class ServerFacts:
         if reply.prompt_token_ids is None:
             logger.info("%s does not return the ids of a prompt: they were not compared", self._server)
             return
-        differs = difference(reply.prompt_token_ids, *own_prompt(folder, count, pixels))
+        try:
+            differs = difference(reply.prompt_token_ids, *own_prompt(folder, count, pixels))
+        except BackboneError as error:
+            # The engine has its own files, so the run can go on.
+            self._warn(f"the engine's prompt was not compared with ours: {error}")
+            return
         if differs:
             self._warn(f"the engine's prompt is not the one that this model has here: {differs}")

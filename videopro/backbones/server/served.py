@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, PlannerRecord
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import BackboneError
 from videopro.storage import parse_json
 
@@ -59,6 +60,17 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
         planner=_adapters_record(folder, run is not None),
         elsewhere="",
     )
+
+
+def served_weights(cards: Cards, name: str) -> dict[str, str]:
+    """What tells a served model's weights from those of another one under the same name: `root`, the folder
+    or hub name that the server has them from, and, if that folder is on this machine, the fingerprint of its
+    `files`. Empty for a server that does not say."""
+    root = cards.get(name, {}).get("root")
+    if not isinstance(root, str):
+        return {}
+    folder = Path(root).expanduser()
+    return {"root": root, **({"files": folder_fingerprint(folder)} if folder.is_dir() else {})}
 
 
 def _checkpoint(name: str, root: object) -> ServedRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spec
 from videopro.backbones.server import ServerBackbone, api_config
@@ -52,11 +53,20 @@ class ModelLoader:
         if name == SELF:
             return _around(self.backbone)
         config = read_role(name, self._api_key_env)
+        config = config.but(**self._server_settings(config, name))
         if self._frames is not None:
             config = config.but(frames=self._frames)
         if name.startswith("api:"):
             return ApiModel(config)
         return _around(self._load(config))
+
+    def _server_settings(self, config: BackboneConfig, name: str) -> dict[str, Any]:
+        """The run's, for a server; a hosted endpoint, which limits its rate, keeps its own concurrency or a
+        smaller one."""
+        if config.kind != "server":
+            return {}
+        own = self.backbone.server_settings
+        return own.for_api(config.concurrency) if name.startswith("api:") else own.as_settings()
 
 
 def read_role(name: str, api_key_env: str | None = None) -> BackboneConfig:

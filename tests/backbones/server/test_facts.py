@@ -1,0 +1,90 @@
+"""What a server tells of itself is asked once, by any number of threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tests.support.server_cases import Make
+from tests.support.stub_server import StubServer
+from videopro.backbones.server.facts import ServerFacts
+
+
+class Meeting:
+    """The settings of a backbone, read by two threads that meet: one that asks for the form of a video, with
+    `facts` in the middle of it, and one in the middle of the budget."""
+
+    model, adapter_model, engine = "m", None, "auto"
+
+    def __init__(self) -> None:
+        self.in_form, self.in_budget = threading.Event(), threading.Event()
+
+    @property
+    def video(self) -> str:
+        self.in_form.set()
+        self.in_budget.wait(0.5)
+        return "auto"
+
+    @property
+    def frames(self) -> None:
+        if threading.current_thread().name == "budget":
+            self.in_budget.set()
+            self.in_form.wait(0.5)
+
+    pixels = None
+
+
+class Listing:
+    """An endpoint that lists one model."""
+
+    url = "http://127.0.0.1:9/v1"
+
+    def models(self) -> list[dict[str, Any]]:
+        return [{"id": "m", "owned_by": "stub"}]
+
+
+def refuse(rows: Any) -> Any:
+    from videopro.backbones.server import RequestRefused
+
+    raise RequestRefused("no video here", 400)
+
+
+def test_first_calls_of_two_threads_do_not_wait_for_each_other() -> None:
+    """`functools.cached_property` of Python 3.11 has a lock of its own, which one thread took before ours and
+    the other after it."""
+    facts = ServerFacts(Meeting(), Listing(), "X")  # type: ignore[arg-type]
+    found: dict[str, Any] = {}
+    threads = [
+        threading.Thread(target=work, name=name, daemon=True)
+        for name, work in (
+            ("form", lambda: found.update(form=facts.video_form(refuse))),
+            ("budget", lambda: found.update(budget=facts.budget)),
+        )
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert found == {"form": "frames", "budget": (64, 50_176)}
+
+
+def test_each_thing_is_asked_once(make: Make) -> None:
+    """Sixteen threads, for which a lock that is not held would send several lists and several probes."""
+    with StubServer(models=[{"id": "served", "owned_by": None}], takes_video="times") as stub:
+        backbone = make(stub)
+        start = threading.Barrier(16)
+
+        def ask() -> None:
+            start.wait()
+            backbone.identity()
+            _ = backbone.frames, backbone.served, backbone.weights
+
+        threads = [threading.Thread(target=ask) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [seen.path for seen in stub.seen].count("/v1/models") == 1
+        # The engine, and a video at two start times.
+        assert len(stub.chats) == 3
+        assert len(backbone.notes) == 2
