@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from perf import ROOT
 from perf.tables.shared import Record, Table, Tables
@@ -40,6 +41,24 @@ def _readers(record: Record) -> Table:
     return ["reader", *(text for count in counts for text in (f"{count}: missed", "wrong"))], rows
 
 
+def _loaders(record: Record) -> Table:
+    def named(counts: Mapping[str, int]) -> str:
+        return "; ".join(what if number == 1 else f"{what} ({number})" for what, number in counts.items())
+
+    rows = []
+    for sample in record:
+        refused = dict.fromkeys(why.partition(": ")[2] for why in sample["refused"].values())
+        cells = (
+            *(f"{sample[key]:,}" for key in ("records", "questions", "videos")),
+            *(named(sample[key]) for key in ("left_out", "annotation_errors")),
+            "; ".join(refused),
+        )
+        rows.append([sample["name"], *(cell or "-" for cell in cells)])
+    heads = ["sample", "records", "questions", "videos", "left out", "annotation errors", "refused"]
+    return heads, rows
+
+
 TABLES: Tables = {
+    ("perf/loaders.json", "samples of annotation files"): _loaders,
     ("perf/replies.json", "errors of readers"): _readers,
 }
