@@ -8,10 +8,10 @@ the disk. For GRPO: one row with a reply that crops and asks, from reading the f
 returned. What runs inside the sandbox's own process is not counted.
 
 `core` leaves out what a reader takes as given: the insides of the model, the decoder, the sandbox and the
-modules' models. `stops` also leaves out files and processes (`storage`, `processes`), and counts a package
-once if the packages beside it import only what its `__init__` offers: its docstring and names say enough to
-read on. The packages that the way is about (`runner`, `methods`, `reasoning`; `train.rl` and `train.rewards`)
-count file by file.
+modules' models. `stops` also leaves out files, processes and Python's own parser (`storage`, `processes`,
+`python_syntax`), and counts a package once if the packages beside it import only what its `__init__` offers:
+its docstring and names say enough to read on. The packages that the way is about (`runner`, `methods`,
+`reasoning`; `train.rl` and `train.rewards`) count file by file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from videopro.work import units
 
 FOLDERS = ("videopro", "modules", "train", "data_synthesis")
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
-PLUMBING = ("videopro/storage/", "videopro/processes/")
+PLUMBING = ("videopro/storage/", "videopro/processes/", "videopro/python_syntax.py")
 READ_WHOLE = (
     *("videopro.runner", "videopro.methods", "videopro.reasoning"),
     *("videopro.train.rl", "videopro.train.rewards"),

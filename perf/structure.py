@@ -1,6 +1,7 @@
 """Counts loose modules, import cycles and lines, for this checkout or others (older ones too).
 
     python perf/structure.py [CHECKOUT ...] [--output FILE]
+    python perf/structure.py OLDER . --output perf/structure.json      # docs/architecture.md
 
 Loose modules lie directly in a top-level folder. Cycles are counted among files, and among the folders of a
 package (a file directly in it counts as a folder of its own), over all imports, including lazy ones and those
@@ -90,6 +91,13 @@ def folder_cycles(graph: dict[str, list[str]]) -> list[list[str]]:
     return found
 
 
+def commit(root: Path) -> str | None:
+    """The commit that is checked out there; None outside of git."""
+    command = ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 def measured(root: Path) -> dict[str, object]:
     """The figures of one checkout."""
     graph = imports(root)
@@ -101,7 +109,7 @@ def measured(root: Path) -> dict[str, object]:
         if not (root / name).is_symlink()
     }
     return {
-        "checkout": root.name,
+        "commit": commit(root),
         "modules": len(graph),
         "loose": loose,
         "file_cycles": cycles(edges),

@@ -47,7 +47,10 @@ def example(name: str) -> ModuleType:
 def test_the_guide_shows_the_examples_as_they_are() -> None:
     pages = GUIDE + (ROOT / "docs" / "own-benchmarks.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"`docs/examples/(\w+)\.py`.*\n\n```python\n((?s:.*?))```", pages))
-    assert shown == {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")}
+    linked = set(re.findall(r"\]\(examples/(\w+)\.py\)", pages))
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")}
+    assert shown.keys() | linked == texts.keys()
+    assert shown == {name: texts[name] for name in shown}
 
 
 def test_what_the_guide_names_exists() -> None:

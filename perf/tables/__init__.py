@@ -1,0 +1,15 @@
+"""The tables of README and docs that are made of a file of results: one function a table, by topic."""
+
+from perf.tables import benchmarks, layout, results, serving, speed
+from perf.tables.shared import Tables, titled
+
+TABLES: Tables = {
+    **speed.TABLES,
+    **serving.TABLES,
+    **results.TABLES,
+    **benchmarks.TABLES,
+    **layout.TABLES,
+}
+"""By file, relative to the repository, and title."""
+
+__all__ = ["TABLES", "titled"]

@@ -1,0 +1,107 @@
+"""Tables of how often answers are right on pocket."""
+
+from __future__ import annotations
+
+import json
+
+from perf import ROOT
+from perf.tables.shared import Record, Table, Tables, titled
+
+
+def _share(figures: Record, digits: int = 0) -> str:
+    """An accuracy in per cent with its interval."""
+    low, high = figures["ci95"]
+    right = f"{100 * figures['accuracy']:.{digits}f}"
+    return f"{right} ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
+
+
+def _kinds(record: Record) -> Table:
+    ways = {name: record["test"]["ways"][name] for name in ("whole", "evidence", "found", "text")}
+    kinds = sorted(ways["whole"]["kind"])
+    rows = [
+        [kind, *(_share(way["kind"][kind]) if kind in way["kind"] else "" for way in ways.values())]
+        for kind in kinds
+    ]
+    rows.append(["all", *(_share(way["all"]) for way in ways.values())])
+    heads = ["kind", "whole video, 16 frames", "evidence interval, 16 frames"]
+    return [*heads, "found lines or cut-out sign", "question alone"], rows
+
+
+def _calibration(record: Record) -> Table:
+    rows = [
+        [f"{bin['low']:.1f} to {bin['high']:.1f}", str(bin["accuracy"]["n"]), _share(bin["accuracy"])]
+        for bin in record["test"]["confidence"]
+        if bin["accuracy"]["n"]
+    ]
+    return ["confidence", "answers", "right, %"], rows
+
+
+def _asp(record: Record) -> Table:
+    names = {
+        "1 of six": "best of the video's six chunks", "1 of all": "recall@1 of all chunks",
+        "5 of all": "recall@5", "10 of all": "recall@10",
+    }  # fmt: skip
+
+    def gap(figures: Record) -> str:
+        low, high = (100 * end for end in figures["ci95"])
+        return f"{100 * figures['mean']:.1f} [{low:.1f}, {high:.1f}]"
+
+    rows = [
+        [
+            shown,
+            *(f"{100 * record['untrained'][way]['test'][name]:.1f}" for way in ("mean", "frame")),
+            *(f"{100 * found[way]['mean']:.1f}" for way in ("mean", "temporal", "asp")),
+            gap(found["asp - mean"]),
+            gap(found["asp - temporal"]),
+        ]
+        for name, shown in names.items()
+        for found in [record["recall"]["test"][name]]
+    ]
+    heads = ["test", "untrained: mean", "untrained: best frame", "mean", "temporal", "asp"]
+    return [*heads, "asp - mean", "asp - temporal"], rows
+
+
+def _test_and_fresh(record: Record) -> Table:
+    """Methods on test, and on a world that was drawn once, after all settings were fixed."""
+    fresh = json.loads((ROOT / "docs/results/pocket-fresh/last.json").read_text(encoding="utf-8"))
+    found = [{row["name"]: row for row in rows} for rows in (record, fresh)]
+    rows = []
+    for name in found[1]:
+        cells = [name]
+        for of in found:
+            if name in of:
+                low, high = of[name]["accuracy_ci95"]
+                cells += [f"{100 * of[name]['accuracy']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+            else:
+                cells += ["-", "-"]
+        rows.append(cells)
+    return ["", "right on test, %", "95 %, questions", "right on a fresh world, %", "95 %, questions"], rows
+
+
+def _equal_budgets(report: str) -> Table:
+    """Accuracy at each budget, and the tokens at the larger one, of the report's table of costs."""
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in titled(report, "Accuracy against cost, pocket test")
+    ]
+    heads, runs = lines[0], lines[2:]
+    of = {name: heads.index(name) for name in ("run", "frames a call", "accuracy, %", "tokens, amortised")}
+    found: dict[str, dict[str, list[str]]] = {}
+    for run in runs:
+        found.setdefault(run[of["run"]].split(",")[0], {})[run[of["frames a call"]]] = run
+    rows = []
+    for name, budgets in found.items():
+        cells = [
+            budgets[budget][of["accuracy, %"]] if budget in budgets else "not run" for budget in ("8", "16")
+        ]
+        rows.append([name, *cells, budgets["16"][of["tokens, amortised"]]])
+    return ["", "8 frames a call", "16 frames a call", "tokens a question, amortised (16)"], rows
+
+
+TABLES: Tables = {
+    ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
+    ("videopro/pocket/model/figures.json", "calibration"): _calibration,
+    ("docs/results/pocket-asp/record.json", "test"): _asp,
+    ("docs/results/pocket-test/last.json", "test and a fresh world"): _test_and_fresh,
+    ("docs/results/pocket-compare/report.md", "equal budgets"): _equal_budgets,
+}

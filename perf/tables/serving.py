@@ -1,0 +1,100 @@
+"""Tables of served models: how busy an engine is, how far a cluster grows."""
+
+from __future__ import annotations
+
+from perf.tables.shared import Record, Table, Tables
+
+
+def _flow(record: Record) -> Table:
+    shown = {
+        "native-1": "native, one question a video",
+        "native-10": "native, ten a video",
+        "videopro": "videopro, two a video",
+    }
+    rows = []
+    for name, found in record["results"].items():
+        leg, _, _ = name.partition(", ")
+        rows.append(
+            [
+                shown[leg],
+                str(found["in_flight"]),
+                str(found["questions"]),
+                f"{found['questions_per_s']:.2f}",
+                f"{found['busy_pct']:.1f} %",
+                f"{found['mean_requests']:.1f}",
+                f"{found['engine_s_a_question']:.3f}",
+                f"{found['client_cpu_s_a_question']:.3f}",
+                f"{found['load']:.1f}",
+            ]
+        )
+    heads = ["", "videos in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
+    return [*heads, "engine s a question", "client CPU s a question", "load average"], rows
+
+
+def _scale(record: Record) -> Table:
+    """Hours for all videos, the efficiency beside one node, and what limits it."""
+    rows = []
+    results = record["results"]
+    for nodes in next(iter(results.values())):
+        cells = (results[name][nodes] for name in results)
+        rows.append(
+            [
+                nodes,
+                *(f"{row['hours']:.2f} h, {100 * row['efficiency']:.0f} %, {row['limit']}" for row in cells),
+            ]
+        )
+    return [f"nodes of {record['settings']['gpus']} GPUs", *results], rows
+
+
+def _scale_cpus(record: Record) -> Table:
+    """Busy share of the GPUs of one node, by the CPUs beside each."""
+    results = record["by_cpus"]
+    names = [name for name in results if name != "index"]
+    rows = [
+        [cpus, *(f"{100 * results[name][cpus]['gpu']:.0f} %" for name in names)] for cpus in results[names[0]]
+    ]
+    return ["CPUs a GPU", *(f"{name}: GPUs busy" for name in names)], rows
+
+
+def _scale_driver(record: Record) -> Table:
+    driver = record["measured"]["driver"]
+    append = driver["append_ms"]
+    return ["", "ms"], [
+        ["hand out a unit, CPU", f"{driver['give_cpu_ms']:.1f}"],
+        [f"receive, write and count a trace of {driver['trace_bytes'] / 1000:.1f} kB, CPU",
+         f"{driver['trace_cpu_ms']:.1f}"],
+        ["append a trace alone, with fsync, wall", f"{append['one']:.1f}"],
+        ["append 16 at once, wall, each", f"{append['of 16']:.1f}"],
+    ]  # fmt: skip
+
+
+def _served(record: Record) -> Table:
+    """What the local model and a live engine gave to the same questions, and what was aimed at."""
+    targets = record["targets"]
+
+    def share(name: str, questions: str, shown: str) -> list[str]:
+        measured, target = 100 * record[name], 100 * targets[name]
+        return [shown, str(record[questions]), f"{measured:.1f} %", f"at least {target:.0f} %"]
+
+    mean, largest = record["confidence_mean_difference"], record["confidence_largest_difference"]
+    rows = [
+        share("letters", "questions", "same letter (native)"),
+        [
+            "difference of confidence: mean, largest",
+            str(record["questions"]),
+            f"{mean:.4f}, {largest:.3f}",
+            f"mean at most {targets['confidence_mean_difference']}",
+        ],
+        share("programs", "program_questions", "same greedy program"),
+        share("answers", "program_questions", "same final answer (videopro)"),
+    ]
+    return ["", "questions", "measured", "target"], rows
+
+
+TABLES: Tables = {
+    ("perf/flow.json", "how busy an engine is kept"): _flow,
+    ("perf/served.json", "local against live"): _served,
+    ("perf/scale.json", "hours, efficiency and limit"): _scale,
+    ("perf/scale.json", "CPUs beside a GPU"): _scale_cpus,
+    ("perf/scale.json", "the driver"): _scale_driver,
+}

@@ -1,0 +1,127 @@
+"""Tables of how fast the parts are, and of the memory that they take."""
+
+from __future__ import annotations
+
+from perf.tables.shared import Record, Table, Tables
+
+
+def _decoding(record: Record) -> Table:
+    files = record["results"]
+    names = {
+        "videopro": "videopro", "decord": "decord", "opencv": "OpenCV, seeking",
+        "pyav": "PyAV, seek per frame", "torchcodec": "TorchCodec", "floor": "floor",
+    }  # fmt: skip
+    rows = [
+        [shown, *(f"{found[name]['best_s']:.2f}" for found in files.values())]
+        for name, shown in names.items()
+    ]
+    ratios = (f"{found['videopro']['of_fastest_rival']:.2f}" for found in files.values())
+    rows.append(["videopro / fastest of decord, OpenCV, PyAV", *ratios])
+    return ["seconds", *(f"{length.replace(' min', '-minute')} file" for length in files)], rows
+
+
+def _indexing(record: Record) -> Table:
+    names = {
+        "videopro": "videopro",
+        "cut by copying (the release)": "cutting by copying, then decoding each",
+        "cut exactly, encoding anew": "cutting exactly (re-encoding), then decoding each",
+    }
+    rows = [
+        [shown, f"{found['best_s']:.1f}", f"{found['times_faster_than_release']:.2f}"]
+        for name, shown in names.items()
+        for found in [record["results"][name]]
+    ]
+    return [
+        "",
+        f"seconds (best of {record['rounds']})",
+        "times as fast as the release's way",
+    ], rows
+
+
+def _index_processes(record: Record) -> Table:
+    rows = [
+        [
+            name,
+            *(f"{row[f'{count}_s']:.1f} ({row[f'{count}_cpu_s']:.1f})" for count in ("one", "two")),
+            f"{row['two_of_one']:.2f}",
+        ]
+        for name, row in record["results"].items()
+    ]
+    return ["", "one command, s (CPU)", "two commands, s (CPU)", "two / one"], rows
+
+
+def _question(record: Record) -> Table:
+    rows = [
+        [name, *(f"{row[f'{part}_ms']:.0f} ({row[f'{part}_cpu_ms']:.1f})" for part in ("own", "ocr"))]
+        for name, row in record["results"].items()
+    ]
+    return ["", "our own work on a question, ms (CPU)", "reading the text of a frame, ms (CPU)"], rows
+
+
+def _sandbox(record: Record) -> Table:
+    names = {
+        "videopro": "videopro",
+        "smolagents": "smolagents' interpreter, in the host process",
+        "python -c": "a `python -c` child for each program, unconfined",
+        "fork and pipe": "floor: fork and a pipe",
+        "two processes": "floor: two bare processes that send 64 bytes to and fro",
+    }
+    columns = {"program_ms": 1, "program_cpu_ms": 1, "call_us": 0, "call_cpu_us": 0, "programs_per_s": 0}
+    programs = record["ordinary_programs"]
+    rows = [
+        [
+            shown,
+            *(f"{found[key]:.{digits}f}" if key in found else "" for key, digits in columns.items()),
+            f"{found['equal']} of {programs}" if "equal" in found else "",
+        ]
+        for name, shown in names.items()
+        for found in [record["results"][name]]
+    ]
+    heads = ["", "ms a program", "CPU ms", "µs a module call", "CPU µs", "programs a second"]
+    return [*heads, "CPython's result"], rows
+
+
+def _memory(record: Record) -> Table:
+    rows = [
+        [
+            name,
+            f"{found['questions']:,}",
+            *(f"{found[key]:,.0f}" for key in ("start_mib", "peak_mib", "end_mib")),
+            ", ".join(f"{value:,.0f}" for value in found["rss_mib_by_tenth"][-3:]),
+        ]
+        for name, found in record["results"].items()
+    ]
+    heads = ["cache", "questions", "MiB at the start", "at most", "at the end", "after the last three tenths"]
+    return heads, rows
+
+
+def _grpo_step(record: Record) -> Table:
+    ways = record["ways"]
+    first = ways["plain"]["rollouts_per_s"]
+    rows = []
+    for name, found in ways.items():
+        cells = [
+            name.replace("plain", "plain TRL", 1),
+            f"{found['rollouts_per_s']:.2f}",
+            f"{found['rollouts_per_s'] / first:.1f}",
+            f"{found['rollouts_per_s'] / ways['plain + remembered rewards']['rollouts_per_s']:.1f}",
+            *(f"{found[f'{key}_s']:.2f}" for key in ("step", "cpu", "sampling", "rewards", "update")),
+            f"{found['prompt_tokens']:.0f} + {found['reply_tokens']:.0f}",
+        ]
+        rows.append(cells)
+    heads = [
+        "", "rollouts a second", "times plain TRL", "times plain TRL + remembered rewards", "step", "CPU",
+        "of it sampling", "rewards waited for", "update", "tokens, prompt + reply",
+    ]  # fmt: skip
+    return heads, rows
+
+
+TABLES: Tables = {
+    ("perf/decode.json", "decoding"): _decoding,
+    ("perf/index.json", "indexing"): _indexing,
+    ("perf/index_processes.json", "two index commands"): _index_processes,
+    ("perf/question.json", "a question beside the model"): _question,
+    ("perf/executor.json", "sandbox"): _sandbox,
+    ("perf/memory.json", "memory of a worker"): _memory,
+    ("perf/grpo.json", "a step of GRPO"): _grpo_step,
+}

@@ -1,0 +1,119 @@
+"""The example docs/examples/perception_test.py: rows of the hub's form, asked and read as in lmms-eval's task
+`perceptiontest_val_mc`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.benchmark_world import metrics, score, write_parquet
+from tests.support.fakes import load_fake, make_video
+from videopro import benchmarks, infer
+from videopro.errors import BenchmarkError
+
+FILE = str(ROOT / "docs" / "examples" / "perception_test.py")
+PARQUET = "mc_question_val/validation-00000-of-00001.parquet"
+
+
+def row(video: str, number: int, answer: str, **changes: Any) -> dict[str, Any]:
+    """A row with the columns of lmms-lab/PerceptionTest_Val."""
+    return {
+        "video_name": video,
+        "question": "Which colour is it?",
+        "question_id": str(number),
+        "options": ["red", "green", "blue"],
+        "answer_id": answer,
+        "area": "physics",
+        "reasoning": "descriptive",
+        "tag": ["colour", "object"],
+        **changes,
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A red video and a green one, with three questions; the gold answer of the last is wrong."""
+    folder = tmp_path / "perception_test"
+    make_video(folder / "videos" / "video_1.mp4", "red")
+    make_video(folder / "videos" / "video_2.mp4", "green")
+    rows = [
+        row("video_1", 0, "0"),
+        row("video_2", 0, "1", area="memory", reasoning="explanatory"),
+        row("video_2", 1, "2", area="memory"),
+    ]
+    write_parquet(folder / PARQUET, rows)
+    return folder
+
+
+def test_rows_of_the_hub_are_read(root: Path) -> None:
+    items = benchmarks.load(FILE, root=root).items
+    assert [(item.id, item.answer) for item in items] == [
+        ("video_1/0", "A"), ("video_2/0", "B"), ("video_2/1", "C")
+    ]  # fmt: skip
+    assert items[1].video == root / "videos" / "video_2.mp4"
+    assert items[1].question.choices == ("red", "green", "blue")
+    assert items[1].groups == {"area": "memory", "reasoning": "explanatory"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"answer_id": "3"}, "'answer_id' is '3'"),
+        ({"video_name": "../up"}, "'video_name' is '../up'; it must be a file name inside"),
+        ({"question": ""}, "field 'question' is ''; it must be a text"),
+        ({"question_id": "0"}, "duplicate id 'video_1/0'"),
+    ],
+)
+def test_a_broken_row_is_named(root: Path, changes: dict[str, str], expected: str) -> None:
+    write_parquet(root / PARQUET, [row("video_1", 0, "0"), row("video_1", 1, "1", **changes)])
+    with pytest.raises(BenchmarkError, match="1 record is broken") as error:
+        benchmarks.load(FILE, root=root)
+    assert expected in str(error.value)
+
+
+def test_the_prompt_is_lmms_evals(root: Path) -> None:
+    """The question, a line for each option, and the request for a letter."""
+    benchmark = benchmarks.load(FILE, root=root)
+    asked = benchmark.protocol.answer_prompt
+    assert asked is not None
+    assert asked.fill(benchmark.items[0].question) == (
+        "Which colour is it?\nA. red\nB. green\nC. blue\n"
+        "Answer with the option's letter from the given choices directly."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "official"),
+    [
+        ("A", 1),
+        ("B", 0),
+        ("A.", 0),
+        ("a", 0),
+        (" A", 0),
+        ("red", 0),
+        ("D", 0),
+        ("A\n\nIt is red.", 1),
+        ("", 0),
+    ],
+)
+def test_the_reader_takes_a_letter_alone(root: Path, reply: str, official: int) -> None:
+    """As a mapping from "A", "B", "C" to numbers, which has nothing for any other reply."""
+    benchmark = benchmarks.load(FILE, root=root)
+    replies = {"video_1/0": reply, "video_2/0": "C", "video_2/1": "A"}
+    assert metrics(score(benchmark, replies))["accuracy"][1] == pytest.approx(official / 3)
+
+
+def test_it_runs(root: Path, tmp_path: Path) -> None:
+    """The model names the colour that it sees: right, right, wrong by the annotation."""
+    output = tmp_path / "run"
+    words = ["--benchmark", FILE, "--root", str(root), "--model", "m", "--output", str(output)]
+    assert infer.main(words, load=load_fake) == 0
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["n"], summary["accuracy"]) == (3, pytest.approx(2 / 3))
+    assert {name: group["n"] for name, group in summary["groups"]["area"].items()} == {
+        "physics": 1, "memory": 2
+    }  # fmt: skip
