@@ -5,7 +5,7 @@
 # RESULTS names the folders to do (default: all that RESULTS can name, as at the end of this file).
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
-source "$(dirname "$0")/setup.sh" report
+source "$(dirname "$0")/setup.sh" "" # "": no extra. Without an argument, source would pass on this script's own
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -47,39 +47,23 @@ pocket-test() {
     echo "$output/pocket-test/last.md"
 }
 
-pocket-fresh() {
-    (cd "$work/pocket-fresh" && videopro seeds "native=native" "native, subtitles at its frames=native-frames" \
-        "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" \
-        "videopro, reader off=videopro-unread" "videopro by pocket-sft=shipped-videopro" --oracle native \
-        --output "$output/pocket-fresh/last.json" "$output/pocket-fresh/last.md" > /dev/null)
-    echo "$output/pocket-fresh/last.md"
+of() { # PREFIX NAME: the runs of all seeds
+    local seed
+    for seed in 0 1 2; do echo -n "$1$2-$seed,"; done
 }
 
 # The planner of three seeds. Direct answers are those of pocket-test.
 pocket-sft() {
     unpack pocket-test
-    of() { # PREFIX NAME: the runs of all seeds
-        for seed in 0 1 2; do echo -n "$1$2-$seed,"; done
-    }
-    table() { # NAME ROW... [settings]
-        (cd "$work/pocket-sft" && videopro seeds "${@:2}" \
-            --output "$output/pocket-sft/$1.json" "$output/pocket-sft/$1.md" > /dev/null)
-        echo "$output/pocket-sft/$1.md"
-    }
-    local direct=../pocket-test/native steps="" both="the more confident of the two answers"
+    local direct=../pocket-test/native steps=""
     for seed in 0 1 2; do steps+="steps:videopro-$seed+program-$seed,"; done
-    table test "native=$direct" "native, subtitles at its frames=$direct-frames" \
+    (cd "$work/pocket-sft" && videopro seeds "native=$direct" "native, subtitles at its frames=$direct-frames" \
         "native, all subtitles=$direct-subtitles" "asked for programs=$(of "" program)" \
         "always several steps=$steps" "adaptive=$(of first: videopro)" \
-        "adaptive + refinement=$(of "" videopro)" "$both=$(of best: videopro)" --oracle "$direct"
-    direct=../pocket-test/heldout-native
-    table heldout "native=$direct" "native, subtitles at its frames=$direct-frames" \
-        "native, all subtitles=$direct-subtitles" "adaptive=$(of first: heldout-videopro)" \
-        "adaptive + refinement=$(of "" heldout-videopro)" "$both=$(of best: heldout-videopro)" --oracle "$direct"
-    direct=../pocket-test/native
-    table unseen "native=$direct" "without: adaptive=first:unseen-videopro" \
-        "without: + refinement=unseen-videopro" "with: adaptive=$(of first: videopro)" \
-        "with: + refinement=$(of "" videopro)" --family order --oracle "$direct"
+        "adaptive + refinement=$(of "" videopro)" \
+        "the more confident of the two answers=$(of best: videopro)" --oracle "$direct" \
+        --output "$output/pocket-sft/test.json" "$output/pocket-sft/test.md" > /dev/null)
+    echo "$output/pocket-sft/test.md"
 }
 
 # The planner merged into its base, beside its adapter.
@@ -116,20 +100,7 @@ pocket-grpo-240() {
     count pocket-grpo-240 last-fallback-against-grpo grpo two-turn -- --fallback native
 }
 
-report() { # RESULTS SETTING...: the report of all runs in the archive
-    (cd "$work/$1" && videopro report . "${@:2}" --output "$work/$1-report" > /dev/null)
-    rm -rf "${output:?}/$1/figures"
-    cp -r "$work/$1-report/report.md" "$work/$1-report/figures" "$output/$1"
-    echo "$output/$1/report.md"
-}
-
-pocket-tables() { report pocket-tables --published --title "The paper's tables on pocket"; }
-
-pocket-compare() {
-    report pocket-compare --tables costs main pairs runs --title "Methods at equal budgets: pocket test, pocket"
-}
-
-for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-merged pocket-grpo pocket-grpo-240 pocket-tables pocket-compare}; do
+for results in ${RESULTS:-pocket-test pocket-sft pocket-merged pocket-grpo pocket-grpo-240}; do
     unpack "$results"
     "$results"
 done
