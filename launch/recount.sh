@@ -64,6 +64,13 @@ pocket-sft() {
         "the more confident of the two answers=$(of best: videopro)" --oracle "$direct" \
         --output "$output/pocket-sft/test.json" "$output/pocket-sft/test.md" > /dev/null)
     echo "$output/pocket-sft/test.md"
+    direct=../pocket-test/heldout-native
+    (cd "$work/pocket-sft" && videopro seeds "native=$direct" "native, subtitles at its frames=$direct-frames" \
+        "native, all subtitles=$direct-subtitles" "adaptive=$(of first: heldout-videopro)" \
+        "adaptive + refinement=$(of "" heldout-videopro)" \
+        "the more confident of the two answers=$(of best: heldout-videopro)" --oracle "$direct" \
+        --output "$output/pocket-sft/heldout.json" "$output/pocket-sft/heldout.md" > /dev/null)
+    echo "$output/pocket-sft/heldout.md"
 }
 
 # The planner merged into its base, beside its adapter.
