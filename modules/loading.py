@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -209,9 +209,8 @@ class ModuleModels:
             from videopro.modules.models import NoSound, transcribe_video, transcript_path
 
             speech, root = self._speech(), self._root / "speech"
-            is_kept = transcript_path(video, speech, root).exists()
             try:
-                with nullcontext() if is_kept else self._preparing:
+                with self._turn_to_make(transcript_path(video, speech, root)):
                     subtitles = transcribe_video(video, speech, root)
             except NoSound:
                 notes.append(NO_TRANSCRIPT)
@@ -263,10 +262,13 @@ class ModuleModels:
         if (note := unread_index(video, encoder, root)) is not None:
             print(f"{video.path}: {note}", file=sys.stderr)
             self._unread[video.id] = note
-        is_kept = index_path(video, encoder, root=root).exists()
-        with nullcontext() if is_kept else self._preparing:
+        with self._turn_to_make(index_path(video, encoder, root=root)):
             index, made = prepare_index(video, encoder, root=root)
         return index, (made,)
+
+    def _turn_to_make(self, file: Path) -> AbstractContextManager[object]:
+        """The turn of a video whose index or transcript is not there yet; nothing waits for one that is."""
+        return nullcontext() if file.exists() else self._preparing
 
     def encoder(self) -> VideoTextEncoder | None:
         """The clip encoder; None if the settings leave it out. Raises ModelError or ConfigError."""

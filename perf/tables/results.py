@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-from perf import ROOT
 from perf.tables.shared import Record, Table, Tables, titled
 
 
@@ -61,23 +58,6 @@ def _asp(record: Record) -> Table:
     return [*heads, "asp - mean", "asp - temporal"], rows
 
 
-def _test_and_fresh(record: Record) -> Table:
-    """Methods on test, and on a world that was drawn once, after all settings were fixed."""
-    fresh = json.loads((ROOT / "docs/results/pocket-fresh/last.json").read_text(encoding="utf-8"))
-    found = [{row["name"]: row for row in rows} for rows in (record, fresh)]
-    rows = []
-    for name in found[1]:
-        cells = [name]
-        for of in found:
-            if name in of:
-                low, high = of[name]["accuracy_ci95"]
-                cells += [f"{100 * of[name]['accuracy']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
-            else:
-                cells += ["-", "-"]
-        rows.append(cells)
-    return ["", "right on test, %", "95 %, questions", "right on a fresh world, %", "95 %, questions"], rows
-
-
 def _equal_budgets(report: str) -> Table:
     """Accuracy at each budget, and the tokens at the larger one, of the report's table of costs."""
     lines = [
@@ -102,6 +82,5 @@ TABLES: Tables = {
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,
     ("docs/results/pocket-asp/record.json", "test"): _asp,
-    ("docs/results/pocket-test/last.json", "test and a fresh world"): _test_and_fresh,
     ("docs/results/pocket-compare/report.md", "equal budgets"): _equal_budgets,
 }

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.scoring import GROUP_SEPARATOR
-from videopro.video import SubtitleLine
+from videopro.video import SampleRule, SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
 ROBUST = "robust"
@@ -189,9 +189,8 @@ class Protocol:
     ] = "offered"
     """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
     The others are what the direct prompt shows: see `videopro.methods.native.NativeSettings`."""
-    sampling: Literal["midpoints", "ends", "ends_floor", "starts"] = "midpoints"
-    """Which frames the direct question shows: those in the middles of n equal parts of the video, those from
-    the first to the last frame at equal distances (qwen-vl-utils), or those at the starts of the parts."""
+    sampling: SampleRule = "midpoints"
+    """Which frames the direct question shows: see `videopro.video.frame_times`."""
     fps: float | None = None
     """At most so many frames per second of video; None: as many as the model takes."""
     max_frames: int | None = None
