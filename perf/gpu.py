@@ -4,8 +4,8 @@
     python perf/gpu.py --tables FILE        (print the tables of a file of results)
 
 Parts (all of them by default): a, an SFT step; b, writing replies; c, packed updates; d, a GRPO step with
-programs beside it; e, log-probabilities; f, inference; g, the clip encoder; h, DeepSpeed; i, vLLM. Each part
-is a process of its own and takes at most 8 minutes. What is not done by then is done by the same command
+programs beside it; e, log-probabilities; f, inference; g, the clip encoder; h, DeepSpeed; i, vLLM; j, a step
+of an engine. Each part is a process of its own and takes at most 8 minutes (--part-seconds). What is not done by then is done by the same command
 given again: cases that ended are not repeated (--redo repeats a part's). A case that fails, for want of
 memory or by an error, is recorded as that, and the others go on.
 
@@ -41,7 +41,7 @@ from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import setting
 
-PART_SECONDS = 480
+PART_SECONDS = 480.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class GpuSettings:
         default=None, metadata=setting("folder of the cases; unset: runs/gpu-check/SHAPES")
     )
     redo: tuple[str, ...] = field(default=(), metadata=setting("parts whose cases are repeated"))
+    part_seconds: float = field(default=PART_SECONDS, metadata=setting("seconds after which a part is stopped"))
     tables: Path | None = field(
         default=None, metadata=setting("print the tables of this file of results, and stop")
     )
@@ -157,7 +158,7 @@ def check(given: GpuSettings) -> int:
     print(f"{record.facts['device']}, {shapes.title}, random weights; work folder {bench.folder}")
     unfinished, titles = [], {}
     for letter in letters:
-        if not run_part(letter, part_command(letter, bench), record):
+        if not run_part(letter, part_command(letter, bench), record, given.part_seconds):
             unfinished.append(letter)
         titles[letter] = load_part(letter).TITLE
         cases = record.read().get(letter, {})

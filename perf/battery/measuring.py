@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -27,6 +27,10 @@ PEAKS = {
     "RTX 4090": 165e12,
     "RTX 5090": 210e12,
 }
+
+
+# What the memory delivers, bytes/s, from the same.
+BANDWIDTHS = {"H100": 3.35e12, "H200": 4.8e12, "A100": 2.04e12, "L40S": 0.864e12}
 
 
 def on_gpu() -> bool:
@@ -58,10 +62,19 @@ def _version(name: str) -> str:
 
 def peak_flops() -> float | None:
     """The device's dense bf16 FLOP/s by its data sheet; None for one that is not in PEAKS."""
+    return _of_device(PEAKS)
+
+
+def peak_bandwidth() -> float | None:
+    """The bytes/s of the device's memory by its data sheet; None for one that is not in BANDWIDTHS."""
+    return _of_device(BANDWIDTHS)
+
+
+def _of_device(values: Mapping[str, float]) -> float | None:
     if not on_gpu():
         return None
     name = torch.cuda.get_device_name()
-    return next((peak for part, peak in PEAKS.items() if part in name), None)
+    return next((value for part, value in values.items() if part in name), None)
 
 
 def now() -> float:

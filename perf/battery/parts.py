@@ -28,6 +28,7 @@ MODULES: Mapping[str, str] = {
     "g": "encoding",
     "h": "sharded",
     "i": "serving",
+    "j": "engine_step",
 }
 
 

@@ -79,6 +79,8 @@ class Shapes:
     """Rows of an SFT step."""
     reply: int = 512
     """Tokens of a written reply."""
+    prompt: int = 8192
+    """Text tokens of a prompt that is read in one step."""
     rows: tuple[int, ...] = (8, 64)
     """Replies that are written at the same time."""
     group: int = 8
@@ -105,6 +107,7 @@ TINY = Shapes(
     lora_rank=8,
     batches=(2, 4),
     reply=16,
+    prompt=64,
     rows=(4, 8),
     group=4,
     groups=2,
@@ -127,6 +130,7 @@ QWEN3VL_2B = Shapes(
     tied=True,
     batches=(2,),
     reply=24,
+    prompt=256,
     rows=(4,),
     group=4,
     groups=1,
