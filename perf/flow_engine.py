@@ -12,11 +12,13 @@ prefix cache), until newer ones take their place.
   in the vision tower.
 
 Sizes are Qwen3-VL-8B's (config.json on the hub): 36 layers, 8 heads of keys and values of 128, 8.2 billion
-parameters that a token passes, 0.58 billion in the tower, one token for 32 x 32 pixels of two frames. An
-H100 SXM does 989 dense TFLOPS in bf16 and reads 3.35 TB/s (NVIDIA's datasheet); it is assumed to reach 0.5
-of the one and 0.75 of the other, and the host to take 1 ms a step. It is a yardstick that nobody measured:
-it takes 8 ms a token alone, and 0.08 s for a question about 64 frames of 50,176 pixels. What the API server
-in front of a real engine takes for reading JSON and pictures is left out.
+parameters that a token passes, 0.58 billion in the tower, one token for 32 x 32 pixels of two frames. An H100
+SXM does 989 dense TFLOPS in bf16 and reads 3.35 TB/s (NVIDIA's datasheet); it is assumed to reach 0.5 of the
+one and 0.75 of the other, and the host to take 1 ms a step. So it takes 8 ms a token alone, and 0.08 s for a
+question about 64 frames of 50,176 pixels. The kernels of transformers and torch on an H100 reach 0.49 of the
+bandwidth for a token (9.2 ms), 0.43 of the FLOPS for a prompt and 0.23 in the vision tower (part j of
+perf/gpu.json); an engine's own are faster, but none was measured. A faster engine is harder to keep busy.
+What the API server in front of a real engine takes for reading JSON and pictures is left out.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     python perf/scale.py                      # simulates with what was measured last
 
 The simulation is perf/scale_model.py, whose docstring has its assumptions. The driver's times are measured
-with real Ray on this machine (perf/scale_driver.py), decoding too; the GPU's times are estimates, because no
-GPU was available. Each cost is written with its source. Writes perf/scale.json and a figure beside it.
+with real Ray on this machine (perf/scale_driver.py), decoding too. The GPU's times for an index and for
+direct answers are those that an H100 took (perf/gpu.json); that for programs is an estimate, because no vLLM
+has run on a GPU. Each cost is written with its source. Writes perf/scale.json and a figure beside it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from videopro.video import FrameStore, Video
 _GB = 1e9
 QUESTIONS = 10
 """Of a video."""
+CLIPS = 360
+"""Of an hour: 10 seconds each."""
 CPUS = (1, 2, 4, 8)
 """Beside a GPU, on one node."""
 NODES = (1, 2, 4, 8, 16, 32, 64)
@@ -59,9 +62,9 @@ COMMAND = CommandLine(
 
 SOURCES = {
     "decode_index_cpu_s": "measured here: --measure, 8 frames of each 10-s clip at 224 pixels, 640x360 H.264",
-    "embed_gpu_s": "estimate: LanguageBind in fp32 on an H100, batches of 16: 40 to 90 s an hour of video",
+    "embed_gpu_s": "perf/gpu.json: LanguageBind in fp32 on an H100, batches of 16, 360 clips",
     "decode_64_cpu_s": "perf/decode.json: 64 exact frames of a 60-minute file",
-    "native_gpu_s": "estimate: Qwen3-VL-8B on an H100, a direct answer with the video's prefix shared: 0.1 s",
+    "native_gpu_s": "perf/gpu.json: Qwen3-VL-8B on an H100 by transformers, per video and per question",
     "programs_gpu_s": "estimate: Qwen3-VL-8B behind vLLM on an H100, 64 in flight: 1.5 to 2 questions/s",
     "own_cpu_s": "perf/question.json: our own share of a question, on pocket",
     "ocr_cpu_s": "perf/question.json: reading a frame, for the frames that pocket's programs read a question",
@@ -127,6 +130,11 @@ def stages(measured: dict[str, Any]) -> dict[str, Stage]:
     decode = json.loads((ROOT / "perf" / "decode.json").read_text())
     decode_64 = decode["results"]["60 min"]["videopro"]["best_s"]
     question = json.loads((ROOT / "perf" / "question.json").read_text())
+    gpu = json.loads((ROOT / "perf" / "gpu.json").read_text())["parts"]
+    clips_per_s = gpu["g"]["cases"]["float32, batch 16"]["figures"]["encode_clips_per_s"]
+    native = gpu["f"]["cases"]["native, 1 worker"]["figures"]
+    of_video = native["stages_s"]["encode"] / native["videos"]
+    of_question = native["stages_s"]["backbone"] / native["questions"]
     own = 1e-3 * question["results"]["now"]["own_cpu_ms"]
     ocr = 1e-3 * question["results"]["now"]["ocr_cpu_ms"] * question["reads"] / question["questions"]
     shared = {"spread": 0.5}
@@ -135,7 +143,7 @@ def stages(measured: dict[str, Any]) -> dict[str, Stage]:
             parts=12,
             video_cpu_s=0.0,
             part_cpu_s=measured["decode_index_cpu_s"] / 12,
-            part_gpu_s=65.0 / 12,
+            part_gpu_s=CLIPS / clips_per_s / 12,
             bytes_read=0.5 * _GB,
             results=1,
             in_order=True,
@@ -146,7 +154,7 @@ def stages(measured: dict[str, Any]) -> dict[str, Stage]:
             parts=QUESTIONS,
             video_cpu_s=decode_64,
             part_cpu_s=own,
-            part_gpu_s=0.1,
+            part_gpu_s=of_video / QUESTIONS + of_question,
             bytes_read=0.5 * _GB * 64 / 360,
             results=QUESTIONS,
             in_order=False,

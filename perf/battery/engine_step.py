@@ -1,8 +1,8 @@
-"""(j) What a step of an engine is made of: reading the weights once, reading a prompt, and the vision tower, each as
-a share of what the device's data sheet says. `perf/flow_engine.py` takes such shares for its model of time.
+"""(j) What a step of an engine is made of: reading the weights once, reading a prompt, and the vision tower,
+each as a share of what the device's data sheet says. `perf/flow_engine.py` assumes such shares.
 
-Counted is the time of the kernels, from torch's profiler: an engine replays a captured graph, and does not wait for
-Python between two of them. The layers are those of transformers, with torch's attention.
+Counted is the time of the kernels, from torch's profiler: an engine replays a captured graph, and does not
+wait for Python between two of them. The layers are those of transformers, with torch's attention.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ REPEATS = 5
 def cases(bench: Bench) -> list[Case]:
     shapes = bench.shapes
     return [
-        *(Case(f"one token each of {rows} replies", partial(decode, bench, rows)) for rows in (1, *shapes.rows)),
+        *(
+            Case(f"one token each of {rows} replies", partial(decode, bench, rows))
+            for rows in (1, *shapes.rows)
+        ),
         Case(f"a prompt of {shapes.prompt} text tokens", partial(read_prompt, bench)),
         Case(f"the vision tower, {shapes.frames} frames", partial(see, bench)),
     ]
@@ -44,8 +47,8 @@ def decode(bench: Bench, rows: int) -> Figures:
 
 
 def read_prompt(bench: Bench) -> Figures:
-    """All tokens of a prompt at once, and the scores of the token that follows it. Its FLOPs are two a weight and
-    token, as in perf/flow_engine.py; attention's own come on top and are not counted."""
+    """All tokens of a prompt at once, and the scores of the token that follows it. Its FLOPs are two a weight
+    and token, as in perf/flow_engine.py; attention's own come on top and are not counted."""
     model = _load(bench)
     tokens = bench.shapes.prompt
     figures = _timed(lambda: model.lm_head(_text(model, 1, tokens)[:, -1:]))
@@ -71,8 +74,7 @@ def see(bench: Bench) -> Figures:
         dtype=model.dtype,
     )
     figures = _timed(lambda: tower(values, grid_thw=grid.to(model.device)))
-    weights = sum(weight.numel() for weight in tower.parameters())
-    return {**figures, "patches": patches, **_computed(2 * weights * patches, figures)}
+    return {**figures, "patches": patches, **_computed(2 * _count(tower) * patches, figures)}
 
 
 def _load(bench: Bench) -> Any:
@@ -85,10 +87,13 @@ def _model(checkpoint: Path, dtype: str) -> Any:
 
 
 def _token_weights(model: Any) -> int:
-    """The weights that a token passes: all of the language model and the output layer, without the embedding, of
-    which a token reads one row."""
-    layers = sum(weight.numel() for weight in model.model.language_model.layers.parameters())
-    return layers + sum(weight.numel() for weight in model.lm_head.parameters())
+    """The weights that a token passes: all of the language model and the output layer, without the embedding,
+    of which a token reads one row."""
+    return _count(model.model.language_model.layers) + _count(model.lm_head)
+
+
+def _count(module: torch.nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
 
 
 def _text(model: Any, rows: int, tokens: int) -> torch.Tensor:
@@ -100,8 +105,8 @@ def _text(model: Any, rows: int, tokens: int) -> torch.Tensor:
 
 
 def _timed(run: Callable[[], Any]) -> Figures:
-    """Milliseconds of one pass, of REPEATS after two to warm up: by the clock, and of the kernels alone. Without a
-    GPU both are the same."""
+    """Milliseconds of one pass, of REPEATS after two to warm up: by the clock, and of the kernels alone.
+    Without a GPU both are the same."""
     reset_peak()
     with torch.inference_mode():
         for _ in range(2):

@@ -111,6 +111,19 @@ def test_vllm_is_named_where_it_is_missing(bench: Bench, monkeypatch: pytest.Mon
         case.run()
 
 
+def test_a_step_of_an_engine(bench: Bench) -> None:
+    found = figures(bench, "j")
+    assert list(found) == [
+        "one token each of 1 replies",
+        "one token each of 4 replies",
+        "a prompt of 64 text tokens",
+        "the vision tower, 16 frames",
+    ]
+    # 16 frames of 96 x 160 pixels: 8 pairs of 6 x 10 patches.
+    assert found["the vision tower, 16 frames"]["patches"] == 480
+    assert all(row["kernel_ms"] > 0 for row in found.values())
+
+
 def test_shapes_are_the_published_models() -> None:
     """Their weights, counted on no device: 2.1 and 8.8 billion."""
     for shapes, billions in ((QWEN3VL_2B, 2.13), (QWEN3VL_8B, 8.77)):
