@@ -47,6 +47,15 @@ pocket-test() {
     echo "$output/pocket-test/last.md"
 }
 
+# The same methods, and the shipped planner, in a world that was drawn once, after all settings were fixed.
+pocket-fresh() {
+    (cd "$work/pocket-fresh" && videopro seeds "native=native" "native, subtitles at its frames=native-frames" \
+        "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" \
+        "videopro, reader off=videopro-unread" "videopro by pocket-sft=shipped-videopro" --oracle native \
+        --output "$output/pocket-fresh/last.json" "$output/pocket-fresh/last.md" > /dev/null)
+    echo "$output/pocket-fresh/last.md"
+}
+
 of() { # PREFIX NAME: the runs of all seeds
     local seed
     for seed in 0 1 2; do echo -n "$1$2-$seed,"; done
@@ -71,6 +80,18 @@ pocket-sft() {
         "the more confident of the two answers=$(of best: heldout-videopro)" --oracle "$direct" \
         --output "$output/pocket-sft/heldout.json" "$output/pocket-sft/heldout.md" > /dev/null)
     echo "$output/pocket-sft/heldout.md"
+}
+
+# A planner that was trained without the rows of a family, on the questions of that family.
+pocket-sft-unseen() {
+    unpack pocket-test
+    unpack pocket-sft
+    local direct=../pocket-test/native with=../pocket-sft/videopro
+    (cd "$work/pocket-sft-unseen" && videopro seeds "native=$direct" "without: adaptive=first:videopro" \
+        "without: adaptive + refinement=videopro" "with: adaptive=$(of first: "$with")" \
+        "with: adaptive + refinement=$(of "" "$with")" --family order --oracle "$direct" \
+        --output "$output/pocket-sft-unseen/last.json" "$output/pocket-sft-unseen/last.md" > /dev/null)
+    echo "$output/pocket-sft-unseen/last.md"
 }
 
 # The planner merged into its base, beside its adapter.
@@ -107,7 +128,7 @@ pocket-grpo-240() {
     count pocket-grpo-240 last-fallback-against-grpo grpo two-turn -- --fallback native
 }
 
-for results in ${RESULTS:-pocket-test pocket-sft pocket-merged pocket-grpo pocket-grpo-240}; do
+for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240}; do
     unpack "$results"
     "$results"
 done

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from perf import ROOT
 from perf.tables.shared import Record, Table, Tables, titled
 
 
@@ -58,6 +61,23 @@ def _asp(record: Record) -> Table:
     return [*heads, "asp - mean", "asp - temporal"], rows
 
 
+def _test_and_fresh(record: list[Record]) -> Table:
+    """Methods on test, and in a world that was drawn once, after all settings were fixed. On test, the
+    shipped planner is the one of its three seeds that ships."""
+    results = ROOT / "docs" / "results"
+    fresh = json.loads((results / "pocket-fresh" / "last.json").read_text(encoding="utf-8"))
+    shipped = json.loads((results / "pocket-sft" / "videopro-1.json").read_text(encoding="utf-8"))
+    test = {row["name"]: (row["accuracy"], row["accuracy_ci95"]) for row in record}
+    test["videopro by pocket-sft"] = (shipped["accuracy"], shipped["accuracy_ci95"])
+    rows = []
+    for row in fresh:
+        cells = [row["name"]]
+        for accuracy, (low, high) in (test[row["name"]], (row["accuracy"], row["accuracy_ci95"])):
+            cells += [f"{100 * accuracy:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        rows.append(cells)
+    return ["", "right on test, %", "95 %, questions", "right on a fresh world, %", "95 %, questions"], rows
+
+
 def _equal_budgets(report: str) -> Table:
     """Accuracy at each budget, and the tokens at the larger one, of the report's table of costs."""
     lines = [
@@ -82,5 +102,6 @@ TABLES: Tables = {
     ("videopro/pocket/model/figures.json", "kinds of questions"): _kinds,
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,
     ("docs/results/pocket-asp/record.json", "test"): _asp,
+    ("docs/results/pocket-test/last.json", "test and a fresh world"): _test_and_fresh,
     ("docs/results/pocket-compare/report.md", "equal budgets"): _equal_budgets,
 }
