@@ -13,10 +13,14 @@ SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", 
 
 
 def test_shipped_planners_are_recorded_and_fit() -> None:
-    """At most 2 MB each, with the data card and the record of the training beside them."""
+    """At most 2 MB each, with the data card and the record of the training beside them. Layers of the language
+    model alone: vLLM serves no adapter that trains the head or the embedding, or keeps whole modules."""
     for name in PLANNERS:
         folder = adapter_dir(name)
         assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 2_000_000
+        config = json.loads((folder / "adapter_config.json").read_text())
+        assert not config["modules_to_save"]
+        assert not any(name in str(config["target_modules"]) for name in ("lm_head", "embed_tokens"))
         record = json.loads((folder / "training_record.json").read_text())
         assert record["rows"] == sum(record["kinds"].values()) > 0
         assert (folder / "CARD.md").read_text().startswith("# Data card")
