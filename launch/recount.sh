@@ -128,7 +128,14 @@ pocket-grpo-240() {
     count pocket-grpo-240 last-fallback-against-grpo grpo two-turn -- --fallback native
 }
 
-for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240}; do
+# The shipped pocket-grpo, which trains no head, and what it was trained from.
+pocket-grpo-shipped() {
+    said=([few]="SFT on 240 questions" [grpo]="SFT + GRPO")
+    every_rule pocket-grpo-shipped few grpo
+}
+
+for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240 \
+    pocket-grpo-shipped}; do
     unpack "$results"
     "$results"
 done
