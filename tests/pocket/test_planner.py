@@ -13,8 +13,8 @@ SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", 
 
 
 def test_shipped_planners_are_recorded_and_fit() -> None:
-    """At most 2 MB each, with the data card and the record of the training beside them. Layers of the language
-    model alone: vLLM serves no adapter that trains the head or the embedding, or keeps whole modules."""
+    """At most 2 MB each, with the data card and the record of the training beside them. Of layers alone: vLLM
+    serves no adapter that trains the head or the embedding, or keeps whole modules."""
     for name in PLANNERS:
         folder = adapter_dir(name)
         assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 2_000_000
