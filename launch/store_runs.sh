@@ -15,10 +15,15 @@ for name in "$@"; do
     if ! grep -q '"coverage": 1.0' "$run/summary.json"; then echo "store_runs.sh: $run is not complete" >&2; exit 2; fi
     mkdir -p "$work/$(dirname "$name")"
     mkdir "$work/$name"
-    # No paths of this machine: of the runs, and of the cache in which pocket's videos are.
-    without_paths() { sed -E "s|$runs/||g; s|\"[^\"]*/(pocket-[0-9a-f]{12}/)|\"\1|g" "$1"; }
+    # No paths of this machine: of the runs and what stands beside them, and of the cache in which pocket's videos are.
+    without_paths() { sed -E "s#($runs|$(dirname "$runs"))/##g; s#\"[^\"]*/(pocket-[0-9a-f]{12}/)#\"\1#g" "$1"; }
     without_paths "$run/summary.json" > "$results/${name//\//-}.json"
     for file in traces.jsonl config.yaml; do without_paths "$run/$file" > "$work/$name/$file"; done
 done
+if grep -rqE "(: |\")/" --include=config.yaml --include="*.json" "$work" "$results"; then
+    echo "store_runs.sh: a path of this machine is left in:" >&2
+    grep -rlE "(: |\")/" --include=config.yaml --include="*.json" "$work" "$results" >&2
+    exit 2
+fi
 # Sorted, and without owners and times, so that the same runs give the same archive.
 (cd "$work" && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - -- * | xz -9e > "$results/traces.tar.xz")

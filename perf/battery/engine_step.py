@@ -15,9 +15,16 @@ from typing import Any
 import torch
 
 from perf.battery.cases import Bench, Case, Figures
-from perf.battery.measuring import now, on_gpu, peak_bandwidth, peak_flops, peak_gib, reset_peak
+from perf.battery.measuring import (
+    kernel_ms,
+    now,
+    peak_bandwidth,
+    peak_flops,
+    peak_gib,
+    reset_peak,
+)
 from videopro.backbones import read_spec
-from videopro.backbones.qwen import load_model
+from videopro.backbones.qwen import LoadedModel, QwenInputs, load_model
 
 TITLE = "A step of an engine: the time of its kernels, and its share of the data sheet's"
 REPEATS = 5
@@ -37,7 +44,7 @@ def cases(bench: Bench) -> list[Case]:
 
 def decode(bench: Bench, rows: int) -> Figures:
     """A token of each of `rows` replies, without what was written before: the weights are read once."""
-    model = _load(bench)
+    model: Any = _load(bench).model
     weights = _token_weights(model)
     size = next(weight.element_size() for weight in model.lm_head.parameters())
     figures = _timed(lambda: model.lm_head(_text(model, rows, 1)))
@@ -49,7 +56,7 @@ def decode(bench: Bench, rows: int) -> Figures:
 def read_prompt(bench: Bench) -> Figures:
     """All tokens of a prompt at once, and the scores of the token that follows it. Its FLOPs are two a weight
     and token, as in perf/flow_engine.py; attention's own come on top and are not counted."""
-    model = _load(bench)
+    model: Any = _load(bench).model
     tokens = bench.shapes.prompt
     figures = _timed(lambda: model.lm_head(_text(model, 1, tokens)[:, -1:]))
     return {**figures, **_computed(2 * _token_weights(model) * tokens, figures)}
@@ -57,33 +64,27 @@ def read_prompt(bench: Bench) -> Figures:
 
 def see(bench: Bench) -> Figures:
     """The vision tower over the frames of a video. Its FLOPs are two a weight and patch."""
-    model = _load(bench)
-    tower, shapes = model.model.visual, bench.shapes
-    side = tower.config.patch_size * tower.config.spatial_merge_size
-    scale = min(1.0, (shapes.pixels / (shapes.video.height * shapes.video.width)) ** 0.5)
-    down, across = (
-        max(1, int(length * scale) // side) * tower.config.spatial_merge_size
-        for length in (shapes.video.height, shapes.video.width)
-    )
-    grid = torch.tensor([[shapes.frames // tower.config.temporal_patch_size, down, across]])
+    loaded, shapes = _load(bench), bench.shapes
+    model: Any = loaded.model
+    tower = model.model.visual
+    inputs = QwenInputs(loaded.processor, frames=shapes.frames, pixels=shapes.pixels, device=model.device)
+    side, pair = tower.config.patch_size, tower.config.temporal_patch_size
+    height, width = inputs.frame_size(shapes.video.height, shapes.video.width, shapes.frames)
+    grid = torch.tensor([[shapes.frames // pair, height // side, width // side]], device=model.device)
     patches = int(grid.prod())
-    values = torch.randn(
-        patches,
-        tower.config.in_channels * tower.config.temporal_patch_size * tower.config.patch_size**2,
-        device=model.device,
-        dtype=model.dtype,
-    )
-    figures = _timed(lambda: tower(values, grid_thw=grid.to(model.device)))
+    size = tower.config.in_channels * pair * side**2
+    values = torch.randn(patches, size, device=model.device, dtype=model.dtype)
+    figures = _timed(lambda: tower(values, grid_thw=grid))
     return {**figures, "patches": patches, **_computed(2 * _count(tower) * patches, figures)}
 
 
-def _load(bench: Bench) -> Any:
-    return _model(bench.checkpoint(), {"bfloat16": "bf16", "float32": "fp32"}[bench.shapes.dtype])
+def _load(bench: Bench) -> LoadedModel:
+    return _model(bench.checkpoint(), bench.shapes.backbone_dtype)
 
 
 @cache  # All cases take the same.
-def _model(checkpoint: Path, dtype: str) -> Any:
-    return load_model(read_spec(str(checkpoint), dtype=dtype)).model
+def _model(checkpoint: Path, dtype: str) -> LoadedModel:
+    return load_model(read_spec(str(checkpoint), dtype=dtype))
 
 
 def _token_weights(model: Any) -> int:
@@ -115,16 +116,9 @@ def _timed(run: Callable[[], Any]) -> Figures:
         for _ in range(REPEATS):
             run()
         wall = 1000 * (now() - began) / REPEATS
-        kernels = wall
-        if on_gpu():
-            from torch.profiler import ProfilerActivity, profile
-
-            with profile(activities=[ProfilerActivity.CUDA]) as seen:
-                for _ in range(REPEATS):
-                    run()
-                now()
-            kernels = sum(event.self_device_time_total for event in seen.key_averages()) / 1000 / REPEATS
-    return {"kernel_ms": round(kernels, 3), "wall_ms": round(wall, 3), "peak_gib": peak_gib()}
+        kernels = kernel_ms(lambda: [run() for _ in range(REPEATS)])
+    kernel = wall if kernels is None else kernels / REPEATS
+    return {"kernel_ms": round(kernel, 3), "wall_ms": round(wall, 3), "peak_gib": peak_gib()}
 
 
 def _computed(flop: float, figures: Figures) -> Figures:

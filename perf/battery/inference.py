@@ -46,7 +46,6 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
         # The random model writes no program: what counts is a reply of this length, and its refinement, to
         # the prompts of a fine-tuned planner.
         options = [f"max_new_tokens={shapes.reply}", "planner_prompt=short", *_NO_MODELS]
-    dtype = {"bfloat16": "bf16", "float32": "fp32"}[shapes.dtype]
     command = [
         *(
             sys.executable,
@@ -57,7 +56,8 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
             "--root",
             str(make_questions(bench)),
         ),
-        *("--method", method, "--model", str(bench.checkpoint()), "--backbone", f"dtype={dtype}"),
+        *("--method", method, "--model", str(bench.checkpoint())),
+        *("--backbone", f"dtype={shapes.backbone_dtype}"),
         *("--options", *options, "--workers", str(workers), "--output", str(output)),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}

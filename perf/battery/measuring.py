@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -82,6 +82,19 @@ def now() -> float:
     if on_gpu():
         torch.cuda.synchronize()
     return time.perf_counter()
+
+
+def kernel_ms(run: Callable[[], Any]) -> float | None:
+    """Milliseconds of the kernels that `run` starts, without the time in which the device waits for others;
+    None on a CPU, which is never idle while it computes."""
+    if not on_gpu():
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        run()
+        now()
+    return float(sum(event.self_device_time_total for event in seen.key_averages())) / 1000
 
 
 def reset_peak() -> None:

@@ -96,6 +96,11 @@ class Shapes:
     """10-second clips that an encoder embeds."""
     clip_batches: tuple[int, ...] = (16, 64)
 
+    @property
+    def backbone_dtype(self) -> str:
+        """The dtype as a backbone's setting names it."""
+        return {"bfloat16": "bf16", "float32": "fp32"}[self.dtype]
+
 
 TINY = Shapes(
     name="tiny",

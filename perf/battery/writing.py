@@ -3,14 +3,13 @@ device computes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
 import torch
 
 from perf.battery.cases import Bench, Case, Figures
-from perf.battery.measuring import now, on_gpu, peak_gib, reset_peak
+from perf.battery.measuring import kernel_ms, now, peak_gib, reset_peak
 from perf.battery.world import make_adapter, make_videos, question
 from videopro import prompts
 from videopro.backbones import Sampling, read_spec
@@ -40,7 +39,7 @@ def load(bench: Bench, adapter: Adapter) -> LoadedModel:
     spec = read_spec(
         str(bench.checkpoint()),
         adapter=str(make_adapter(bench)),
-        dtype={"bfloat16": "bf16", "float32": "fp32"}[bench.shapes.dtype],
+        dtype=bench.shapes.backbone_dtype,
     )
     loaded = load_model(spec)
     tuned: Any = loaded.adapter
@@ -73,25 +72,17 @@ def write(bench: Bench, rows: int, adapter: Adapter) -> Figures:
             read = now()
             run.generate(state, sampling, [(0, row) for row in range(rows)], banned=banned)
             prompt, replies = read - began, now() - read
-        busy = _busy_ms(run, run.fork(run.start(encoded), groups), banned, rows)
+        state = run.fork(run.start(encoded), groups)
+        few = Sampling(PROFILED, temperature=1.0, seed=0)
+        kernels = kernel_ms(
+            lambda: run.generate(state, few, [(0, row) for row in range(rows)], banned=banned)
+        )
     ms = 1000 * replies / shapes.reply
     return {
         "ms_a_token": round(ms, 2),
         "tokens_per_s": round(rows * shapes.reply / replies, 1),
         "prompt_s": round(prompt, 3),
         "prompt_tokens": len(encoded[0].ids),
-        "device_busy": None if busy is None else round(busy / ms, 3),
+        "device_busy": None if kernels is None else round(kernels / PROFILED / ms, 3),
         "peak_gib": peak_gib(),
     }
-
-
-def _busy_ms(run: QwenRunner, state: Any, banned: Sequence[int], rows: int) -> float | None:
-    """Milliseconds of kernels for each token; None on a CPU, which is never idle while it decodes."""
-    if not on_gpu():
-        return None
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        run.generate(state, Sampling(PROFILED, temperature=1.0, seed=0), [(0, row) for row in range(rows)],
-                  banned=banned)  # fmt: skip
-    return float(sum(event.self_device_time_total for event in seen.key_averages())) / 1000 / PROFILED
