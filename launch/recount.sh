@@ -5,7 +5,7 @@
 # RESULTS names the folders to do (default: all that RESULTS can name, as at the end of this file).
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
-source "$(dirname "$0")/setup.sh" "" # "": no extra. Without an argument, source would pass on this script's own
+source "$(dirname "$0")/setup.sh" report
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -134,8 +134,21 @@ pocket-grpo-shipped() {
     every_rule pocket-grpo-shipped few grpo
 }
 
+report() { # RESULTS SETTING...: the report of all runs in the archive
+    (cd "$work/$1" && videopro report . "${@:2}" --output "$work/$1-report" > /dev/null)
+    rm -rf "${output:?}/$1/figures"
+    cp -r "$work/$1-report/report.md" "$work/$1-report/figures" "$output/$1"
+    echo "$output/$1/report.md"
+}
+
+# As launch/paper_tables.sh and launch/compare_methods.sh end.
+pocket-tables() { report pocket-tables --published --title "The paper's tables on pocket"; }
+pocket-compare() {
+    report pocket-compare --tables costs main pairs runs --title "Methods at equal budgets: pocket test, pocket"
+}
+
 for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240 \
-    pocket-grpo-shipped}; do
+    pocket-grpo-shipped pocket-tables pocket-compare}; do
     unpack "$results"
     "$results"
 done

@@ -2,7 +2,7 @@
 checkpoint with random weights, videos, questions, frames and pixels.
 
     python perf/lmms_eval.py [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] [--simple] \\
-        [--output FILE]
+        [--apart VIDEOS] [--output FILE]
 
 lmms-eval needs other versions of some libraries than VideoPro, so it belongs in an environment of its own:
 `python -m venv ENV`, `ENV/bin/pip install lmms-eval decord pytz` with the versions of torch and transformers
@@ -18,6 +18,10 @@ preparing prompts, and the model. Start-up, loading, building requests and score
 `cpu_s_a_question` is the processor time of all threads, `model_s` the time inside `model.generate`. The model
 runs in bf16, whatever the checkpoint. Prints one JSON object and adds it as "lmms_eval" to
 perf/shapes_2b.json (tiny: to results.json in the work folder).
+
+`--apart VIDEOS` asks one question about each of so many videos, so that questions share nothing. Native
+answers them too, as in part (f), before lmms-eval and after it; its seconds are the mean of both runs. These
+figures are added as "lmms_eval_apart".
 """
 
 from __future__ import annotations
@@ -28,14 +32,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
 from perf.battery.cases import Bench
+from perf.battery.inference import infer
 from perf.battery.measuring import facts
 from perf.battery.shapes import SHAPES
 from perf.battery.world import make_questions, write_lines
@@ -47,7 +53,7 @@ from videopro.errors import ConfigError
 from videopro.question import Question
 from videopro.settings import setting
 
-KEY = "lmms_eval"
+KEY, APART = "lmms_eval", "lmms_eval_apart"
 TASK = "videopro_questions"
 # Each token is a square of this side in two frames.
 PATCH, FRAMES_A_STEP = 16, 2
@@ -94,6 +100,10 @@ class LmmsEvalSettings:
         default=sys.executable, metadata=setting("interpreter of the environment that has lmms-eval")
     )
     simple: bool = field(default=False, metadata=setting("lmms-eval's older model class"))
+    apart: int = field(
+        default=0,
+        metadata=setting("videos with one question each, which native answers too; 0: part (f)'s questions"),
+    )
     output: Path | None = field(
         default=None,
         metadata=setting(
@@ -216,10 +226,31 @@ def read_results(path: Path, shapes: str, facts: Mapping[str, Any]) -> dict[str,
     return content
 
 
-def add_to_results(path: Path, shapes: str, facts: Mapping[str, Any], section: Mapping[str, Any]) -> None:
+def add_to_results(
+    path: Path, shapes: str, facts: Mapping[str, Any], section: Mapping[str, Any], key: str = KEY
+) -> None:
     """Put lmms-eval's figures into a file of results, whose other content stays. Raises ConfigError for
     results of other shapes."""
-    write_record(path, {**read_results(path, shapes, facts), KEY: dict(section)})
+    write_record(path, {**read_results(path, shapes, facts), key: dict(section)})
+
+
+def one_a_video(bench: Bench, videos: int) -> Bench:
+    """The same model, with one question about each of `videos` videos."""
+    folder = bench.path("apart")
+    folder.mkdir(exist_ok=True)
+    if not (folder / "model").exists():
+        (folder / "model").symlink_to(bench.checkpoint(), target_is_directory=True)
+    return Bench(replace(bench.shapes, videos=videos, questions=1), folder)
+
+
+def run_beside_native(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
+    """lmms-eval's figures and those of the native method, which runs before it and after it."""
+    before = infer(bench, "native", 1)
+    found = run(bench, python, simple=simple)
+    after = infer(bench, "native", 1)
+    passes = (before["s_a_question"], after["s_a_question"])
+    native = {**after, "s_a_question": round(mean(passes), 3), "passes": passes}
+    return {**found, "native": native, "to_native": round(found["s_a_question"] / mean(passes), 2)}
 
 
 def compare(given: LmmsEvalSettings) -> None:
@@ -231,9 +262,13 @@ def compare(given: LmmsEvalSettings) -> None:
         output = ROOT / "perf" / "shapes_2b.json" if shapes.name == "2b" else bench.path("results.json")
     here, load = facts(), round(os.getloadavg()[0], 1)
     read_results(output, shapes.name, here)  # a wrong file is refused before anything is measured
-    section = {"device": here["device"], "load": load, **run(bench, given.python, simple=given.simple)}
+    if given.apart:
+        found = run_beside_native(one_a_video(bench, given.apart), given.python, simple=given.simple)
+    else:
+        found = run(bench, given.python, simple=given.simple)
+    section = {"device": here["device"], "load": load, **found}
     print(json.dumps(section))
-    add_to_results(output, shapes.name, here, section)
+    add_to_results(output, shapes.name, here, section, APART if given.apart else KEY)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -85,6 +85,8 @@ def tables(path: Path) -> str:
     parts = [table(f"({letter}) {part['title']}", part["cases"]) for letter, part in content["parts"].items()]
     if "lmms_eval" in content:
         parts.append(_lmms_eval(content["lmms_eval"]))
+    if "lmms_eval_apart" in content:
+        parts.append(_one_a_video(content["lmms_eval_apart"]))
     return "\n\n".join([head, *parts])
 
 
@@ -94,3 +96,16 @@ def _lmms_eval(section: Mapping[str, Any]) -> str:
     figures = {name: section[name] for name in (*names, "prompt_tokens")}
     title = f"lmms-eval {section['version']} on the same model, videos and questions"
     return table(title, {"one question at a time": {"figures": figures}})
+
+
+def _one_a_video(section: Mapping[str, Any]) -> str:
+    """Both with one question a video (perf/lmms_eval.py --apart)."""
+    names = ("questions", "videos", "s_a_question")
+    ours, theirs = ({name: side[name] for name in names} for side in (section["native"], section))
+    return table(
+        f"native and lmms-eval {section['version']}, one question a video",
+        {
+            "native": {"figures": ours},
+            "lmms-eval": {"figures": {**theirs, "to_native": section["to_native"]}},
+        },
+    )

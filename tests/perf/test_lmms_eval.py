@@ -52,6 +52,9 @@ def main():
 """
 
 
+_FACTS = {"device": "X", "python": "3", "torch": "2", "transformers": "5", "trl": "1"}
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     bench = Bench(SMALL, tmp_path / "work")
@@ -109,6 +112,28 @@ def test_a_run_is_timed_from_outside_its_environment(
     json.dumps(found)
 
 
+def test_one_question_a_video_is_measured_beside_native(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_stand_in(tmp_path, monkeypatch, SMALL.frames)
+    seconds = iter([2.0, 4.0])
+
+    def infer(of: Bench, method: str, workers: int) -> dict[str, Any]:
+        asked = (make_questions(of) / "questions.jsonl").read_text().splitlines()
+        videos = {json.loads(line)["video"] for line in asked}
+        return {"questions": len(asked), "videos": len(videos), "s_a_question": next(seconds)}
+
+    monkeypatch.setattr(lmms_eval, "infer", infer)
+    apart = lmms_eval.one_a_video(bench, 3)
+    assert (apart.folder / "model").resolve() == (bench.folder / "model").resolve()
+    found = lmms_eval.run_beside_native(apart, sys.executable, simple=True)
+    assert (found["questions"], found["videos"]) == (3, 3)
+    assert found["native"] == {"questions": 3, "videos": 3, "s_a_question": 3.0, "passes": (2.0, 4.0)}
+    assert found["to_native"] == round(found["s_a_question"] / 3.0, 2)
+    lmms_eval.add_to_results(tmp_path / "r.json", "tiny", _FACTS, {**found, "device": "X"}, lmms_eval.APART)
+    assert "| native | 3 | 3 | 3.0 | - |" in tables(tmp_path / "r.json")
+
+
 def test_a_run_of_other_frames_is_refused(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +155,7 @@ def test_a_failed_run_says_what_lmms_eval_said(
 
 def test_other_results_stay_and_so_do_lmms_evals(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    facts = {"device": "X", "python": "3", "torch": "2", "transformers": "5", "trl": "1"}
+    facts = _FACTS
     # Without a file, lmms-eval's figures begin one.
     names = ("version", "questions", "videos", "questions_per_s", "cpu_s_a_question", "start_and_load_s")
     section = {**dict.fromkeys((*names, "prompt_tokens"), 1), "s_a_question": 3.0}
