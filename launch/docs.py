@@ -63,8 +63,14 @@ def helps() -> str:
 
 
 def main(folder: Path) -> None:
-    """Write the configuration and the pages into `folder`, which is replaced."""
+    """Write the configuration and the pages into `folder`, and replace what an earlier call wrote there.
+    Raises SystemExit for a folder that holds anything else."""
+    marker = folder / ".written-by-docs.py"
+    if folder.exists() and not marker.exists() and any(folder.iterdir()):
+        raise SystemExit(f"error: {folder} holds other files; delete it, or give another folder")
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    marker.touch()
     places = {path: path.relative_to(DOCS) for path in sorted(DOCS.rglob("*")) if path.is_file()}
     places |= {path: Path(name) for path, name in TOP_LEVEL.items() if path.exists()}
     for source, place in places.items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +124,14 @@ def test_configs_exist() -> None:
                 missing.append(f"{page.name}: {line}")
     assert missing == []
     assert found >= 10
+
+
+def test_building_the_site_deletes_no_other_files(tmp_path: Path) -> None:
+    kept = tmp_path / "thesis.md"
+    kept.write_text("Chapter 1")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "launch" / "docs.py"), str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert f"{tmp_path} holds other files" in done.stderr
+    assert kept.read_text() == "Chapter 1"
