@@ -28,7 +28,7 @@ from videopro.errors import ConfigError, VideoError
 from videopro.index_cluster import index_on_cluster
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
-from videopro.pocket import find_video
+from videopro.pocket import VIDEO_PREFIX, find_video
 from videopro.settings import setting
 from videopro.video import Video, check_no_url
 from videopro.work import Counter, Walk, shard
@@ -49,11 +49,11 @@ class IndexConfig:
             "video files, folders of them, or pocket videos such as pocket:test/long_004", positional=True
         )
     )
-    encoder: str = field(
-        default="pocket",
+    encoder: str | None = field(
+        default=None,
         metadata=setting(
-            "pocket, pocket-asp, asp-clip:FOLDER, or languagebind, clip, siglip2 or pe_video, optionally "
-            "followed by :FOLDER_OR_HUB_NAME"
+            "languagebind, clip, siglip2 or pe_video, optionally followed by :FOLDER_OR_HUB_NAME, "
+            "asp-clip:FOLDER, pocket or pocket-asp; default: pocket, for pocket videos alone"
         ),
     )
     clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip in seconds"))
@@ -108,7 +108,7 @@ def index(config: IndexConfig) -> int:
     if config.query is not None and len(paths) != 1:
         raise ConfigError(f"--query searches one video, but these are {len(paths)}")
     shares = read_ray_settings(config.engine, config.ray)
-    load = partial(load_encoder, config.encoder, config.device, dtype=config.dtype)
+    load = partial(load_encoder, _encoder(config), config.device, dtype=config.dtype)
     if config.engine == "ray":
         if config.device is not None:
             raise ConfigError("--device: Ray gives each worker its device; leave it out")
@@ -124,6 +124,16 @@ def index(config: IndexConfig) -> int:
             file=sys.stderr,
         )
     return 2 if failed else 0
+
+
+def _encoder(config: IndexConfig) -> str:
+    """The encoder's name. The pocket encoder knows the pocket world alone, so it is no default for others."""
+    if config.encoder is not None:
+        return config.encoder
+    for given in config.videos:
+        if not given.startswith(VIDEO_PREFIX):
+            raise ConfigError(f"{given}: name an encoder, such as --encoder languagebind")
+    return "pocket"
 
 
 def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:

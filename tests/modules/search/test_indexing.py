@@ -195,3 +195,13 @@ def test_a_second_video_is_begun_only_at_the_end_of_the_first(path: Path, tmp_pa
 
     assert index_videos([first, second], Looking(), IndexConfig(videos=(), root=tmp_path)) == 0
     assert begun == [False]
+
+
+def test_ones_own_videos_need_a_named_encoder(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([str(path), "--root", str(tmp_path)]) == 2
+    assert f"{path}: name an encoder, such as --encoder languagebind" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert command.main(["pocket:test/short_000", "--root", str(tmp_path), "--device", "cpu"]) == 0
+    assert "short_000.mp4" in capsys.readouterr().out
