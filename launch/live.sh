@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Tests VideoPro against a real vLLM that serves the pocket model: bash launch/live.sh [ARGUMENTS OF PYTEST]
+# With all documented flags (pytest -m live); then, without arguments, without --trust-request-mm-kwargs (live_untrusted).
 # The engine has an environment of its own in .engine (3.5 GB on a CPU), which is made once: official vLLM where there is
 # a GPU, its CPU build where not. What is started here is ended, also on Ctrl-C. An engine that dies is started again.
 #
@@ -100,22 +101,37 @@ if is_ready; then
     exit 2
 fi
 log="$engine/engine.log" pid="$engine/engine.pid"
-: > "$log"
 trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-echo "Starting the engine (its log: $log) ..." >&2
-keep_running 2>> "$log" &
-keeper=$!
-for ((second = 0; ; second++)); do
-    is_ready && break
-    if ((second >= ${ENGINE_WAIT:-900})) || grep -q "starting it again" "$log"; then
-        tail -30 "$log" >&2
-        echo "error: the engine did not start; the end of $log is above" >&2
-        exit 2
-    fi
-    sleep 1
-done
-echo "It answers after $SECONDS s. Running the live tests ..." >&2
 export LIVE_ENGINE="http://127.0.0.1:$port/v1" LIVE_ENGINE_PID="$pid"
+
+start() { # start the engine with the flags, and wait for it
+    local second began=$SECONDS
+    : > "$log"
+    echo "Starting the engine (its log: $log) ..." >&2
+    keep_running 2>> "$log" &
+    keeper=$!
+    for ((second = 0; ; second++)); do
+        is_ready && break
+        if ((second >= ${ENGINE_WAIT:-900})) || grep -q "starting it again" "$log"; then
+            tail -30 "$log" >&2
+            echo "error: the engine did not start; the end of $log is above" >&2
+            exit 2
+        fi
+        sleep 1
+    done
+    echo "It answers after $((SECONDS - began)) s. Running the tests ..." >&2
+}
+
+start
 python -m pytest -m live tests/live "$@"
+[ "$#" = 0 ] || exit 0
+stop
+set -e
+trusting=("${flags[@]}") flags=()
+for flag in "${trusting[@]}"; do
+    [ "$flag" = --trust-request-mm-kwargs ] || flags+=("$flag")
+done
+start
+python -m pytest -m live_untrusted tests/live

@@ -123,6 +123,18 @@ def test_the_tests_run_against_an_engine_that_is_ended(checkout: Checkout, statu
     assert not checkout.calls("python -m venv")
 
 
+def test_the_tests_run_without_a_flag_too(checkout: Checkout) -> None:
+    process = checkout.start()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    asked = [call.removeprefix("python -m pytest ") for call in checkout.calls("python -m pytest")]
+    assert asked == ["-m live tests/live", "-m live_untrusted tests/live"]
+    first, second = (set(call.split()) for call in checkout.calls("engine"))
+    assert first - second == {"--trust-request-mm-kwargs"}
+    assert second <= first
+    assert checkout.engines() == []
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, status: int) -> None:
     process = checkout.start(TEST_SECONDS=60)
@@ -138,7 +150,7 @@ def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, stat
 
 
 def test_an_engine_that_dies_is_started_again(checkout: Checkout) -> None:
-    process = checkout.start(KILL=1, TEST_SECONDS=4)
+    process = checkout.start("-x", KILL=1, TEST_SECONDS=4)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
     assert len(checkout.calls("engine")) == 2

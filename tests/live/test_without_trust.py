@@ -1,0 +1,62 @@
+"""An engine without --trust-request-mm-kwargs: what users are told, and what still works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.live_engine import Engine
+from videopro.backbones import Backbone, load_backbone
+from videopro.errors import BackboneError
+from videopro.infer import main
+from videopro.question import Question
+from videopro.video import Frame
+
+pytestmark = pytest.mark.live_untrusted
+
+QUESTION = Question("Which colour is the box?", ("red", "blue"))
+ADVICE = "start vLLM with --trust-request-mm-kwargs"
+
+
+@pytest.fixture
+def pictures(engine: Engine) -> Iterator[Backbone]:
+    made = load_backbone(f"server:pocket@{engine.url}")
+    yield made
+    made.close()
+
+
+def test_frames_go_as_pictures_and_the_flag_is_named(pictures: Backbone, seen: list[Frame]) -> None:
+    answer = pictures.answer(seen, QUESTION)
+    assert answer.letter in ("A", "B")
+    (told,) = [note for note in pictures.notes if "sent as pictures" in note]
+    assert ADVICE in told
+
+
+def test_video_alone_is_refused(engine: Engine, seen: list[Frame]) -> None:
+    strict = load_backbone(f"server:pocket@{engine.url}", video="video")
+    with pytest.raises(BackboneError, match="takes no video, and video=video asks for one") as refused:
+        strict.answer(seen, QUESTION)
+    assert ADVICE in str(refused.value)
+    strict.close()
+
+
+def test_pictures_that_are_asked_for_need_no_warning(engine: Engine, seen: list[Frame]) -> None:
+    asked = load_backbone(f"server:pocket@{engine.url}", video="frames")
+    assert asked.answer(seen, QUESTION).letter in ("A", "B")
+    assert not [note for note in asked.notes if "pictures" in note]
+    asked.close()
+
+
+def test_a_run_says_so_on_the_terminal_and_in_its_summary(
+    engine: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "run"
+    words = ("--benchmark", "pocket", "--split", "test", "--limit", "2", "--output", str(output))
+    assert main([*words, "--model", f"server:pocket@{engine.url}"]) == 0
+    assert ADVICE in " ".join(capfd.readouterr().err.split())
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["questions"], summary["errors"]) == (2, {})
+    assert any(ADVICE in note for note in summary["notes"])
