@@ -50,6 +50,18 @@ def _index_processes(record: Record) -> Table:
     return ["", "one command, s (CPU)", "two commands, s (CPU)", "two / one"], rows
 
 
+def _synthesis_processes(record: Record) -> Table:
+    found = record["results"]
+    row = [
+        str(record["questions"]),
+        *(f"{found[f'{count}_s']:.1f} ({found[f'{count}_cpu_s']:.1f})" for count in ("one", "two")),
+        f"{found['two_of_one']:.2f}",
+        "yes" if found["same_datasets"] else "no",
+    ]
+    heads = ["questions", "one command, s (CPU)", "two commands, s (CPU)", "two / one", "same datasets"]
+    return heads, [row]
+
+
 def _question(record: Record) -> Table:
     rows = [
         [name, *(f"{row[f'{part}_ms']:.0f} ({row[f'{part}_cpu_ms']:.1f})" for part in ("own", "ocr"))]
@@ -120,6 +132,7 @@ TABLES: Tables = {
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
     ("perf/index_processes.json", "two index commands"): _index_processes,
+    ("perf/synthesis_processes.json", "two synthesis commands"): _synthesis_processes,
     ("perf/question.json", "a question beside the model"): _question,
     ("perf/executor.json", "sandbox"): _sandbox,
     ("perf/memory.json", "memory of a worker"): _memory,
