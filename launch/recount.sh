@@ -136,8 +136,10 @@ pocket-grpo-shipped() {
 
 report() { # RESULTS SETTING...: the report of all runs in the archive
     (cd "$work/$1" && videopro report . "${@:2}" --output "$work/$1-report" > /dev/null)
-    rm -rf "${output:?}/$1/figures"
-    cp -r "$work/$1-report/report.md" "$work/$1-report/figures" "$output/$1"
+    # Pages show the SVG files; the tables that the report only links to are in the report of whoever makes it again.
+    mkdir -p "$output/$1/figures"
+    cp "$work/$1-report/figures"/*.svg "$output/$1/figures"
+    sed -E 's#(figures/[a-z_]+)\.png#\1.svg#; s#\[(tables/[a-z_]+\.csv)\]\([^)]*\)#`\1`#' "$work/$1-report/report.md" > "$output/$1/report.md"
     echo "$output/$1/report.md"
 }
 
