@@ -172,10 +172,11 @@ def _decode(path: Path, backbone: Any, frames: int) -> float:
 
 
 @contextmanager
-def engine(pixels: int) -> Iterator[str]:
-    """The engine of known speed in a process of its own; yields its address."""
+def engine(pixels: int, kept: str = "") -> Iterator[str]:
+    """The engine of known speed in a process of its own, which keeps requests in the file `kept`; yields its
+    address."""
     process = subprocess.Popen(
-        child_command("perf.flow_server:serve", pixels), stdout=subprocess.PIPE, text=True
+        child_command("perf.flow_server:serve", pixels, kept), stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,12 +16,14 @@ from typing import Any
 import pytest
 
 from perf.flow import FlowSettings, measure
+from perf.flow_bench import BenchSettings, record
 from perf.flow_engine import Engine, step_seconds
 from perf.flow_lmms import LmmsFlowSettings, arguments
 from perf.flow_load import EngineLoad
 from perf.flow_server import PROGRAMS, letter, read_request, written
 from perf.flow_world import make_questions
 from perf.lmms_eval import write_task
+from tests.support import ROOT
 from videopro.program import parse_program
 
 
@@ -128,6 +133,45 @@ def test_lmms_eval_is_asked_for_the_same(tmp_path: Path) -> None:
     rows = write_task(tmp_path, tmp_path)
     assert [Path(row["video"]).name for row in rows] == ["0.mp4", "0.mp4"]
     assert all(row["prompt"].endswith("Reply with the letter of the right option only.") for row in rows)
+
+
+SENDS = """
+import enum
+class TaskType(enum.Enum):
+    GENERATION = "generation"
+async def benchmark(*, input_requests, max_concurrency, model_id, api_url, **given):
+    assert (max_concurrency, model_id, api_url) == (8, "pocket", "http://127.0.0.1:1/v1/chat/completions")
+    assert all(request.chat_messages[0]["content"] for request in input_requests)
+    assert {request.expected_output_len for request in input_requests} == {1}
+    assert not any({"model", "messages"} & set(request.request_overrides) for request in input_requests)
+    return {"duration": 0.5, "completed": len(input_requests), "request_throughput": 8.0, "input_lens": []}
+"""
+SAMPLES = """
+from types import SimpleNamespace as SampleRequest
+"""
+
+
+def test_the_engines_own_client_sends_the_requests_of_a_run(tmp_path: Path) -> None:
+    given = BenchSettings(
+        tmp_path / "flow.json", "python", "http://127.0.0.1:1", "pocket", videos=2, each=2, in_flight=8,
+        frames=4, pixels=4096,
+    )  # fmt: skip
+    kept = record(given, tmp_path)
+    bodies = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert len(bodies) == 4, "of the measured pass alone"
+    assert [read_request(body)[1] for body in bodies] == [4] * 4
+    assert {body["max_tokens"] for body in bodies} == {1}
+    package = tmp_path / "environment" / "vllm" / "benchmarks"
+    package.mkdir(parents=True)
+    for path, text in ((package.parent / "__init__.py", ""), (package / "__init__.py", ""),
+                       (package / "serve.py", SENDS), (package / "datasets.py", SAMPLES)):  # fmt: skip
+        path.write_text(text)
+    client = str(ROOT / "perf" / "flow_bench_client.py")
+    times = tmp_path / "times.json"
+    words = [client, str(kept), "http://127.0.0.1:1", "pocket", "8", str(times)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "environment")}
+    subprocess.run([sys.executable, *words], check=True, env=environment)
+    assert json.loads(times.read_text()) == {"duration": 0.5, "completed": 4, "request_throughput": 8.0}
 
 
 class Metrics(BaseHTTPRequestHandler):
