@@ -37,9 +37,8 @@ def test_frames_go_as_pictures_and_the_flag_is_named(pictures: Backbone, seen: l
 
 def test_video_alone_is_refused(engine: Engine, seen: list[Frame]) -> None:
     strict = load_backbone(f"server:pocket@{engine.url}", video="video")
-    with pytest.raises(BackboneError, match="takes no video, and video=video asks for one") as refused:
+    with pytest.raises(BackboneError, match=ADVICE):
         strict.answer(seen, QUESTION)
-    assert ADVICE in str(refused.value)
     strict.close()
 
 
