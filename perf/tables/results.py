@@ -78,6 +78,9 @@ def _test_and_fresh(record: list[Record]) -> Table:
     return ["", "right on test, %", "95 %, questions", "right on a fresh world, %", "95 %, questions"], rows
 
 
+_TOKENS = "tokens in + out, amortised"
+
+
 def _equal_budgets(report: str) -> Table:
     """Accuracy at each budget, and the tokens at the larger one, of the report's table of costs."""
     lines = [
@@ -85,7 +88,7 @@ def _equal_budgets(report: str) -> Table:
         for line in titled(report, "Accuracy against cost, pocket test")
     ]
     heads, runs = lines[0], lines[2:]
-    of = {name: heads.index(name) for name in ("run", "frames a call", "accuracy, %", "tokens, amortised")}
+    of = {name: heads.index(name) for name in ("run", "frames a call", "accuracy, %", _TOKENS)}
     found: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         found.setdefault(run[of["run"]].split(",")[0], {})[run[of["frames a call"]]] = run
@@ -94,7 +97,7 @@ def _equal_budgets(report: str) -> Table:
         cells = [
             budgets[budget][of["accuracy, %"]] if budget in budgets else "not run" for budget in ("8", "16")
         ]
-        rows.append([name, *cells, budgets["16"][of["tokens, amortised"]]])
+        rows.append([name, *cells, budgets["16"][of[_TOKENS]]])
     return ["", "8 frames a call", "16 frames a call", "tokens a question, amortised (16)"], rows
 
 
