@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,6 +52,7 @@ from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
 from videopro.modules.library import shared_cache
 from videopro.runner import WorkerJob, run_worker
 from videopro.runs import RunFolder
@@ -211,6 +212,19 @@ def measure(given: FlowSettings) -> None:
             print(leg, json.dumps(rows[f"{leg}, {in_flight} in flight"]), flush=True)
             record = {**beside, **same, "results": rows, "versions": versions()}
             write_record(given.output, record, indent=2)
+
+
+def add_beside(
+    output: Path, same: Mapping[str, Any], section: str, name: str, take: Callable[[], dict[str, Any]]
+) -> None:
+    """Measure another client, print its row, and add it to a file of this script. Raises ConfigError, before
+    anything is measured, for a file that is not of the same engine, frames and pixels."""
+    if not recorded_rows(output, "results", same):
+        raise ConfigError(f"{output}: has no results of perf/flow.py; measure those first")
+    row = take()
+    print(json.dumps(row))
+    whole = json.loads(output.read_text(encoding="utf-8"))
+    write_record(output, {**whole, section: {**whole.get(section, {}), name: row}}, indent=2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,7 +15,6 @@ vLLM's client, with its start. Prints a row, and adds it to the file beside thos
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,14 +27,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
 from perf.child import call_in_child
-from perf.flow import FlowSettings, engine
+from perf.flow import FlowSettings, add_beside, engine
 from perf.flow_load import EngineLoad
 from perf.flow_server import MODEL
 from perf.flow_world import make_questions
-from perf.recording import recorded_rows, write_record
+from perf.timing import timed
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError
 from videopro.settings import setting
 
 
@@ -76,14 +74,13 @@ def measure(given: BenchSettings) -> dict[str, Any]:
         kept, times = record(given, Path(name)), Path(name) / "times.json"
         load = EngineLoad(given.server, is_live=True)
         load.start(speed=1.0)
-        before = _cpu_of_children()
         words = [kept, given.server, given.model, given.in_flight, times]
-        done = subprocess.run(
-            [given.python, str(ROOT / "perf" / "flow_bench_client.py"), *map(str, words)],
-            capture_output=True,
-            text=True,
-        )
-        cpu_s = _cpu_of_children() - before
+        with timed() as spent:
+            done = subprocess.run(
+                [given.python, str(ROOT / "perf" / "flow_bench_client.py"), *map(str, words)],
+                capture_output=True,
+                text=True,
+            )
         found = load.stop()
         asked = given.videos * given.each
         if done.returncode != 0 or not times.exists():
@@ -99,13 +96,8 @@ def measure(given: BenchSettings) -> dict[str, Any]:
         "mean_requests": round(found.request_s / found.seconds, 1),
         "engine_s_a_question": round(found.busy_s / asked, 4),
         "prompt_tokens_a_question": round(found.prompt_tokens / asked),
-        "client_cpu_s_a_question": round(cpu_s / asked, 4),
+        "client_cpu_s_a_question": round(spent.cpu_s / asked, 4),
     }
-
-
-def _cpu_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,14 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with exit_status("stopped; nothing was recorded") as status:
         given = COMMAND.parse(argv)
         same = {"engine": given.server, "frames": given.frames, "pixels": given.pixels}
-        # A wrong file is refused before anything is measured.
-        if not recorded_rows(given.output, "results", same):
-            raise ConfigError(f"{given.output}: has no results of perf/flow.py; measure those first")
-        row = measure(given)
-        print(json.dumps(row))
-        whole = json.loads(given.output.read_text(encoding="utf-8"))
-        rows = {**whole.get("vllm_bench", {}), f"native-{given.each}, {given.in_flight} in flight": row}
-        write_record(given.output, {**whole, "vllm_bench": rows}, indent=2)
+        name = f"native-{given.each}, {given.in_flight} in flight"
+        add_beside(given.output, same, "vllm_bench", name, lambda: measure(given))
     return status.code
 
 

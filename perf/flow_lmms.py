@@ -14,7 +14,6 @@ loading itself. Prints a row, and adds it to the file beside those of perf/flow.
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
@@ -28,15 +27,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.flow import engine
+from perf.flow import add_beside, engine
 from perf.flow_load import EngineLoad
 from perf.flow_server import MODEL
 from perf.flow_world import make_questions
 from perf.lmms_eval import PATCH, TASK, write_task
-from perf.recording import recorded_rows, write_record
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError
 from videopro.settings import setting
 
 
@@ -131,14 +128,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with exit_status("stopped; nothing was recorded") as status:
         given = COMMAND.parse(argv)
         same = {"engine": given.server or "known speed", "frames": given.frames, "pixels": given.pixels}
-        # A wrong file is refused before anything is measured.
-        if not recorded_rows(given.output, "results", same):
-            raise ConfigError(f"{given.output}: has no results of perf/flow.py; measure those first")
-        row = measure(given)
-        print(json.dumps(row))
-        whole = json.loads(given.output.read_text(encoding="utf-8"))
-        rows = {**whole.get("lmms_eval", {}), f"native-{given.each}, {given.in_flight} in flight": row}
-        write_record(given.output, {**whole, "lmms_eval": rows}, indent=2)
+        name = f"native-{given.each}, {given.in_flight} in flight"
+        add_beside(given.output, same, "lmms_eval", name, lambda: measure(given))
     return status.code
 
 

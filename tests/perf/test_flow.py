@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from perf.flow import FlowSettings, measure
+from perf.flow import FlowSettings, add_beside, measure
 from perf.flow_bench import BenchSettings, record
 from perf.flow_engine import Engine, step_seconds
 from perf.flow_lmms import LmmsFlowSettings, arguments
@@ -24,6 +24,7 @@ from perf.flow_server import PROGRAMS, letter, read_request, written
 from perf.flow_world import make_questions
 from perf.lmms_eval import write_task
 from tests.support import ROOT
+from videopro.errors import ConfigError
 from videopro.program import parse_program
 
 
@@ -172,6 +173,25 @@ def test_the_engines_own_client_sends_the_requests_of_a_run(tmp_path: Path) -> N
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "environment")}
     subprocess.run([sys.executable, *words], check=True, env=environment)
     assert json.loads(times.read_text()) == {"duration": 0.5, "completed": 4, "request_throughput": 8.0}
+
+
+def test_another_clients_row_joins_results_of_the_same_engine_alone(tmp_path: Path) -> None:
+    output = tmp_path / "flow.json"
+    same = {"engine": "http://127.0.0.1:1", "frames": 16}
+
+    def never() -> dict[str, Any]:
+        raise AssertionError("measured in vain")
+
+    with pytest.raises(ConfigError, match=r"flow\.json: has no results of perf/flow\.py"):
+        add_beside(output, same, "vllm_bench", "native-10", never)
+    recorded = {**same, "results": {"native-10": {"questions": 1}}}
+    output.write_text(json.dumps(recorded))
+    with pytest.raises(ConfigError, match="was recorded with frames 16, and this is 64"):
+        add_beside(output, {**same, "frames": 64}, "vllm_bench", "native-10", never)
+    for name in ("native-1", "native-10"):
+        add_beside(output, same, "vllm_bench", name, lambda: {"questions": 2})
+    rows = {"native-1": {"questions": 2}, "native-10": {"questions": 2}}
+    assert json.loads(output.read_text()) == {**recorded, "vllm_bench": rows}
 
 
 class Metrics(BaseHTTPRequestHandler):
