@@ -79,7 +79,7 @@ class FlowSettings:
 
     only: tuple[str, ...] = field(default=tuple(LEGS), metadata=setting("legs to measure"))
     in_flight: int = field(default=64, metadata=setting("videos in flight, beside one at a time"))
-    videos: int = field(default=96, metadata=setting("made-up videos"))
+    videos: int = field(default=192, metadata=setting("made-up videos"))
     alone: int = field(default=24, metadata=setting("videos that are answered one at a time"))
     server: str = field(default="", metadata=setting("URL of a live engine; unset: one of known speed"))
     model: str = field(default=MODEL, metadata=setting("the live engine's name of its model"))
@@ -105,7 +105,7 @@ class _Silent:
 
 def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """Answer a leg's questions in this process, and say what it took. Called in a process of its own."""
-    shared_store().max_bytes = given["store"] * MIB
+    shared_store().resize(given["store"] * MIB)
     method_name, _ = LEGS[leg]
     options = {} if method_name == "native" else {**_FEW_MODELS, "planner": given["planner"]}
     if given["benchmark"]:

@@ -132,7 +132,7 @@ def measure_questions(
     """Answer the splits in this process. Returns the samples and the memory left at the end."""
     if keep_freed:
         setattr(worker, "trim_heap", lambda: None)  # noqa: B010
-    shared_store().max_bytes = store_mib * MIB
+    shared_store().resize(store_mib * MIB)
     backbone = load_backbone("pocket")
     method = methods.create("videopro", {"planner": "pocket-teacher"})
     sampler = Sampler()

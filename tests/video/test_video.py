@@ -417,6 +417,21 @@ def test_store_is_bounded() -> None:
     assert store.bytes == 3000
 
 
+def test_a_store_is_resized() -> None:
+    store = FrameStore(max_bytes=3000)
+    for pts in range(10):
+        store.put(("v", pts, (10, 10)), np.full((10, 10, 3), pts, np.uint8))
+    assert store.get(("v", 0, (10, 10))) is not None
+    store.resize(900)
+    assert (store.max_bytes, store.bytes) == (900, 900)
+    assert [pts for pts in range(10) if store.get(("v", pts, (10, 10))) is not None] == [0, 8, 9]
+    store.resize(1200)
+    store.put(("v", 10, (10, 10)), np.full((10, 10, 3), 10, np.uint8))
+    assert [pts for pts in range(11) if store.get(("v", pts, (10, 10))) is not None] == [0, 8, 9, 10]
+    with pytest.raises(VideoError, match="max_bytes is -1"):
+        store.resize(-1)
+
+
 def test_so_many_videos_are_decoded_at_a_time() -> None:
     """However many threads ask; and threads that wait for one video keep no other from being decoded."""
     store = FrameStore(decoders=2)

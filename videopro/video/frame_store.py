@@ -30,19 +30,28 @@ class FrameStore:
     """
 
     def __init__(self, max_bytes: int = 512 * 2**20, *, decoders: int | None = None) -> None:
-        if max_bytes < 0:
-            raise VideoError(f"frame store: max_bytes is {max_bytes}; it must be 0 or more")
         if decoders is not None and decoders < 1:
             raise VideoError(f"frame store: decoders is {decoders}; it must be at least 1")
-        self.max_bytes = max_bytes
         self.hits = 0
         self.misses = 0
-        self._frames: LRUCache[FrameKey, np.ndarray] = LRUCache(max_bytes, lambda image: image.nbytes)
+        self._frames = _least_recently_used(max_bytes)
         # Requested tick -> timestamp shown: a repeated request need not open the file.
         self._shown: LRUCache[tuple[str, int], int] = LRUCache(1 << 16)
         self._lock = threading.Lock()
         self._decoders = threading.BoundedSemaphore(decoders or max(2, processors() // MOST_THREADS))
         self._decode_locks: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
+
+    @property
+    def max_bytes(self) -> int:
+        """The limit."""
+        return int(self._frames.maxsize)
+
+    def resize(self, max_bytes: int) -> None:
+        """Change the limit, and evict the least recently used frames that no longer fit."""
+        with self._lock:
+            kept, self._frames = self._frames, _least_recently_used(max_bytes)
+            while kept:
+                self._put(*kept.popitem())  # the least recently used one
 
     @property
     def bytes(self) -> int:
@@ -65,9 +74,12 @@ class FrameStore:
     def put(self, key: FrameKey, image: np.ndarray) -> None:
         """Store a frame, and evict the least recently used ones that no longer fit."""
         with self._lock:
-            self._frames.pop(key, None)
-            if image.nbytes <= self.max_bytes:
-                self._frames[key] = image
+            self._put(key, image)
+
+    def _put(self, key: FrameKey, image: np.ndarray) -> None:
+        self._frames.pop(key, None)
+        if image.nbytes <= self._frames.maxsize:
+            self._frames[key] = image
 
     def shown(self, video: str, tick: int) -> int | None:
         """Timestamp of the frame on display at a tick, if known."""
@@ -96,6 +108,12 @@ class FrameStore:
         # The video's own lock first: those that wait for it keep no other video from being decoded.
         with held.lock, self._decoders:
             yield
+
+
+def _least_recently_used(max_bytes: int) -> LRUCache[FrameKey, np.ndarray]:
+    if max_bytes < 0:
+        raise VideoError(f"frame store: max_bytes is {max_bytes}; it must be 0 or more")
+    return LRUCache(max_bytes, lambda image: image.nbytes)
 
 
 class _DecodeLock:

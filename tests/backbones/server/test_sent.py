@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 from typing import Any
@@ -14,6 +16,7 @@ from tests.support.server_cases import COLOURS, KEY, KEY_ENV, BackoffDelays, Mak
 from tests.support.stub_server import StubFault, StubServer, letter, pictures_of, text_of, video_times
 from videopro import prompts
 from videopro.backbones import Stills
+from videopro.backbones.server import messages
 from videopro.errors import BackboneError
 from videopro.video import Frame
 
@@ -50,6 +53,28 @@ def test_frames_go_first_each_after_its_time_and_the_text_last(stub: StubServer,
     assert [picture.size for picture in pictures] == [(96, 64)] * 3
     assert reds(pictures) == pytest.approx([0, 40, 80], abs=2)
     assert "media_io_kwargs" not in body
+
+
+@pytest.mark.parametrize("kind", ["frame", "crop", "large", "grey", "with alpha", "grey array"])
+def test_a_jpeg_is_that_of_pillow(kind: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(noise).resize((320, 192), Image.Resampling.BICUBIC))
+    smooth.flags.writeable = False  # as frames of the store
+    picture = Image.fromarray(smooth)
+    image, shown = {
+        "frame": (smooth, picture),
+        "crop": (smooth[32:96, 64:192], picture.crop((64, 32, 192, 96))),
+        "large": (smooth, picture.resize((160, 96), Image.Resampling.BICUBIC)),
+        "grey": (picture.convert("L"), picture.convert("L").convert("RGB")),
+        "with alpha": (picture.convert("RGBA"), picture),
+        "grey array": (smooth[:, :, 0], Image.fromarray(smooth[:, :, 0]).convert("RGB")),
+    }[kind]
+    written = io.BytesIO()
+    shown.save(written, format="JPEG", quality=99, subsampling=0)
+    sent = base64.b64decode(messages.jpeg(image, 160 * 96 if kind == "large" else 320 * 192))
+    with Image.open(io.BytesIO(sent)) as ours, Image.open(written) as theirs:
+        assert ours.size == shown.size
+        np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
 
 
 def test_frames_go_as_a_video_whose_true_times_the_server_gets(make: Make) -> None:

