@@ -5,18 +5,20 @@ from __future__ import annotations
 from perf.tables.shared import Record, Table, Tables
 
 
+_LEGS = {
+    "native-1": "native, one question a video",
+    "native-10": "native, ten a video",
+    "videopro": "videopro, two a video",
+}
+
+
 def _flow(record: Record) -> Table:
-    shown = {
-        "native-1": "native, one question a video",
-        "native-10": "native, ten a video",
-        "videopro": "videopro, two a video",
-    }
     rows = []
     for name, found in record["results"].items():
         leg, _, _ = name.partition(", ")
         rows.append(
             [
-                shown[leg],
+                _LEGS[leg],
                 str(found["in_flight"]),
                 str(found["questions"]),
                 f"{found['questions_per_s']:.2f}",
@@ -29,6 +31,32 @@ def _flow(record: Record) -> Table:
         )
     heads = ["", "videos in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
     return [*heads, "engine s a question", "client CPU s a question", "load average"], rows
+
+
+def _flow_live(record: Record) -> Table:
+    """Each leg of perf/flow.py, and under it what other clients reach with its questions."""
+    clients = {"results": "", "lmms_eval": "lmms-eval: ", "vllm_bench": "vLLM's benchmark client: "}
+    rows = []
+    for leg, words in _LEGS.items():
+        for section, client in clients.items():
+            for name, found in record.get(section, {}).items():
+                if name.partition(", ")[0] != leg:
+                    continue
+                rows.append(
+                    [
+                        client + words,
+                        str(found["in_flight"]),
+                        str(found["questions"]),
+                        f"{found['questions_per_s']:.2f}",
+                        f"{found['busy_pct']:.0f} %",
+                        f"{found['mean_requests']:.1f}",
+                        f"{found['engine_s_a_question']:.3f}",
+                        f"{found['client_cpu_s_a_question']:.3f}",
+                        str(found["prompt_tokens_a_question"]),
+                    ]
+                )
+    heads = ["", "in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
+    return [*heads, "engine s a question", "client CPU s a question", "prompt tokens"], rows
 
 
 def _scale(record: Record) -> Table:
@@ -93,6 +121,7 @@ def _served(record: Record) -> Table:
 
 TABLES: Tables = {
     ("perf/flow.json", "how busy an engine is kept"): _flow,
+    ("perf/flow_live.json", "a live engine"): _flow_live,
     ("perf/served.json", "local against live"): _served,
     ("perf/scale.json", "hours, efficiency and limit"): _scale,
     ("perf/scale.json", "CPUs beside a GPU"): _scale_cpus,
