@@ -14,8 +14,8 @@ HEIGHT, WIDTH, RATE, SECONDS = 240, 320, 4, 40
 
 
 def make_video(path: Path, seed: int) -> None:
-    """Write an H.264 file in which a blurred pattern moves sideways. Its frames take about as many bytes as
-    those of other videos do: 15 KB for 50,176 pixels."""
+    """Write an H.264 file in which a blurred pattern moves sideways. A frame of 49,152 pixels takes
+    36 KB as a JPEG of quality 99, and 18 KB of 95."""
     draw = np.random.default_rng(seed)
     coarse = Image.fromarray(draw.integers(64, 192, (HEIGHT // 20, WIDTH // 20, 3), dtype=np.uint8))
     picture = np.asarray(coarse.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC))
