@@ -44,7 +44,11 @@ make_environment() {
     if [ "$(cat "$stamp" 2>/dev/null)" != "$want" ]; then
         echo "Installing $want into $engine (once; a few minutes) ..." >&2
         python -m venv "$engine"
-        "$engine/bin/python" -m pip install --quiet --disable-pip-version-check "$want"
+        "$engine/bin/python" -m pip install --quiet --disable-pip-version-check "$want" || {
+            [ "$package" = vllm ] || echo "error: $want needs PyTorch's build for CPUs (torch==VERSION+cpu). If pip does not" \
+                "find it, set PIP_EXTRA_INDEX_URL to the CPU index that PyTorch's installation page names, and call this again." >&2
+            exit 2
+        }
         [ "$package" = vllm ] || repair
         echo "$want" > "$stamp"
     fi

@@ -129,6 +129,18 @@ def test_the_tests_run_against_an_engine_that_is_ended(checkout: Checkout, statu
     assert not checkout.calls("python -m venv")
 
 
+def test_an_engine_that_cannot_be_installed(checkout: Checkout) -> None:
+    """The CPU build needs an index that pip does not have by itself."""
+    (checkout.folder / ".engine" / ".installed").unlink()
+    (checkout.folder / ".engine" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+    process = checkout.start()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "set PIP_EXTRA_INDEX_URL to the CPU index that PyTorch's installation page names" in error
+    assert not checkout.calls("python -m pytest")
+    assert not (checkout.folder / ".engine" / ".installed").exists()
+
+
 def test_the_tests_run_without_a_flag_too(checkout: Checkout) -> None:
     process = checkout.start()
     _, error = process.communicate(timeout=60)
