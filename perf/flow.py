@@ -14,14 +14,15 @@ decodes every frame that it will need: results of modules are forgotten, decoded
 
 **With --server** (an address without /v1), the same legs are run against that engine, by default over the
 same videos; `--benchmark pocket` takes the test questions of the pocket world. A live engine remembers
-prompts: each leg has it forget them (/reset_prefix_cache) where it offers that, and else they are cheaper the
-second time. Its load is what vLLM's /metrics say, ten times a second.
+prompts and pictures: each leg has it forget them where it offers that (VLLM_SERVER_DEV_MODE=1), and else they
+are cheaper the second time. Its load is what vLLM's /metrics say, ten times a second.
 
-`busy_pct` is the share of time with a request in the engine, from the first request to the last reply, and
-`mean_requests` the mean number of requests in it, which may wait in it too. `engine_s_a_question` is the busy
-time by question. `client_cpu_s_a_question` is the processor time of the worker and its sandbox; `load` is the
-machine's load average at the start, as a client that gets no processor keeps no engine busy. Prints a row for
-each leg, and adds it to perf/flow.json.
+`mean_requests` is the mean number of requests in the engine, from the first request to the last reply; they
+may wait in it. Of the engine of known speed, `busy_pct` is the share of time with a request in it, and
+`engine_s_a_question` that time by question; of a live one on this machine, `engine_cpu_s_a_question` is its
+processor time, with its HTTP server. `client_cpu_s_a_question` is that of the worker and its sandbox; `load`
+is the machine's load average at the start, as a client that gets no processor keeps no engine busy. Prints a
+row for each leg, and adds it to perf/flow.json.
 """
 
 from __future__ import annotations
@@ -151,13 +152,7 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[s
         "questions": count,
         "videos": len(decode),
         "in_flight": in_flight,
-        "questions_per_s": round(count / found.seconds, 2),
-        "busy_pct": round(100 * found.busy_s / found.seconds, 1),
-        "mean_requests": round(found.request_s / found.seconds, 1),
-        "engine_s_a_question": round(found.busy_s / count, 4),
-        "requests_a_question": round(found.requests / count, 2),
-        "prompt_tokens_a_question": round(found.prompt_tokens / count),
-        "reply_tokens_a_question": round(found.reply_tokens / count),
+        **found.figures(count),
         "client_cpu_s_a_question": round(spent.cpu_s / count, 4),
         "decode_s_a_video": round(sum(decode) / len(decode), 3),
         "wall_s": round(spent.wall_s, 1),

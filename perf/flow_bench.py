@@ -92,11 +92,8 @@ def measure(given: BenchSettings) -> dict[str, Any]:
         "questions": asked,
         "videos": given.videos,
         "in_flight": given.in_flight,
+        **found.figures(asked),
         "questions_per_s": round(asked / said["duration"], 2),
-        "busy_pct": round(100 * found.busy_s / found.seconds, 1),
-        "mean_requests": round(found.request_s / found.seconds, 1),
-        "engine_s_a_question": round(found.busy_s / asked, 4),
-        "prompt_tokens_a_question": round(found.prompt_tokens / asked),
         "client_cpu_s_a_question": round(spent.cpu_s / asked, 4),
     }
 

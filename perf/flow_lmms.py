@@ -98,21 +98,16 @@ def measure(given: LmmsFlowSettings) -> dict[str, Any]:
                 text=True,
             )
             cpu_s = _cpu_of_children() - before
+            if done.returncode != 0:
+                raise RuntimeError(f"lmms-eval ended with status {done.returncode}: {done.stderr[-2000:]}")
             found = load.stop()
-    if done.returncode != 0 or found.requests < len(rows):
-        raise RuntimeError(
-            f"lmms-eval ended with status {done.returncode} after {found.requests} of {len(rows)} requests: "
-            f"{done.stderr[-2000:]}"
-        )
+    if found.requests < len(rows):
+        raise RuntimeError(f"lmms-eval asked {found.requests} of {len(rows)} questions: {done.stderr[-2000:]}")
     return {
         "questions": len(rows),
         "videos": given.videos,
         "in_flight": given.in_flight,
-        "questions_per_s": round(len(rows) / found.seconds, 2),
-        "busy_pct": round(100 * found.busy_s / found.seconds, 1),
-        "mean_requests": round(found.request_s / found.seconds, 1),
-        "engine_s_a_question": round(found.busy_s / len(rows), 4),
-        "prompt_tokens_a_question": round(found.prompt_tokens / len(rows)),
+        **found.figures(len(rows)),
         "client_cpu_s_a_question": round(cpu_s / len(rows), 4),
     }
 

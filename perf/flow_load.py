@@ -8,11 +8,16 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+import psutil
+
+# Of vLLM: the time from a request to the end of its reply. What it counts as running and waiting leaves out
+# requests that are answered within one step, as those for one token are.
+_LATENCY = "e2e_request_latency_seconds"
 # Seconds between two looks at a live engine.
 _EVERY = 0.1
 
@@ -22,13 +27,31 @@ class Load:
     """What an engine did from the first request to the last reply."""
 
     seconds: float
-    busy_s: float
-    """Time with a request in the engine."""
     request_s: float
     """The sum of the times of all requests in the engine."""
     requests: int
     prompt_tokens: int
     reply_tokens: int
+    busy_s: float | None = None
+    """Time with a request in the engine of known speed."""
+    cpu_s: float | None = None
+    """Processor time of a live engine on this machine, with its HTTP server."""
+
+    def figures(self, questions: int) -> dict[str, float]:
+        """What a row says of it; `questions` were answered."""
+        figures = {
+            "questions_per_s": round(questions / self.seconds, 2),
+            "mean_requests": round(self.request_s / self.seconds, 1),
+            "requests_a_question": round(self.requests / questions, 2),
+            "prompt_tokens_a_question": round(self.prompt_tokens / questions),
+            "reply_tokens_a_question": round(self.reply_tokens / questions),
+        }
+        if self.busy_s is not None:
+            figures["busy_pct"] = round(100 * self.busy_s / self.seconds, 1)
+            figures["engine_s_a_question"] = round(self.busy_s / questions, 4)
+        if self.cpu_s is not None:
+            figures["engine_cpu_s_a_question"] = round(self.cpu_s / questions, 4)
+        return figures
 
 
 class EngineLoad:
@@ -37,11 +60,12 @@ class EngineLoad:
     def __init__(self, url: str, *, is_live: bool) -> None:
         self._url = url
         self._is_live = is_live
-        self._looks: list[tuple[float, float]] = []
-        """(time, requests in the engine)."""
+        self._looks: list[tuple[float, float, float]] = []
+        """(time, requests that were answered, the sum of their times)."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._before: dict[str, float] = {}
+        self._cpu_before: float | None = None
 
     def start(self, *, speed: float) -> None:
         """A piece of work begins, and the engine forgets earlier prompts if it can. `speed`: 0 makes the
@@ -52,8 +76,10 @@ class EngineLoad:
         self._end()
         # Only offered by a server in development mode; without it, prompts that were seen are cheaper.
         with suppress(HTTPError):
-            _post(f"{self._url}/reset_prefix_cache", {})
+            for kept in ("prefix", "mm", "encoder"):
+                _post(f"{self._url}/reset_{kept}_cache", {})
         self._before, self._looks = self._metrics(), []
+        self._cpu_before = self._cpu_s()
         self._ended.clear()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -63,33 +89,57 @@ class EngineLoad:
         if not self._is_live:
             with urlopen(f"{self._url}/stats") as reply:
                 stats: dict[str, Any] = json.load(reply)
-            return Load(
-                stats["last"] - stats["first"],
-                *(
-                    stats[name]
-                    for name in ("busy_s", "request_s", "requests", "prompt_tokens", "reply_tokens")
-                ),
-            )
+            same = ("request_s", "requests", "prompt_tokens", "reply_tokens", "busy_s")
+            return Load(seconds=stats["last"] - stats["first"], **{name: stats[name] for name in same})
         self._end()
-        after = self._metrics()
-        inside = [place for place, (_, count) in enumerate(self._looks) if count]
-        looks = self._looks[inside[0] : inside[-1] + 2] if inside else []
-        steps = [(b[0] - a[0], a[1]) for a, b in pairwise(looks)]
+        self._look()
+        after, cpu_s = self._metrics(), self._cpu_s()
         done = {name: after[name] - self._before.get(name, 0.0) for name in after}
         return Load(
-            sum(seconds for seconds, _ in steps),
-            sum(seconds for seconds, count in steps if count),
-            sum(seconds * count for seconds, count in steps),
+            self._seconds(),
+            done.get(f"{_LATENCY}_sum", 0.0),
             round(done.get("request_success_total", 0)),
             round(done.get("prompt_tokens_total", 0)),
             round(done.get("generation_tokens_total", 0)),
+            cpu_s=None if cpu_s is None or self._cpu_before is None else cpu_s - self._cpu_before,
         )
+
+    def _seconds(self) -> float:
+        """From the first request to the last reply, to a tenth of a second. Raises RuntimeError if none was
+        answered."""
+        answered = [look for look in self._looks if look[1]]
+        if not answered:
+            raise RuntimeError(f"{self._url}: its metrics count no request")
+        # The first ones came about as long before they were answered as they took.
+        time_of_first, count, latency = answered[0]
+        time_of_last = next(time for time, done, _ in answered if done == answered[-1][1])
+        return time_of_last - time_of_first + latency / count
 
     def _watch(self) -> None:
         while not self._ended.wait(_EVERY):
-            found = self._metrics()
-            inside = found["num_requests_running"] + found["num_requests_waiting"]
-            self._looks.append((time.perf_counter(), inside))
+            self._look()
+
+    def _look(self) -> None:
+        found = self._metrics()
+        count, latency = (
+            found.get(f"{_LATENCY}_{part}", 0.0) - self._before.get(f"{_LATENCY}_{part}", 0.0)
+            for part in ("count", "sum")
+        )
+        self._looks.append((time.perf_counter(), count, latency))
+
+    def _cpu_s(self) -> float | None:
+        """Processor time of what listens at the address, and of its children; None on another machine."""
+        address = urlsplit(self._url)
+        if address.hostname not in ("127.0.0.1", "localhost"):
+            return None
+        held = {
+            each.pid
+            for each in psutil.net_connections("tcp")
+            if each.status == psutil.CONN_LISTEN and each.laddr.port == address.port and each.pid is not None
+        }
+        parents = [psutil.Process(pid) for pid in held]
+        processes = {each for parent in parents for each in (parent, *parent.children(recursive=True))}
+        return sum(sum(each.cpu_times()[:2]) for each in processes) if processes else None
 
     def _end(self) -> None:
         self._ended.set()

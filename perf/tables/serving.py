@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from perf.tables.shared import Record, Table, Tables
 
-
 _LEGS = {
     "native-1": "native, one question a video",
     "native-10": "native, ten a video",
@@ -42,21 +41,16 @@ def _flow_live(record: Record) -> Table:
             for name, found in record.get(section, {}).items():
                 if name.partition(", ")[0] != leg:
                     continue
-                rows.append(
-                    [
-                        client + words,
-                        str(found["in_flight"]),
-                        str(found["questions"]),
-                        f"{found['questions_per_s']:.2f}",
-                        f"{found['busy_pct']:.0f} %",
-                        f"{found['mean_requests']:.1f}",
-                        f"{found['engine_s_a_question']:.3f}",
-                        f"{found['client_cpu_s_a_question']:.3f}",
-                        str(found["prompt_tokens_a_question"]),
-                    ]
-                )
-    heads = ["", "in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
-    return [*heads, "engine s a question", "client CPU s a question", "prompt tokens"], rows
+                cells = [
+                    f"{found['questions_per_s']:.2f}",
+                    f"{found['mean_requests']:.1f}",
+                    f"{found['engine_cpu_s_a_question']:.3f}",
+                    f"{found['client_cpu_s_a_question']:.3f}",
+                    f"{found['prompt_tokens_a_question']:,}",
+                ]
+                rows.append([client + words, str(found["in_flight"]), str(found["questions"]), *cells])
+    heads = ["", "in flight", "questions", "questions/s", "requests in it, mean"]
+    return [*heads, "engine CPU s a question", "client CPU s a question", "prompt tokens"], rows
 
 
 def _scale(record: Record) -> Table:

@@ -195,7 +195,7 @@ def test_another_clients_row_joins_results_of_the_same_engine_alone(tmp_path: Pa
 
 
 class Metrics(BaseHTTPRequestHandler):
-    """Two requests run and one waits; each look adds a finished one."""
+    """Each look adds an answered request, which took two seconds."""
 
     looks = 0
 
@@ -205,9 +205,9 @@ class Metrics(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         Metrics.looks += 1
         said = (
-            "# HELP vllm:num_requests_running Number of requests.\n"
-            'vllm:num_requests_running{engine="0",model_name="m"} 2.0\n'
-            'vllm:num_requests_waiting{engine="0",model_name="m"} 1.0\n'
+            "# HELP vllm:e2e_request_latency_seconds Histogram.\n"
+            f'vllm:e2e_request_latency_seconds_count{{engine="0",model_name="m"}} {Metrics.looks}\n'
+            f'vllm:e2e_request_latency_seconds_sum{{engine="0",model_name="m"}} {2 * Metrics.looks}\n'
             f'vllm:request_success_total{{finished_reason="stop"}} {Metrics.looks}\n'
             'vllm:request_success_total{finished_reason="length"} 1.0\n'
             "vllm:prompt_tokens_total 10.0\nvllm:generation_tokens_total 3.0\n"
@@ -230,7 +230,15 @@ def test_a_live_engines_load_is_read_from_its_metrics() -> None:
     found = load.stop()
     server.shutdown()
     server.server_close()
-    assert found.busy_s == pytest.approx(found.seconds)
-    assert found.request_s == pytest.approx(3 * found.seconds)
-    assert found.requests == Metrics.looks - 1 > 1
+    assert found.requests == Metrics.looks - 1 > 2
+    assert found.request_s == 2 * found.requests
+    # The first one began two seconds before it was answered.
+    assert 2.3 < found.seconds < 3
     assert (found.prompt_tokens, found.reply_tokens) == (0, 0)
+    # Of this process, which serves.
+    assert found.cpu_s is not None
+    assert 0 < found.cpu_s < 2
+    figures = found.figures(found.requests)
+    assert figures["questions_per_s"] == pytest.approx(found.requests / found.seconds, abs=0.01)
+    assert figures["mean_requests"] == pytest.approx(2 * found.requests / found.seconds, abs=0.1)
+    assert "busy_pct" not in figures
