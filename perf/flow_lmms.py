@@ -98,9 +98,10 @@ def measure(given: LmmsFlowSettings) -> dict[str, Any]:
                 text=True,
             )
             cpu_s = _cpu_of_children() - before
-            if done.returncode != 0:
-                raise RuntimeError(f"lmms-eval ended with status {done.returncode}: {done.stderr[-2000:]}")
-            found = load.stop()
+            try:
+                found = load.stop()
+            except RuntimeError as error:  # lmms-eval ends with status 0 after an error too
+                raise RuntimeError(f"{error}; lmms-eval said: {done.stderr[-2000:]}") from None
     if found.requests < len(rows):
         raise RuntimeError(f"lmms-eval asked {found.requests} of {len(rows)} questions: {done.stderr[-2000:]}")
     return {
