@@ -108,7 +108,9 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[s
     """Answer a leg's questions in this process, and say what it took. Called in a process of its own."""
     shared_store().resize(given["store"] * MIB)
     method_name, _ = LEGS[leg]
-    options = {} if method_name == "native" else {**_FEW_MODELS, "planner": given["planner"]}
+    options = {} if method_name == "native" else {"planner": given["planner"]}
+    if options and not given["benchmark"]:
+        options = {**_FEW_MODELS, **options}
     if given["benchmark"]:
         benchmark = benchmarks.load(given["benchmark"], split="test")
         items = benchmark.select(limit=given["videos"])

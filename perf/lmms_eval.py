@@ -5,8 +5,8 @@ checkpoint with random weights, videos, questions, frames and pixels.
         [--apart VIDEOS] [--output FILE]
 
 lmms-eval needs other versions of some libraries than VideoPro, so it belongs in an environment of its own:
-`python -m venv ENV`, `ENV/bin/pip install lmms-eval decord pytz "filelock<4"` with the versions of torch and transformers
-that VideoPro runs with, and `--python ENV/bin/python`. Nothing is fetched from a hub.
+`python -m venv ENV`, `ENV/bin/pip install lmms-eval decord pytz "filelock<4"` with the versions of torch and
+transformers that VideoPro runs with, and `--python ENV/bin/python`. Nothing is fetched from a hub.
 
 lmms-eval's command line runs on a task of these questions, with native's prompts: model `qwen3_vl`, batch
 size 1, attention `sdpa`, and one new token, which is all that a letter needs. `--simple` gives it
