@@ -34,9 +34,10 @@ def _flow(record: Record) -> Table:
 
 def _flow_live(record: Record) -> Table:
     """Each leg of perf/flow.py, and under it what other clients reach with its questions."""
+    legs = {**_LEGS, "videopro": "videopro, eleven a video"}  # of the pocket world
     clients = {"results": "", "lmms_eval": "lmms-eval: ", "vllm_bench": "vLLM's benchmark client: "}
     rows = []
-    for leg, words in _LEGS.items():
+    for leg, words in legs.items():
         for section, client in clients.items():
             for name, found in record.get(section, {}).items():
                 if name.partition(", ")[0] != leg:
