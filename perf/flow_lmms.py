@@ -103,7 +103,9 @@ def measure(given: LmmsFlowSettings) -> dict[str, Any]:
             except RuntimeError as error:  # lmms-eval ends with status 0 after an error too
                 raise RuntimeError(f"{error}; lmms-eval said: {done.stderr[-2000:]}") from None
     if found.requests < len(rows):
-        raise RuntimeError(f"lmms-eval asked {found.requests} of {len(rows)} questions: {done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"lmms-eval asked {found.requests} of {len(rows)} questions: {done.stderr[-2000:]}"
+        )
     return {
         "questions": len(rows),
         "videos": given.videos,

@@ -37,7 +37,7 @@ from videopro.settings import setting
 
 # The side of one checkout. It runs in an older one too, and so uses nothing that is new.
 _CODE = """
-import json, sys, tempfile
+import functools, json, sys, tempfile
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
@@ -86,6 +86,9 @@ def encode_texts(self, given, encode=VideoTextEncoder.encode_texts):
 
 for name in ("answer_batch", "yes_no_batch", "generate_batch"):
     keep(type(backbone), name)
+# One for all rounds, with which a method keeps its module models: loading them is no work on a question.
+if hasattr(worker, "share_backbone"):
+    worker.share_backbone = functools.cache(worker.share_backbone)
 keep(Video, "frames")
 read = keep(Ocr, "read")
 VideoTextEncoder.encode_texts = encode_texts

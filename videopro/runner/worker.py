@@ -115,8 +115,9 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
                 return
             units.most = min(most, share_of_units(len(pending), job.workers))
             taken = [units.take(unit) for unit in pending]
-            if not any(taken) and not units.wait():
-                time.sleep(IDLE_SECONDS)
+            if any(taken) or units.wait() or len(units.pending()) < len(pending):
+                continue
+            time.sleep(IDLE_SECONDS)  # others answer what is left
 
 
 class _Units:
