@@ -55,6 +55,11 @@ def test_frames_go_first_each_after_its_time_and_the_text_last(stub: StubServer,
     assert "media_io_kwargs" not in body
 
 
+def test_keys_of_ones_own_fields_may_be_numbers(stub: StubServer, make: Make) -> None:
+    make(stub, extra_body={"logit_bias": {32: -100}}).answer(None, COLOURS)
+    assert stub.chats[0]["logit_bias"] == {"32": -100}
+
+
 @pytest.mark.parametrize("kind", ["frame", "crop", "large", "grey", "with alpha", "grey array"])
 def test_a_jpeg_is_that_of_pillow(kind: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)

@@ -353,7 +353,8 @@ class Endpoint:
 def _encoded(body: Callable[[], Mapping[str, Any]]) -> tuple[str, bytes]:
     """The model that a request is for, and its body."""
     fields = dict(body())
-    return str(fields["model"]), orjson.dumps(fields)
+    # Keys of a user's own fields may be numbers, such as the tokens of logit_bias.
+    return str(fields["model"]), orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
