@@ -127,5 +127,6 @@ def test_indexing_refuses_what_ray_decides(two_nodes: TestCluster, tmp_path: Pat
         (["--query", "a ring"], "--query: searches on this machine; leave out --engine ray"),
         (["--device", "cpu"], "--device: Ray gives each worker its device; leave it out"),
     ):
-        text = finish(two_nodes.start("videopro.index", str(tmp_path / "v.mp4"), *words), status=2)
+        words = ["videopro.index", str(tmp_path / "v.mp4"), "--encoder", "pocket", *words]
+        text = finish(two_nodes.start(*words), status=2)
         assert f"error: {said}" in text
