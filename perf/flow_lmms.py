@@ -98,14 +98,15 @@ def measure(given: LmmsFlowSettings) -> dict[str, Any]:
                 text=True,
             )
             cpu_s = _cpu_of_children() - before
+            said = f"lmms-eval ended with status {done.returncode}: {done.stderr[-2000:]}"
+            if done.returncode != 0:
+                raise RuntimeError(said)
             try:
                 found = load.stop()
-            except RuntimeError as error:  # lmms-eval ends with status 0 after an error too
-                raise RuntimeError(f"{error}; lmms-eval said: {done.stderr[-2000:]}") from None
+            except RuntimeError as error:  # its status is 0 after an error too
+                raise RuntimeError(f"{error}; {said}") from None
     if found.requests < len(rows):
-        raise RuntimeError(
-            f"lmms-eval asked {found.requests} of {len(rows)} questions: {done.stderr[-2000:]}"
-        )
+        raise RuntimeError(f"{found.requests} of {len(rows)} questions were asked; {said}")
     return {
         "questions": len(rows),
         "videos": given.videos,

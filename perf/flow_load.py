@@ -85,10 +85,12 @@ class EngineLoad:
         self._thread.start()
 
     def stop(self) -> Load:
-        """What the engine did since `start`."""
+        """What the engine did since `start`. Raises RuntimeError if it answered no request."""
         if not self._is_live:
             with urlopen(f"{self._url}/stats") as reply:
                 stats: dict[str, Any] = json.load(reply)
+            if stats["first"] is None:
+                raise RuntimeError(f"{self._url}: no request came")
             same = ("request_s", "requests", "prompt_tokens", "reply_tokens", "busy_s")
             return Load(seconds=stats["last"] - stats["first"], **{name: stats[name] for name in same})
         self._end()
@@ -105,8 +107,7 @@ class EngineLoad:
         )
 
     def _seconds(self) -> float:
-        """From the first request to the last reply, to a tenth of a second. Raises RuntimeError if none was
-        answered."""
+        """From the first request to the last reply, to a tenth of a second."""
         answered = [look for look in self._looks if look[1]]
         if not answered:
             raise RuntimeError(f"{self._url}: its metrics count no request")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from perf.flow import FlowSettings, add_beside, measure
+from perf.flow import FlowSettings, add_beside, engine, measure
 from perf.flow_bench import BenchSettings, record
 from perf.flow_engine import Engine, step_seconds
 from perf.flow_lmms import LmmsFlowSettings, arguments
@@ -192,6 +192,14 @@ def test_another_clients_row_joins_results_of_the_same_engine_alone(tmp_path: Pa
         add_beside(output, same, "vllm_bench", name, lambda: {"questions": 2})
     rows = {"native-1": {"questions": 2}, "native-10": {"questions": 2}}
     assert json.loads(output.read_text()) == {**recorded, "vllm_bench": rows}
+
+
+def test_an_engine_that_nobody_asked_has_no_load() -> None:
+    with engine(4096) as url:
+        load = EngineLoad(url, is_live=False)
+        load.start(speed=1.0)
+        with pytest.raises(RuntimeError, match="no request came"):
+            load.stop()
 
 
 class Metrics(BaseHTTPRequestHandler):

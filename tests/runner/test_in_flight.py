@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,6 +70,14 @@ def answered(
     job = WorkerJob(run, key, tuple(units(benchmark.items)), benchmark.protocol, 0, in_flight=in_flight)
     run_worker(job, create("native", {}), backbone, reports or Reports())
     return read_traces(run.traces)
+
+
+def test_a_worker_alone_never_idles(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sleeps only while others answer what is left, and so not after its last video."""
+    idled: list[float] = []
+    monkeypatch.setattr("videopro.runner.worker.time", SimpleNamespace(sleep=idled.append))
+    assert answered(root, tmp_path / "run", ColourBackbone("m"), 1)
+    assert idled == []
 
 
 def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Path, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ class Endpoint:
 
             async def request() -> Completion:
                 assert self._client is not None
-                # The client would encode a body of its own method here, which takes five times as long.
+                # Not by `chat.completions`, which would encode the body here, in the event loop.
                 response = await self._client.post(
                     "/chat/completions",
                     cast_to=openai.AsyncAPIResponse[bytes],
