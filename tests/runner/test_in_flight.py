@@ -186,7 +186,7 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:
     """With more questions in flight than a unit has, its unit is found first."""
     make_benchmark(tmp_path / "b", videos=4, questions=6)
     rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")
-    text = finish(start(tmp_path / "b", tmp_path / "run", "--in-flight", "4", "--backbone", "delay=0.02"))
+    text = finish(start(tmp_path / "b", tmp_path / "run", "--in-flight", "4", "--backbone", "delay=0.2"))
     traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
     error = traces.pop("v2q1").error
     assert error is not None
