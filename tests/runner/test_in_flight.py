@@ -186,7 +186,9 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:
     """With more questions in flight than a unit has, its unit is found first."""
     make_benchmark(tmp_path / "b", videos=4, questions=6)
     rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")
-    text = finish(start(tmp_path / "b", tmp_path / "run", "--in-flight", "4", "--backbone", "delay=0.2"))
+    # All units are answered at a time, for six delays; one dies after the first.
+    backbone = ("--backbone", "is_concurrent=true", "delay=0.3")
+    text = finish(start(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone))
     traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
     error = traces.pop("v2q1").error
     assert error is not None
