@@ -14,6 +14,7 @@ from videopro.cli import exit_status
 from videopro.commands import COMMANDS, GROUPS
 from videopro.errors import ConfigError
 from videopro.settings import did_you_mean
+from videopro.starting import importing
 
 _EXAMPLES = ("infer", "view", "sft")
 
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, rest = _named(words)
     if name in COMMANDS:
         # A command may need an extra to be imported.
-        with exit_status(stopped="stopped") as status:
+        with exit_status(stopped="stopped") as status, importing():
             module = import_module(COMMANDS[name].module)
         return status.code or int(module.main([*name.split()[1:], *rest]))
     with exit_status() as status:

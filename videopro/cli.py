@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from videopro.errors import VideoProError, WorkerBug
 from videopro.processes import handle_termination
+from videopro.starting import working
 from videopro.storage import cannot_write, is_full
 
 RESUME_HINT = "stopped; re-run the same command to resume"
@@ -40,10 +41,14 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
         # A console that cannot encode a character shows an escape instead of ending the command.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    with handle_termination() as signals:
+    with working(), handle_termination() as signals:
         try:
             try:
                 yield status
+            except Exception as error:
+                if _follows_interrupt(error):
+                    raise KeyboardInterrupt from error
+                raise
             finally:
                 # Inside the block: what the interpreter finds at its exit, it prints.
                 if sys.exc_info()[0] in (None, SystemExit):
@@ -73,6 +78,19 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
                 status.code = 128 + signal.SIGPIPE
             else:
                 raise
+
+
+def _follows_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: some libraries make an error of their own of whatever ends their
+    import, and what is closed on the way out may fail."""
+    known: set[int] = set()
+    before: BaseException | None = error
+    while before is not None and id(before) not in known:
+        if isinstance(before, KeyboardInterrupt):
+            return True
+        known.add(id(before))
+        before = before.__cause__ or before.__context__
+    return False
 
 
 def _stopped(signals: list[int], message: str) -> int:

@@ -1,0 +1,91 @@
+"""Ctrl-C while a command starts: one line and status 130, through every door, and nothing for programs that
+only use the package."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+from videopro.cli import exit_status
+
+_INTERRUPTED = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+except BaseException:
+    # As some libraries do with whatever ends their import.
+    raise RuntimeError("this library cannot be imported")
+"""
+
+
+def _run(words: list[str], stub: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{stub}{os.pathsep}{ROOT}"}
+    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("door", "library"),
+    [
+        (["-m", "videopro", "infer"], "cyclopts"),
+        (["-m", "videopro", "infer"], "av"),
+        (["-m", "videopro.infer"], "cyclopts"),
+        (["-m", "videopro.view"], "av"),
+        (["-u", "-m", "videopro.train.sft"], "accelerate"),
+        (["train/sft.py"], "accelerate"),
+        (["data_synthesis/run.py"], "cyclopts"),
+    ],
+    ids=" ".join,
+)
+def test_ctrl_c_during_an_import_is_one_line(door: list[str], library: str, tmp_path: Path) -> None:
+    (tmp_path / f"{library}.py").write_text(_INTERRUPTED)
+    done = _run([sys.executable, *door], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nstopped\n")
+
+
+def test_the_installed_script_is_a_door(tmp_path: Path) -> None:
+    (tmp_path / "cyclopts.py").write_text(_INTERRUPTED)
+    script = tmp_path / "bin" / "videopro"
+    script.parent.mkdir()
+    # As pip writes it for an entry point.
+    script.write_text("import sys\nfrom videopro.__main__ import main\nsys.exit(main())\n")
+    done = _run([sys.executable, str(script), "infer"], tmp_path)
+    assert (done.returncode, done.stderr) == (130, "\nstopped\n")
+
+
+def test_a_program_that_uses_the_package_keeps_its_own_handling(tmp_path: Path) -> None:
+    program = tmp_path / "mine.py"
+    program.write_text(
+        "import signal, videopro\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    done = _run([sys.executable, str(program), "-m", "videopro"], tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
+    """A shell starts a job in the background of a script with SIGINT ignored."""
+    words = [sys.executable, "-m", "videopro", "--version"]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, signal\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "atexit.register(lambda: print(signal.getsignal(signal.SIGINT).name))\n"
+    )
+    done = _run(words, tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "SIG_IGN")
+
+
+def test_an_error_that_ctrl_c_became_is_no_internal_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with exit_status("stopped") as status:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("no KeyboardInterrupt came")
+        except KeyboardInterrupt:
+            raise RuntimeError("this model cannot be loaded") from None
+    assert status.code == 130
+    assert capsys.readouterr().err == "\nstopped\n"
