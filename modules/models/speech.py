@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ from videopro.errors import ConfigError, SubtitleError
 from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.storage import encodable, parse_json
+from videopro.storage import encodable, parse_json, write_atomically
 from videopro.video import SubtitleLine, Subtitles, Video
 from videopro.video.decoding import Deadline, open_container, probe_video
 
@@ -167,7 +165,9 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
         if line.start < end
     )
     try:
-        _write_atomically(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps([[line.start, line.end, line.text] for line in lines])
+        write_atomically(path, text, shared=True)
     except OSError as error:
         raise ConfigError(
             f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
@@ -212,16 +212,3 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
     if not length:
         raise NoSound(f"{path}: its audio track is empty; give a subtitle file")
     return np.concatenate(parts).astype(np.float32, copy=False)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically; other processes may write the same file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise

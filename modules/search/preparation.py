@@ -35,7 +35,7 @@ def prepare_index(
     if is_new:
         cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
         facts = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
-        write_atomically(record, _json(facts))
+        write_atomically(record, _json(facts), shared=True)
     known = _read(record)
     key = f"{video.id}/{path.stem}"
     return index, Preparation("index", key, known or Cost(), is_known=known is not None)

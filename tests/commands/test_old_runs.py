@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support import ROOT
 from tests.support.rounding import rounded
@@ -113,6 +114,42 @@ def test_one_of_the_planner_shipped_before_differs_in_the_planner_only(
     differences = [line for line in error.splitlines() if "the run has" in line]
     assert len(differences) == 1
     assert "model.adapter: the run has '87975b8d1f6507e2'" in differences[0]
+
+
+def began_sampling(folder: Path, planner: str) -> None:
+    """As a run recorded itself whose command named no temperature when the paper's was the default."""
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["identity"]["method"].update(temperature=0.7, planner=planner)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+@pytest.mark.parametrize(
+    ("planner", "given", "expected"),
+    [
+        ("self", [], []),
+        ("self", ["temperature=0"], ["method.temperature: the run has 0.7, this command 0.0"]),
+        ("pocket-teacher", ["planner=pocket-teacher"], ["method.teacher"]),
+    ],
+)
+def test_one_that_began_with_the_papers_temperature_goes_on_with_it(
+    runs: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    planner: str,
+    given: list[str],
+    expected: list[str],
+) -> None:
+    """It is told in one line, unless its planner does not sample; a temperature that is named counts."""
+    began_sampling(runs["videopro"], planner)
+    words = [word for word in command("videopro", runs["videopro"]) if word != "temperature=0"]
+    assert infer.main([*words, *given]) == 2
+    found = [line.strip() for line in capsys.readouterr().err.splitlines() if "the run has" in line]
+    differences = [line for line in found if not line.startswith("model.adapter")]
+    assert len(differences) >= len(expected)
+    assert all(line.startswith(tuple(expected)) for line in differences)
+    told = [record.getMessage() for record in caplog.records if "temperature" in record.getMessage()]
+    assert len(told) == (planner == "self" and not given)
+    assert all("the run goes on with 0.7, with which it began" in line for line in told)
 
 
 def test_one_that_was_cut_short_resumes(runs: dict[str, Path]) -> None:

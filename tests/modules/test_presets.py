@@ -69,9 +69,15 @@ def test_the_preset_names_the_papers_models_and_leaves_what_is_given() -> None:
     assert parts(ModuleSettings()) == {**dict.fromkeys(PAPER, "auto"), "speech": "none"}
 
 
+def test_the_preset_samples_as_the_paper_does_and_nothing_else_does() -> None:
+    assert create("videopro", {"preset": "paper"}).settings.sampling().temperature == 0.7
+    assert create("videopro", {"preset": "paper", "temperature": 0}).settings.sampling().temperature == 0
+    assert create("videopro", {}).settings.sampling().temperature == 0
+
+
 def test_every_other_value_of_the_preset_is_the_default() -> None:
     settings = create("videopro", {"preset": "paper"}).settings
-    assert (settings.tau, settings.max_rounds, settings.temperature) == (0.75, 1, 0.7)
+    assert (settings.tau, settings.max_rounds) == (0.75, 1)
     assert (settings.final, settings.fallback, settings.refinement_shows) == ("last", "none", "program")
 
 
@@ -88,7 +94,8 @@ def test_a_preset_is_the_settings_it_stands_for(monkeypatch: pytest.MonkeyPatch,
     identity = create("videopro", {"preset": "paper"}).identity()
     assert "preset" not in identity
     # Without Whisper, videos without subtitles are as they are in a run without it.
-    assert identity == create("videopro", {**PAPER, "speech": "none"}).identity()
+    sampled = {"temperature": 0.7}
+    assert identity == create("videopro", {**PAPER, "speech": "none", **sampled}).identity()
     assert create("videopro", {}).identity()["speech"] == "none"
     cached(tmp_path, "openai/whisper-small", "config.json", "model.safetensors")
     assert create("videopro", {"preset": "paper"}).identity()["speech"] == "whisper:openai/whisper-small"

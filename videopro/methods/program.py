@@ -8,6 +8,7 @@ questions.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -31,6 +32,7 @@ from videopro.modules import (
     resolve_speech,
 )
 from videopro.planners import (
+    PAPER_TEMPERATURE,
     REFINEMENT_KINDS,
     Planner,
     PromptFile,
@@ -45,6 +47,8 @@ from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningTask
 from videopro.traces import Cost, Preparation, Result, failed_result
 from videopro.video import uniform_times
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -157,8 +161,10 @@ class BaseProgramMethod(Method):
     def settle(
         cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
     ) -> dict[str, Any]:
-        """The options, with what a served planner's own record says of how it is asked."""
-        return settle_served_planner(super().settle(options, recorded, server), recorded, server)
+        """The options, with what a served planner's own record says of how it is asked, and with the
+        temperature of a run that began when another one was the default."""
+        options = _as_it_began(super().settle(options, recorded, server), recorded)
+        return settle_served_planner(options, recorded, server)
 
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,6 +374,22 @@ class VideoProMethod(BaseProgramMethod):
     name = "videopro"
     Settings = VideoProSettings
     adaptive = True
+
+
+def _as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with the recorded temperature of a run whose command named none when the paper's was the
+    default."""
+    is_named = options.get("temperature") is not None or options.get("preset") is not None
+    if is_named or recorded.get("temperature") != PAPER_TEMPERATURE:
+        return dict(options)
+    if not str(recorded.get("planner")).startswith("pocket-teacher"):  # which does not sample
+        logger.warning(
+            "temperature: the run goes on with %s, with which it began; new runs are greedy unless --options "
+            "temperature=%s is given",
+            PAPER_TEMPERATURE,
+            PAPER_TEMPERATURE,
+        )
+    return {**options, "temperature": PAPER_TEMPERATURE}
 
 
 def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:

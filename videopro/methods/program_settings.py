@@ -9,7 +9,7 @@ from videopro.backbones import Sampling
 from videopro.errors import ConfigError
 from videopro.modules import ModuleSettings
 from videopro.modules.calls import REMOVABLE
-from videopro.planners import check_answerer, check_planner
+from videopro.planners import PAPER_TEMPERATURE, PLAN_SAMPLING, check_answerer, check_planner
 from videopro.reasoning import ReasoningSettings, RefinementShows
 from videopro.settings import did_you_mean, setting
 from videopro.traces import AnswerRule, FallbackRule, FinalRule
@@ -68,8 +68,11 @@ class ProgramSettings(ModuleSettings):
         ),
     )
     prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
-    temperature: float = field(
-        default=0.7, metadata=setting("sampling temperature of the planner; 0: greedy")
+    temperature: float | None = field(
+        default=None,
+        metadata=setting(
+            "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper"
+        ),
     )
     top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling"))
     max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a planner's reply"))
@@ -101,6 +104,9 @@ class ProgramSettings(ModuleSettings):
     def __post_init__(self) -> None:
         if self.subtitles == "none" and self.speech == "auto":
             object.__setattr__(self, "speech", "none")
+        if self.temperature is None:
+            paper = self.preset == "paper"
+            object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
         super().__post_init__()
         check_planner(self.planner)
         if self.planner_frames is not None and self.planner_frames < 0:
@@ -147,7 +153,7 @@ class ProgramSettings(ModuleSettings):
 
     def sampling(self) -> Sampling:
         """How the planner samples. Raises ConfigError."""
-        return Sampling(self.max_new_tokens, self.temperature, self.top_p)
+        return Sampling(self.max_new_tokens, self.temperature or 0.0, self.top_p)
 
     def reasoning(self) -> ReasoningSettings:
         """These settings for the `Reasoner`. Raises ConfigError."""

@@ -14,6 +14,7 @@ from videopro.backbones import Backbone, Sampling, ServerSettings, read_spec
 from videopro.errors import ConfigError
 from videopro.planners.answerer import check_answerer, load_answerer, spec_identity
 from videopro.planners.base import (
+    PAPER_TEMPERATURE,
     PLAN_KINDS,
     PLAN_SAMPLING,
     REFINEMENT_KINDS,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API",
+    "PAPER_TEMPERATURE",
     "PLAN_KINDS",
     "PLAN_SAMPLING",
     "REFINEMENT_KINDS",

@@ -16,8 +16,12 @@ PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "pr
 """What a prompt asks for: a program in a mode that the planner chooses, a program of several steps, or a
 refinement of a program that failed or whose answer is unsure (in native mode, or after several steps)."""
 
-PLAN_SAMPLING = Sampling(max_new_tokens=1024, temperature=0.7)
-"""How programs are sampled unless a setting says otherwise (section 4)."""
+PLAN_SAMPLING = Sampling(max_new_tokens=1024)
+"""How programs are written unless a setting says otherwise: greedily. One token of chance breaks a program of
+a small planner (docs/planners.md has the figures of both)."""
+
+PAPER_TEMPERATURE = 0.7
+"""At which the paper samples programs (section 4)."""
 
 PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
 REFINEMENT_KINDS: tuple[PromptKind, ...] = ("bug_fix", "native_refinement", "program_refinement")

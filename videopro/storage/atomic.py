@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file completely or not at all: a failed write leaves nothing behind. Raises OSError."""
-    new = path.with_name(f".{path.name}.new")
+def write_atomically(path: Path, text: str, *, shared: bool = False) -> None:
+    """Write a file completely or not at all: a failed write leaves nothing behind. `shared`: other processes
+    may write the same file at the same time, as in a cache; the last one stands. Raises OSError."""
+    writer = f".{os.getpid()}-{threading.get_native_id()}" if shared else ""
+    new = path.with_name(f".{path.name}{writer}.new")
     try:
         with new.open("w", encoding="utf-8") as file:
             file.write(text)
