@@ -74,13 +74,15 @@ def assemble(
     skip: bool = False,
     always_program: bool = False,
     prompt_file: PromptFile | None = None,
+    subtitle_track: str | None = None,
 ) -> Datasets:
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
 
     `source` names where the questions come from; `known` are the videos that must not be included, and
     `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
     which names the video, or with `skip` is left out and counted. `always_program`: see
-    `select_trajectories`. `prompt_file`: the user's prompts for the rows.
+    `select_trajectories`. `prompt_file`: the user's prompts for the rows. `subtitle_track`: the track of a
+    video file that the records were made with.
     """
     made = Datasets()
     seen: set[tuple[str, ...]] = set()
@@ -110,7 +112,8 @@ def assemble(
                 made.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
                 continue
             made.sft.append(_sft_row(trace, row, source, folder))
-        made.grpo += _grpo_rows(trace, tau, folder, prompt_file)
+        rows_of_track = {"subtitle_track": subtitle_track} if subtitle_track and trace.video.subtitles else {}
+        made.grpo += [{**row, **rows_of_track} for row in _grpo_rows(trace, tau, folder, prompt_file)]
     return made
 
 

@@ -147,7 +147,10 @@ class Explorer:
         subtitles = None
         if self._settings.subtitles and item.subtitles is not None:
             subtitles = load_subtitles(
-                item.subtitles, duration=video.duration, start_offset=item.subtitle_offset
+                item.subtitles,
+                duration=video.duration,
+                start_offset=item.subtitle_offset,
+                track=item.subtitle_track,
             )
         with self._counted.into(Meter()):
             return self._models.context(video, self._backbone, subtitles)

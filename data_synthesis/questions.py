@@ -59,11 +59,20 @@ class QuestionSelection:
         return list(self.benchmark.items[:limit])
 
 
-def load_source(name: str, *, split: str | None, root: Path | None, world_seed: int | None) -> Benchmark:
-    """The source's questions as published; `split` None: the training split. Raises BenchmarkError."""
+def load_source(
+    name: str,
+    *,
+    split: str | None,
+    root: Path | None,
+    world_seed: int | None,
+    subtitle_track: str | None = None,
+) -> Benchmark:
+    """The source's questions as published; `split` None: the training split. Raises BenchmarkError, and
+    ConfigError for a track that no question's subtitles can have."""
     if split is None:
         split = "fresh" if world_seed is not None else TRAINING_SPLITS.get(name, "")
-    return benchmarks.load(name, split=split, root=root, world_seed=world_seed)
+    found = benchmarks.load(name, split=split, root=root, world_seed=world_seed)
+    return found.with_subtitle_track(subtitle_track)
 
 
 def select_questions(

@@ -84,7 +84,13 @@ def run(
         check_paper_parts(asdict(config), MODELS_FLAG)
         for note in paper_notes(asdict(config)):
             print(note, file=sys.stderr)
-    source = load_source(config.source, split=config.split, root=config.root, world_seed=config.world_seed)
+    source = load_source(
+        config.source,
+        split=config.split,
+        root=config.root,
+        world_seed=config.world_seed,
+        subtitle_track=config.subtitle_track,
+    )
     selection = select_questions(source, seed=config.seed, without_family=config.without_family)
     identity = {"synthesis": _identity(config, source)}
     folder.check_same(identity)
@@ -101,11 +107,14 @@ def run(
 
 def _identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
     names = ("tau", "programs", "refinements", "seed", "subtitles", "without_family")
+    # Only if it is set, so that older folders keep their keys.
+    newer = ("subtitle_track",)
     return {
         "source": source.name,
         "split": source.split,
         "version": source.version,
         **{name: getattr(config, name) for name in names},
+        **{name: value for name in newer if (value := getattr(config, name)) is not None},
     }
 
 
@@ -288,6 +297,7 @@ def _write(
         skip=guard.skip,
         always_program=config.always_program,
         prompt_file=shown,
+        subtitle_track=config.subtitle_track,
     )
     recorded = folder.settings()
     card = make_card(

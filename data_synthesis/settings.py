@@ -75,6 +75,7 @@ class SynthesisConfig(ModuleSettings):
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
     )
+    subtitle_track: str | None = field(default=None, metadata=setting(benchmarks.SUBTITLE_TRACK_HELP))
     temperature: float = field(default=0.7, metadata=setting("sampling temperature of an API teacher"))
     top_p: float = field(default=1.0, metadata=setting("top-p of an API teacher"))
     max_new_tokens: int = field(

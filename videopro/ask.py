@@ -19,7 +19,7 @@ from videopro import methods
 from videopro.ask_console import ConsoleObserver, show_answer
 from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, read_spec
 from videopro.backbones.wrappers import Meter
-from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoProError
@@ -29,10 +29,13 @@ from videopro.question import Question
 from videopro.settings import setting
 from videopro.storage import encodable
 from videopro.traces import Result
-from videopro.video import Video, has_embedded_subtitles, load_subtitles
+from videopro.video import Video, has_embedded_subtitles, is_container, load_subtitles
+
+_QUESTION, _MODEL, _METHOD = "Question", "Model", "Method"
+_OTHER_METHODS = [name for name in methods.METHODS if name != "native"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AskConfig(MethodFlags):
     """One question about one file."""
 
@@ -40,23 +43,44 @@ class AskConfig(MethodFlags):
         metadata=setting("the video file, or a pocket video such as pocket:test/long_004", positional=True)
     )
     question: str = field(metadata=setting("the question", positional=True))
-    model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
-    choices: tuple[str, ...] = field(default=(), metadata=setting("2 to 26 options; unset: answer in words"))
-    subtitles: Path | None = field(
-        default=None,
-        metadata=setting("subtitle file, or video file with embedded subtitles, for the prompt"),
+    choices: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "2 to 26 options, with or without their letters; unset: answer in words", group=_QUESTION
+        ),
     )
-    method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
-    options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the method, such as frames=16")
+    model: str = field(
+        metadata=setting(
+            "a hub name such as Qwen/Qwen3-VL-2B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
+            "videos only)",
+            group=_MODEL,
+        )
     )
     backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
+        default_factory=dict,
+        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
+    )
+    subtitles: Path | None = field(
+        default=None,
+        metadata=setting(
+            "subtitle file, or video file with embedded subtitles, for the prompt", group=_QUESTION
+        ),
+    )
+    subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTION))
+    method: str = field(
+        default="native",
+        metadata=setting(
+            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}", group=_METHOD
+        ),
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of the method, such as frames=16", group=_METHOD)
     )
     max_new_tokens: int = field(
-        default=256, metadata=setting("maximum length of a direct answer in words, in tokens")
+        default=256,
+        metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
     )
-    seed: int = field(default=0, metadata=setting("random seed"))
+    seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
 
 
 COMMAND = CommandLine("ask", AskConfig)
@@ -95,8 +119,11 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         read_spec(config.model, **backbone_settings)
     path = find_video(config.video)
     video = Video.open(path)
-    if config.subtitles is not None:
-        load_subtitles(config.subtitles, duration=video.duration)
+    subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
+    if track is not None and not is_container(subtitles or path):
+        raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
+    if config.subtitles is not None or track is not None:
+        load_subtitles(subtitles or path, duration=video.duration, track=track)
     note = method.backbone_note(config.model, config.backbone)
     if note:
         print(note, file=sys.stderr)
@@ -118,7 +145,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             video=path,
             video_key=video.id,
             question=question,
-            subtitles=config.subtitles or _own_subtitles(config, path),
+            subtitles=subtitles,
+            subtitle_track=track,
         )
         result = method.run(item, context)
         observer.end_wait()
@@ -146,7 +174,7 @@ def _options(config: AskConfig) -> dict[str, Any]:
         known = {setting.name for setting in fields(methods.METHODS[config.method].Settings)}
         favoured = {"final": "last-answered", "fallback": "native"}
         return {**{name: value for name, value in favoured.items() if name in known}, **options}
-    if config.subtitles is not None:
+    if config.subtitles is not None or config.subtitle_track is not None:
         return {"subtitles": "all", **options}
     return options
 

@@ -189,7 +189,7 @@ def _function(cls: type, configs: str) -> Any:
     """A function whose parameters are the settings of `cls`; it returns those that it was called with."""
     hints = typing.get_type_hints(cls)
     words = [option for option in fields(cls) if option.metadata["positional"]]
-    flags = [option for option in fields(cls) if not option.metadata["positional"]]
+    flags = _own_first(cls, [option for option in fields(cls) if not option.metadata["positional"]])
     names = dict.fromkeys(option.metadata["group"] or _OWN for option in flags)
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(names, 1)}
 
@@ -207,6 +207,12 @@ def _function(cls: type, configs: str) -> Any:
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function
+
+
+def _own_first(cls: type, options: Sequence[Field[Any]]) -> list[Field[Any]]:
+    """A command's own settings, and then those that it shares with others, which --help shows below."""
+    owners = [vars(owner).get("__annotations__", {}) for owner in cls.__mro__]
+    return sorted(options, key=lambda option: next(i for i, own in enumerate(owners) if option.name in own))
 
 
 def _nested(found: Mapping[str, Any]) -> dict[str, Any]:

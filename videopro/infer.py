@@ -149,6 +149,8 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
             "split": benchmark.split,
             "version": benchmark.version,
             **benchmark.protocol.identity(),
+            # Only if it is set, so that older folders keep their keys.
+            **({"subtitle_track": config.subtitle_track} if config.subtitle_track is not None else {}),
         },
         "generation": {"seed": config.seed},
     }

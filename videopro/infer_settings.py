@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks, methods
-from videopro.benchmarks import PRESETS, Benchmark
+from videopro.benchmarks import PRESETS, SUBTITLE_TRACK_HELP, Benchmark
 from videopro.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
 from videopro.methods import MethodFlags
@@ -53,6 +53,7 @@ class InferConfig(MethodFlags):
         default="",
         metadata=setting("evaluation protocol; unset: the benchmark's default", group=_QUESTIONS),
     )
+    subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTIONS))
     skip_broken: bool = field(
         default=False, metadata=setting("skip broken records of the benchmark", group=_QUESTIONS)
     )
@@ -112,7 +113,7 @@ class InferConfig(MethodFlags):
 
 def load_benchmark(config: InferConfig) -> Benchmark:
     """The benchmark that a run answers. Raises VideoProError."""
-    return benchmarks.load(
+    found = benchmarks.load(
         config.benchmark,
         split=config.split or benchmarks.default_split(config.benchmark),
         root=config.root,
@@ -121,6 +122,7 @@ def load_benchmark(config: InferConfig) -> Benchmark:
         annotations=config.annotations,
         skip_broken=config.skip_broken,
     )
+    return found.with_subtitle_track(config.subtitle_track)
 
 
 def runs_of(config: InferConfig) -> list[InferConfig]:
@@ -161,7 +163,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
 
 def _check_shared(config: InferConfig) -> None:
     """Raise ConfigError for a setting that applies to a single benchmark."""
-    for name in ("split", "protocol", "annotations", "ids", "world_seed"):
+    for name in ("split", "protocol", "annotations", "ids", "world_seed", "subtitle_track"):
         if getattr(config, name) not in (None, "", ()):
             raise ConfigError(
                 f"--{name.replace('_', '-')}: applies to a single benchmark, and --benchmark "

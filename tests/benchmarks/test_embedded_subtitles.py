@@ -13,6 +13,7 @@ from tests.support.making_videos import with_subtitles
 from videopro import benchmarks
 from videopro.ask import main as ask
 from videopro.infer import main as infer
+from videopro.settings import read_yaml
 from videopro.traces import read_traces
 
 SAID = [(1.0, 2.5, "the code is seven"), (3.0, 4.0, "bye")]
@@ -82,3 +83,64 @@ def test_ask_shows_them_where_subtitles_are_asked_for(root: Path, tmp_path: Path
     assert ask([*argv, *more], load=load_fake) == 0
     assert "from the file" in prompts.read_text()
     assert "seven" not in prompts.read_text()
+
+
+def two_tracks(root: Path) -> None:
+    tracks = [("subrip", "eng", SAID), ("subrip", "ger", [(1.0, 2.0, "der Code ist sieben")])]
+    with_subtitles(root / "talk.mkv", tracks)
+
+
+def test_the_track_of_a_run_is_part_of_its_key(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_tracks(root)
+    write(root, talk={})
+    argv = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--workers", "1"]
+    argv += ["--options", "subtitles=all"]
+    keys = {}
+    for name, track in (
+        ("unset", []),
+        ("german", ["--subtitle-track", "de"]),
+        ("two", ["--subtitle-track", "2"]),
+    ):
+        prompts, run = tmp_path / f"{name}.txt", tmp_path / name
+        assert (
+            infer([*argv, *track, "--output", str(run), "--backbone", f"log={prompts}"], load=load_fake) == 0
+        )
+        (trace,) = read_traces(run / "traces.jsonl")
+        if name == "two":
+            assert trace.error is not None
+            assert "has no subtitle track '2'; it has 0: srt (eng); 1: srt (ger)" in trace.error.message
+        else:
+            assert ("sieben" in prompts.read_text()) is (name == "german")
+        recorded = read_yaml(run / "config.yaml")
+        keys[name] = recorded["identity"]["protocol"].get("subtitle_track")
+    assert keys == {"unset": None, "german": "de", "two": "2"}
+    capsys.readouterr()
+    # The same folder with another track is another run.
+    assert infer([*argv, "--output", str(tmp_path / "german")], load=load_fake) == 2
+    assert "subtitle_track" in capsys.readouterr().err
+
+
+def test_a_track_where_no_video_has_subtitles_is_refused(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(root, mute={}, talk_listed={"subtitles": "talk.srt"})
+    argv = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(tmp_path / "run")]
+    assert infer([*argv, "--subtitle-track", "eng"], load=load_fake) == 2
+    assert "--subtitle-track eng: jsonl has no question whose subtitles are in" in capsys.readouterr().err
+
+
+def test_ask_shows_the_track_that_is_named(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_tracks(root)
+    prompts = tmp_path / "prompt.txt"
+    argv = [str(root / "talk.mkv"), "Which?", "--choices", *COLOURS, "--model", "m", "--backbone"]
+    argv.append(f"log={prompts}")
+    assert ask([*argv, "--subtitle-track", "ger"], load=load_fake) == 0
+    assert "sieben" in prompts.read_text()
+    assert ask([*argv, "--subtitle-track", "fra"], load=load_fake) == 2
+    assert "no subtitle track 'fra'; it has 0: srt (eng); 1: srt (ger)" in capsys.readouterr().err
+    assert ask([*argv, "--subtitles", str(root / "talk.srt"), "--subtitle-track", "0"], load=load_fake) == 2
+    assert f"--subtitle-track 0: {root / 'talk.srt'} is no video file" in capsys.readouterr().err

@@ -92,9 +92,13 @@ def test_ask_falls_back_to_a_direct_answer(
 
 
 def test_an_answer_that_a_refinement_lost_is_kept() -> None:
-    made = methods.create("videopro", _options(AskConfig(Path("v"), "Q?", "m", method="videopro")))
+    made = methods.create(
+        "videopro", _options(AskConfig(video=Path("v"), question="Q?", model="m", method="videopro"))
+    )
     assert made.settings.rule == AnswerRule("last-answered", "native")
-    said = AskConfig(Path("v"), "Q?", "m", method="videopro", final="last", fallback="none")
+    said = AskConfig(
+        video=Path("v"), question="Q?", model="m", method="videopro", final="last", fallback="none"
+    )
     assert methods.create("videopro", _options(said)).settings.rule == AnswerRule()
     assert methods.create("videopro", {}).settings.rule == AnswerRule(), "the paper's is a run's default"
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
+from av.stream import Disposition
 from av.subtitles.subtitle import SubtitleSet
 
 HEIGHT, WIDTH = 64, 128
@@ -113,16 +115,25 @@ ASS_HEAD = (
 
 
 def with_subtitles(
-    path: Path, tracks: list[tuple[str, str, list[tuple[float, float, str]]]], start: float = 0.0
+    path: Path,
+    tracks: list[tuple[str, str, list[tuple[float, float, str]]]],
+    start: float = 0.0,
+    *,
+    titles: Sequence[str] = (),
+    flags: Sequence[Disposition] = (),
 ) -> Path:
-    """A 5 s video whose picture begins at `start`, with text tracks (codec, language, cues) from there on."""
+    """A 5 s video whose picture begins at `start`, with text tracks (codec, language, cues) from there on.
+    `titles` and `flags`: those of the tracks, in their order."""
     with av.open(str(path), "w") as out:
         picture = out.add_stream("libx264", rate=10, options={"preset": "ultrafast"})
         picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
         texts = []
-        for codec, language, cues in tracks:
+        for (codec, language, cues), title, flag in zip_longest(tracks, titles, flags):
             track = out.add_stream(codec)
             track.metadata["language"] = language
+            if title:
+                track.metadata["title"] = title
+            track.disposition = flag or Disposition(0)
             track.codec_context.subtitle_header = ASS_HEAD.encode()
             track.codec_context.time_base = Fraction(1, 1000)
             texts.append((track, cues))

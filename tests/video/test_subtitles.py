@@ -12,6 +12,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.stream import Disposition
 
 from tests.support.making_videos import ASS_HEAD, with_subtitles
 from videopro.errors import SubtitleError, VideoError
@@ -415,15 +416,133 @@ def test_embedded_times_are_those_of_the_frames(tmp_path: Path) -> None:
     assert said(embedded_subtitles(path).lines) == SAID_ENGLISH
 
 
-def test_embedded_track_by_number_and_language(tmp_path: Path) -> None:
-    path = with_subtitles(tmp_path / "v.mkv", [("subrip", "eng", ENGLISH), ("ass", "ger", GERMAN)])
-    assert said(embedded_subtitles(path, stream=1).lines) == [(1, 2, "Hallo")]
-    assert said(embedded_subtitles(path, language="ger").lines) == [(1, 2, "Hallo")]
-    assert said(embedded_subtitles(path, language="eng").lines) == SAID_ENGLISH
-    with pytest.raises(SubtitleError, match=r"no subtitle track in 'fra'; it has 0: .*\(eng\), 1: .*\(ger\)"):
-        embedded_subtitles(path, language="fra")
-    with pytest.raises(SubtitleError, match="no subtitle track 2"):
-        embedded_subtitles(path, stream=2)
+def test_embedded_track_by_number_language_and_title(tmp_path: Path) -> None:
+    path = with_subtitles(
+        tmp_path / "v.mkv",
+        [("subrip", "eng", ENGLISH), ("ass", "ger", GERMAN)],
+        titles=["English (SDH)", "Deutsch"],
+    )
+    for name in ("1", "ger", "de", "deu", "de-AT", "Deutsch", "deutsch", " GER "):
+        assert said(embedded_subtitles(path, track=name).lines) == [(1, 2, "Hallo")], name
+        assert said(load_subtitles(path, track=name).lines) == [(1, 2, "Hallo")], name
+    for name in ("0", "eng", "en", "english", "sdh"):
+        assert said(embedded_subtitles(path, track=name).lines) == SAID_ENGLISH, name
+    for name in ("fra", "2", "-1", "utsch", ""):
+        with pytest.raises(SubtitleError) as caught:
+            embedded_subtitles(path, track=name)
+        assert str(caught.value) == (
+            f'{path} has no subtitle track {name!r}; it has 0: srt (eng), "English (SDH)"; '
+            '1: ssa (ger), "Deutsch". Give --subtitle-track one of these numbers, a language or a title.'
+        )
+
+
+FORCED = [(3.5, 4.5, "Sprechen Sie Deutsch?")]
+MANY = [(i * 0.4, i * 0.4 + 0.3, f"line {i}") for i in range(12)]
+NO, DEFAULT = Disposition(0), Disposition.default
+FORCED_FLAG, DEAF = Disposition.forced, Disposition.hearing_impaired
+
+
+@pytest.mark.parametrize(
+    ("tracks", "titles", "flags", "number"),
+    [
+        # A track of a part of what is said is the default one, or the first: by its flag, by its title.
+        ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, NO], 1),
+        ([("eng", FORCED), ("eng", MANY)], (), [FORCED_FLAG], 1),
+        ([("eng", FORCED), ("eng", MANY)], ["Forced", "Full"], [DEFAULT, NO], 1),
+        ([("eng", FORCED), ("eng", MANY)], ["English [forced]", "English"], (), 1),
+        ([("jpn", MANY), ("jpn", MANY)], ["Signs & Songs", "Dialogue"], [DEFAULT, NO], 1),
+        ([("eng", MANY), ("eng", MANY)], ["Director's Commentary", ""], [DEFAULT, NO], 1),
+        ([("fre", FORCED), ("fre", MANY)], ["Français (forcés)", "Français"], [DEFAULT, NO], 1),
+        # A title may name both, or say what the track is not.
+        ([("eng", MANY), ("eng", MANY)], ["Full: dialogue, signs and songs", "x"], [DEFAULT, NO], 0),
+        ([("eng", MANY), ("eng", MANY)], ["non-forced", "x"], [DEFAULT, NO], 0),
+        # Unmarked, but empty, or with a few of the lines.
+        ([("eng", []), ("eng", FORCED)], (), [DEFAULT, NO], 1),
+        ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT, NO], 1),
+        # The language of the default track is kept, where it has a full one.
+        ([("eng", FORCED), ("ger", MANY), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, NO, NO], 2),
+        ([("eng", FORCED), ("ger", MANY)], (), [DEFAULT | FORCED_FLAG, NO], 1),
+        # One for the deaf says all, and sounds too.
+        ([("eng", MANY), ("eng", MANY)], ["SDH", "English"], (), 1),
+        ([("eng", MANY), ("eng", MANY)], (), [DEAF, NO], 1),
+        ([("eng", MANY), ("eng", MANY)], (), [DEFAULT | DEAF, NO], 0),
+        ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, DEAF], 1),
+        # Nothing but a forced one: better than none.
+        ([("eng", FORCED)], ["Forced"], [DEFAULT | FORCED_FLAG], 0),
+        # As before: the default one, else the first.
+        ([("eng", MANY), ("ger", MANY)], (), [NO, DEFAULT], 1),
+        ([("eng", MANY), ("ger", MANY)], (), (), 0),
+    ],
+)
+def test_a_track_that_says_all_is_read(
+    tmp_path: Path,
+    tracks: list[tuple[str, list[tuple[float, float, str]]]],
+    titles: list[str],
+    flags: list[Disposition],
+    number: int,
+) -> None:
+    path = with_subtitles(
+        tmp_path / "film.mkv",
+        [("subrip", language, cues) for language, cues in tracks],
+        titles=titles,
+        flags=flags,
+    )
+    found = embedded_subtitles(path)
+    assert found.source == f"{path}, subtitle track {number}"
+    assert [text for _, _, text in said(found.lines)] == [text for _, _, text in tracks[number][1]]
+    # What is named is read, whatever it is.
+    for place, (_, cues) in enumerate(tracks):
+        assert len(embedded_subtitles(path, track=str(place)).lines) == len(cues)
+
+
+def test_the_empty_samples_of_a_forced_track_in_mp4_are_no_lines(tmp_path: Path) -> None:
+    path = with_subtitles(tmp_path / "v.mp4", [("mov_text", "eng", FORCED), ("mov_text", "eng", MANY)])
+    assert len(embedded_subtitles(path).lines) == len(MANY)
+
+
+# What is before the start of the video is not in it; the rest is cut to it.
+LATE = (SubtitleLine(0.0, 1.25, "across"), SubtitleLine(3.1, 4.0, "after"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "early.srt",
+            "1\n-00:00:05,000 --> -00:00:02,000\nbefore\n\n2\n-00:00:01,500 --> 00:00:01,250\nacross\n\n"
+            "3\n00:00:03,100 --> 00:00:04,000\nafter\n",
+        ),
+        (
+            "early.vtt",
+            "WEBVTT\n\n−00:05.000 --> -00:02.000\nbefore\n\n-00:00:01.500 --> 00:01.250 align:start\nacross"
+            "\n\n00:03.100 --> 00:00:04.000\nafter\n",
+        ),
+        (
+            "early.ass",
+            ASS_HEAD + "Dialogue: 0,-0:00:05.00,-0:00:02.00,Default,,0,0,0,,before\n"
+            "Dialogue: 0,-0:00:01.50,0:00:01.25,Default,,0,0,0,,across\n"
+            "Dialogue: 0,0:00:03.10,0:00:04.00,Default,,0,0,0,,after\n",
+        ),
+        (
+            "early.json",
+            json.dumps(
+                [
+                    {"start": "-00:00:05.000", "end": "-00:00:02.000", "line": "before"},
+                    {"start": "-00:00:01.500", "end": "00:00:01.250", "line": "across"},
+                    {"start": "00:00:03.100", "end": "00:00:04.000", "line": "after"},
+                ]
+            ),
+        ),
+        # A clock that began a day before the video.
+        (
+            "day.srt",
+            "1\n-26:00:05,000 --> -26:00:02,000\nbefore\n\n2\n-0:00:01,500 --> 00:00:01,250\nacross\n\n"
+            "3\n00:00:03,100 --> 00:00:04,000\nafter\n",
+        ),
+    ],
+)
+def test_times_before_the_start(tmp_path: Path, name: str, text: str) -> None:
+    assert load_subtitles(write(tmp_path, text, name)).lines == LATE
 
 
 def test_video_without_text_track(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +13,7 @@ from videopro.question import Question, right_letters
 from videopro.scoring import Mode
 
 TEXTS = ("id", "video", "question", "answer", "kind")
-COLUMNS = (*TEXTS, "choices", "subtitles", "oracle_mode")
+COLUMNS = (*TEXTS, "choices", "subtitles", "subtitle_track", "oracle_mode")
 
 ROW = "row"
 """The column in which `videopro.train.rl.trainer` passes validated rows to the reward functions."""
@@ -32,6 +32,8 @@ class RewardRow:
     """The right letter."""
     oracle_mode: Mode | None
     """native or program (A.3); None if the base was not asked."""
+    subtitle_track: str | None = field(default=None, kw_only=True)
+    """Which track of a video file is read, as `videopro.benchmarks.Item` has it."""
 
     @property
     def right(self) -> frozenset[str]:
@@ -49,6 +51,9 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
     question = read_question(fields, where)
     if subtitles is not None and not isinstance(subtitles, str):
         raise DatasetError(f"{where}: field 'subtitles' is {subtitles!r}; it must be a string or null")
+    track = fields.get("subtitle_track")
+    if track is not None and not isinstance(track, str):
+        raise DatasetError(f"{where}: field 'subtitle_track' is {track!r}; it must be a string or null")
     kind, oracle_mode = fields["kind"], fields.get("oracle_mode")
     if kind not in get_args(PromptKind):
         raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(PromptKind))}")
@@ -63,6 +68,7 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
         kind=kind,
         video=folder / fields["video"],
         subtitles=folder / subtitles if subtitles else None,
+        subtitle_track=track,
         question=question,
         answer=fields["answer"],
         oracle_mode=oracle_mode,

@@ -81,6 +81,7 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
                 question=row.question,
                 answer=row.answer,
                 subtitles=row.subtitles,
+                subtitle_track=row.subtitle_track,
                 groups={"family": record["family"]} if record.get("family") else {},
             )
         )

@@ -16,7 +16,7 @@ from videopro.benchmarks import (
     nextqa,
     videomme,
 )
-from videopro.benchmarks.base import Benchmark, Item
+from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
 from videopro.benchmarks.fields import (
@@ -56,6 +56,7 @@ __all__ = [
     "PRESETS",
     "ROBUST",
     "SPECS",
+    "SUBTITLE_TRACK_HELP",
     "AnswerPrompt",
     "Benchmark",
     "BenchmarkError",

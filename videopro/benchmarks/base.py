@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.benchmarks.video_files import VIDEO_ENDINGS
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import NO_OPTION, Parser, Question
 from videopro.settings import did_you_mean
 from videopro.traces import SetMember
 
-__all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Issue", "Item", "Protocol"]
+__all__ = ["NO_OPTION", "ROBUST", "SUBTITLE_TRACK_HELP", "Benchmark", "Issue", "Item", "Protocol"]
+
+SUBTITLE_TRACK_HELP = (
+    "subtitle track inside the video files: its number (from 0), language (such as en) or title; unset: the "
+    "default one, but no forced one, signs and songs, or comments if there is a full one"
+)
 
 # Characters of an issue that are shown.
 _SHOWN = 500
@@ -36,6 +42,8 @@ class Item:
     subtitles: Path | None = None
     """The subtitle file that the benchmark lists, or the video itself for embedded subtitles; None if there
     are none for this video."""
+    subtitle_track: str | None = None
+    """Which track of a video file is read: its number, language or title; None: the fullest one."""
     subtitle_offset: float = 0.0
     """Seconds of the original video before this file starts; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -101,6 +109,18 @@ class Benchmark:
                 raise BenchmarkError(f"{self.name}, split {self.split!r}: duplicate question id {item.id!r}")
             seen.add(item.id)
 
+    def with_subtitle_track(self, track: str | None) -> Benchmark:
+        """The same questions, with this track of video files that hold their subtitles. Raises ConfigError if
+        none does."""
+        if track is None:
+            return self
+        if not any(_is_video(item.subtitles) for item in self.items):
+            raise ConfigError(
+                f"--subtitle-track {track}: {self.name} has no question whose subtitles are in a video file; "
+                "leave it out"
+            )
+        return replace(self, items=[replace(item, subtitle_track=track) for item in self.items])
+
     def select(
         self, *, limit: float | None = None, offset: int = 0, ids: Sequence[str] = (), seed: int = 0
     ) -> list[Item]:
@@ -148,6 +168,10 @@ class Benchmark:
         }
         videos.sort(key=place.__getitem__)
         return [item for video in videos for item in by_video[video]][offset : offset + count]
+
+
+def _is_video(path: Path | None) -> bool:
+    return path is not None and path.suffix.lower() in VIDEO_ENDINGS
 
 
 def _count(limit: float | None, questions: int) -> int:

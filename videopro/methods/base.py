@@ -61,7 +61,10 @@ class MethodContext:
             return None
         with self.meter.stage("subtitles"):
             return load_subtitles(
-                item.subtitles, duration=self.video.duration, start_offset=item.subtitle_offset
+                item.subtitles,
+                duration=self.video.duration,
+                start_offset=item.subtitle_offset,
+                track=item.subtitle_track,
             )
 
 

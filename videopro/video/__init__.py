@@ -8,6 +8,7 @@ from videopro.video.subtitles import (
     Subtitles,
     embedded_subtitles,
     has_embedded_subtitles,
+    is_container,
     load_subtitles,
 )
 from videopro.video.video import Frame, Video, fps_times, uniform_times
@@ -23,6 +24,7 @@ __all__ = [
     "clue_times",
     "embedded_subtitles",
     "has_embedded_subtitles",
+    "is_container",
     "fps_times",
     "frame_times",
     "load_subtitles",

@@ -13,10 +13,11 @@ import json
 import math
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import av
 import av.error
@@ -27,6 +28,8 @@ from av.subtitles.subtitle import AssSubtitle
 from videopro.errors import SubtitleError, VideoError
 from videopro.storage import encodable, parse_json
 from videopro.video.decoding import Deadline, open_container, probe_video
+from videopro.video.subtitle_times import TIMES, SubtitleKind, check_times, no_times, without_signs
+from videopro.video.subtitle_tracks import SubtitleTrack, choose_tracks, lines_of, track_order
 
 # Seconds; LongVideoBench widens the window of a shorter line to this.
 _SHORTEST_WINDOW = 1.0
@@ -51,13 +54,7 @@ _TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)\b[^<>]*>", re.IGNORECASE
 )
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-# A row that is meant as a line of times. Bounded: an endless row must not stall a run.
-_TIMES = re.compile(r"^\s*-?\d+:\S{0,999}\s{0,99}-{1,9}>\s*-?\d")
-# Times that FFmpeg reads correctly; it turns numbers with more digits into other times, or drops them.
-_NUMBERS = r"-?\d{1,9}(?::\d{1,9}){1,2}(?:[.,]\d{0,9})?(?![\w:])"
-_CLOCKS = re.compile(rf"^\s*{_NUMBERS}\s*-+>\s*{_NUMBERS}")
-_DIALOGUE = re.compile(r"^Dialogue:[^,]*(?:,\s*\d{1,9}:\d{1,9}:\d{1,9}[^\d,]\d{1,9}\s*){2},")
-_CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
+_CLOCK = re.compile(r"([-−–]?)(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,10 @@ class Subtitles:
 
 
 def load_subtitles(
-    path: str | Path, *, duration: float | None = None, start_offset: float = 0.0
+    path: str | Path, *, duration: float | None = None, start_offset: float = 0.0, track: str | None = None
 ) -> Subtitles:
     """Read a subtitle file (.srt, .vtt, .ass or LongVideoBench's .json, recognised by content), or the text
-    track of a video file that `embedded_subtitles` selects.
+    track of a video file that `embedded_subtitles` selects; `track` is for those.
 
     `start_offset` (seconds) is where the video begins on the file's clock; it is subtracted from every time.
     Lines that then end by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
@@ -117,9 +114,9 @@ def load_subtitles(
     without any line is valid: nothing is said.
     """
     path = Path(path)
-    if _is_container(path):
+    if is_container(path):
         state = path.stat()
-        found = _remembered_track(path, state.st_size, state.st_mtime_ns)
+        found = _remembered_track(path, state.st_size, state.st_mtime_ns, track)
         lines = [
             replace(line, start=line.start - start_offset, end=line.end - start_offset)
             for line in found.lines
@@ -139,57 +136,73 @@ def load_subtitles(
 
 
 def embedded_subtitles(
-    video_path: str | Path, *, stream: int | None = None, language: str | None = None, timeout: float = 120.0
+    video_path: str | Path, *, track: str | None = None, timeout: float = 120.0
 ) -> Subtitles:
     """Read a text track inside a video file (mov_text, SubRip, ASS, WebVTT).
 
-    `stream` counts the file's subtitle tracks from 0; without it, `language` is the tag in the file ("eng").
-    Of several text tracks, the default one is read, else the first. Times count from the start of the video,
-    as those of frames do. `timeout` (seconds) bounds opening and reading.
+    `track` is its number among the file's subtitle tracks (from 0), its language ("de", "ger" or "deu") or
+    its title. Of several text tracks, one that says all is read, not a forced one, signs and songs, or a
+    comment (`videopro.video.subtitle_tracks`); of several such tracks the default one, else the first. Times
+    count from the start of the video, as those of frames do. `timeout` (seconds) bounds opening and reading.
 
-    Raises SubtitleError if there is no such track or it holds images (DVD, Blu-ray) instead of text, and
-    VideoError if the file cannot be read as a video.
+    Raises SubtitleError, which lists the tracks, if there is no such track or it holds images (DVD, Blu-ray)
+    instead of text, and VideoError if the file cannot be read as a video.
     """
     path = Path(video_path)
     facts = probe_video(path, timeout)
     deadline = Deadline(timeout)
     with open_container(path, deadline) as container:
-        track = _track(container.streams.subtitles, path, stream, language)
-        for other in container.streams:
-            if other.index != track.index:
-                other.discard = av.stream.Discard.all
-        source = f"{path}, subtitle track {container.streams.subtitles.index(track)}"
+        streams = container.streams.subtitles
+        tracks = [SubtitleTrack.of(stream) for stream in streams]
+        allowed = choose_tracks(tracks, str(path), track)
+        packets = _read_tracks(container, {streams[number].index for number in allowed}, path, deadline)
+        counts = [lines_of(packets.get(stream.index, ())) for stream in streams]
+        number = track_order(tracks, named=track, lines=counts)[0]
         cues = []
-        for cue in _packets(container, track):
+        for cue in _decoded_cues(packets.get(streams[number].index, ()), streams[number]):
             deadline.check(path)
             cues.append(cue)
     origin = float(facts.origin)
     lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _unrolled(cues)]
-    return Subtitles(_cut(lines, facts.duration), source)
+    return Subtitles(_cut(lines, facts.duration), f"{path}, subtitle track {number}")
+
+
+def _read_tracks(
+    container: av.container.InputContainer, wanted: Collection[int], path: Path, deadline: Deadline
+) -> dict[int, list[av.Packet[Any]]]:
+    """The packets of these streams, in one pass over the file, by the stream's index."""
+    for stream in container.streams:
+        if stream.index not in wanted:
+            stream.discard = av.stream.Discard.all
+    packets: dict[int, list[av.Packet[Any]]] = {}
+    for packet in container.demux([container.streams[index] for index in sorted(wanted)]):
+        deadline.check(path)
+        packets.setdefault(packet.stream.index, []).append(packet)
+    return packets
 
 
 def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> bool:
     """Whether an MP4, Matroska or AVI file has a text track for `embedded_subtitles`. Reads only the file's
     header, within `timeout` seconds. False for a file that cannot be read: opening the video reports that."""
     path = Path(video_path)
-    if not _is_container(path):
+    if not is_container(path):
         return False
     try:
         with open_container(path, Deadline(timeout)) as container:
-            _track(container.streams.subtitles, path, None, None)
-    except (SubtitleError, VideoError):
+            tracks = [SubtitleTrack.of(stream) for stream in container.streams.subtitles]
+    except VideoError:
         return False
-    return True
+    return any(track.is_text for track in tracks)
 
 
 @lru_cache(maxsize=8)
-def _remembered_track(path: Path, size: int, changed: int) -> Subtitles:
+def _remembered_track(path: Path, size: int, changed: int, track: str | None) -> Subtitles:
     """Cached, because reading a track reads the whole file, for each question about the video."""
-    return embedded_subtitles(path)
+    return embedded_subtitles(path, track=track)
 
 
-def _is_container(path: Path) -> bool:
-    """Whether a file begins like MP4, Matroska or AVI."""
+def is_container(path: Path) -> bool:
+    """Whether a file begins like MP4, Matroska or AVI: subtitles are then tracks in it."""
     try:
         if not path.is_file():
             return False
@@ -274,17 +287,19 @@ def _decoded(data: bytes, encoding: str) -> str | None:
 
 def _cues(text: str, path: Path) -> list[SubtitleLine]:
     start = text.lstrip("\ufeff \t\r\n")
+    kind: SubtitleKind
     if start.startswith("WEBVTT"):
         kind = "webvtt"
     elif start.startswith("[Script Info]"):
         kind = "ass"
-    elif any(_TIMES.match(row) for row in text.splitlines()):
+    elif any(TIMES.match(row) for row in text.splitlines()):
         kind = "srt"
     else:
         raise SubtitleError(
             f"{path} is not a .srt, .vtt, .ass or LongVideoBench .json file: it holds no times."
         )
-    _check_times(start, kind, path)
+    check_times(start, kind, path)
+    start, hours = without_signs(start, kind)
     try:
         with av.open(io.BytesIO(start.encode()), mode="r", format=kind) as container:
             cues = [cue for track in container.streams.subtitles for cue in _packets(container, track)]
@@ -294,28 +309,14 @@ def _cues(text: str, path: Path) -> list[SubtitleLine]:
         ) from None
     for cue in cues:
         for row in cue.text.splitlines():
-            if _TIMES.match(row):
-                raise _no_times(path, row)
+            if TIMES.match(row):
+                raise no_times(path, row)
+    if hours:
+        cues = [
+            replace(cue, start=round(cue.start - 3600 * hours, 3), end=round(cue.end - 3600 * hours, 3))
+            for cue in cues
+        ]
     return cues
-
-
-def _check_times(text: str, kind: str, path: Path) -> None:
-    """Refuse a line of times that FFmpeg would skip or read as other times."""
-    for row in text.splitlines():
-        if kind == "ass":
-            wrong = row.startswith("Dialogue:") and not _DIALOGUE.match(row)
-        else:
-            wrong = bool(_TIMES.match(row)) and not _CLOCKS.match(row)
-        if wrong:
-            raise _no_times(path, row)
-
-
-def _no_times(path: Path, row: str) -> SubtitleError:
-    return SubtitleError(
-        f"{path}: {row.strip()[:_SHOWN]!r} is not a line of times; write it as 00:01:02,500 --> 00:01:04,000 "
-        "(.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before) or "
-        "Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
-    )
 
 
 def _longvideobench(
@@ -359,8 +360,9 @@ def _seconds(clock: object) -> float:
     if isinstance(clock, int | float) and not isinstance(clock, bool):
         return float(clock)
     match = _CLOCK.fullmatch(clock.strip()) if isinstance(clock, str) else None
-    hours, minutes, seconds = (float(part) for part in match.groups("0")) if match else (0, 0, math.nan)
-    time = hours * 3600 + minutes * 60 + seconds
+    sign, *parts = match.groups("0") if match else ("", 0, 0, math.nan)
+    hours, minutes, seconds = map(float, parts)
+    time = (hours * 3600 + minutes * 60 + seconds) * (-1 if sign else 1)
     if not math.isfinite(time):
         raise ValueError(f"{str(clock)[:_SHOWN]!r} is not a time")
     return time
@@ -369,39 +371,14 @@ def _seconds(clock: object) -> float:
 # ---- tracks -----------------------------------------------------------------------------------------------
 
 
-def _track(
-    tracks: Sequence[SubtitleStream], path: Path, stream: int | None, language: str | None
-) -> SubtitleStream:
-    if not tracks:
-        raise SubtitleError(f"{path} has no subtitle track; give a subtitle file, or run without subtitles.")
-    listed = ", ".join(
-        f"{i}: {track.codec_context.name if track.codec_context else 'unknown'} "
-        f"({track.language or 'no language'})"
-        for i, track in enumerate(tracks)
-    )
-    if stream is not None:
-        if not 0 <= stream < len(tracks):
-            raise SubtitleError(f"{path} has no subtitle track {stream}; it has {listed}.")
-        chosen = [tracks[stream]]
-    else:
-        chosen = [track for track in tracks if language is None or (track.language or "") == language.lower()]
-        if not chosen:
-            raise SubtitleError(f"{path} has no subtitle track in {language!r}; it has {listed}.")
-    texts = [
-        track for track in chosen if track.codec_context is not None and track.codec_context.codec.text_sub
-    ]
-    if not texts:
-        raise SubtitleError(
-            f"{path}: its subtitles are pictures, not text ({listed}); give a subtitle file in text form."
-        )
-    marked = [track for track in texts if track.disposition & av.stream.Disposition.default]
-    return (marked or texts)[0]
-
-
 def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[SubtitleLine]:
     """The cues of a track as FFmpeg returns them: sorted by time, with markup as ASS codes."""
+    return _decoded_cues(container.demux(track), track)
+
+
+def _decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> Iterator[SubtitleLine]:
     comments = track.codec_context.name in ("ass", "ssa")
-    for packet in container.demux(track):
+    for packet in packets:
         if packet.pts is None or packet.time_base is None:
             continue
         start = float(packet.pts * packet.time_base)
