@@ -93,12 +93,15 @@ def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
         x0, y0, x1, y1 = _in_pixels(box, frame)
     left, top = max(min(x0, x1), 0.0), max(min(y0, y1), 0.0)
     right, bottom = min(max(x0, x1), frame.width), min(max(y0, y1), frame.height)
-    if left >= right or top >= bottom:
+    has_area = left < right and top < bottom
+    part = frame.part(left, top, right, bottom) if has_area else None
+    # Rounded to whole pixels, it may hold none.
+    if part is None or part.width < 1 or part.height < 1:
         raise ArgumentError(
             f"crop(): box [{box[0]:g}, {box[1]:g}, {box[2]:g}, {box[3]:g}] holds nothing of the frame, which "
             f"is {frame.width} wide and {frame.height} high; give x0 < x1 and y0 < y1 within it"
         )
-    return frame.part(left, top, right, bottom)
+    return part
 
 
 def _register_crop(name: str, part: str, box: Corners) -> None:

@@ -10,7 +10,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.storage import InvalidJson, parse_json_at
-from videopro.video import Frame
+from videopro.video import Frame, pad_picture, without_margin
 
 Corners = tuple[float, float, float, float]
 """x0, y0, x1, y1 as fractions (0 to 1) of the picture."""
@@ -50,12 +50,29 @@ class Detector(ABC):
         own."""
         return None
 
-    @abstractmethod
     def detect(
         self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
     ) -> list[Detection]:
         """Detect objects called `text`, best first: those with a score above `box_threshold`, labelled with
         the words that score above `text_threshold`."""
+        shown = pad_picture(picture.image)
+        found = self._detect(
+            # Without its box, so that a crop is treated as a whole picture.
+            Frame(shown, picture.time, picture.video),
+            text,
+            box_threshold=box_threshold,
+            text_threshold=text_threshold,
+        )
+        if shown is picture.image:
+            return found
+        within = [replace(one, box=clipped(without_margin(one.box, picture.image, shown))) for one in found]
+        return [detection for detection in within if has_area(detection.box)]
+
+    @abstractmethod
+    def _detect(
+        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[Detection]:
+        """As `detect`, for a picture with the margin that it needs; boxes are fractions of that."""
 
 
 class GroundingDino(Detector):
@@ -76,7 +93,7 @@ class GroundingDino(Detector):
     def identity(self) -> object:
         return ["grounding-dino", self._name]
 
-    def detect(
+    def _detect(
         self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
     ) -> list[Detection]:
         import torch
@@ -99,7 +116,7 @@ class GroundingDino(Detector):
             )
         detections = [
             Detection(
-                _clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
+                clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
             )
             for (x0, y0, x1, y1), score, label in zip(
                 found["boxes"].tolist(),
@@ -109,7 +126,7 @@ class GroundingDino(Detector):
             )
         ]
         return sorted(
-            (detection for detection in detections if _has_area(detection.box)),
+            (detection for detection in detections if has_area(detection.box)),
             key=lambda detection: detection.score,
             reverse=True,
         )
@@ -138,7 +155,7 @@ class BackboneDetector(Detector):
     def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
         return self._backbone.frame_size(height, width, 1)
 
-    def detect(
+    def _detect(
         self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
     ) -> list[Detection]:
         image = picture.image
@@ -148,17 +165,16 @@ class BackboneDetector(Detector):
             # change.
             height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
-        # Without its box, so that a crop is treated as a whole picture.
         shown = Frame(image, picture.time, picture.video)
         reply = self._backbone.generate([shown], prompts.locate(text), Sampling(512))
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
         boxes = [
-            _clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
+            clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
             for x0, y0, x1, y1 in parse_boxes(reply.text)
         ]
-        return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if _has_area(box)]
+        return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if has_area(box)]
 
 
 def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -> Detector:
@@ -228,12 +244,14 @@ def _clean_label(label: str, text: str) -> str:
     return " ".join(label.replace("[SEP]", " ").replace("[CLS]", " ").replace(".", " ").split()) or text
 
 
-def _clipped(box: Corners) -> Corners:
+def clipped(box: Corners) -> Corners:
+    """The box, cut at the edges of the picture."""
     x0, y0, x1, y1 = (min(max(value, 0.0), 1.0) for value in box)
     return x0, y0, x1, y1
 
 
-def _has_area(box: Corners) -> bool:
+def has_area(box: Corners) -> bool:
+    """Whether anything is in the box."""
     return box[2] > box[0] and box[3] > box[1]
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,13 @@ from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of
 from videopro.storage import encodable
+from videopro.video import pad_picture, without_margin
 
 # Text in small videos is smaller than what the models were trained on: enlarge to this shorter side first.
 _SHORTEST_SIDE = 480
+# RapidOCR's detector enlarges the shorter side, so that a tall strip takes gigabytes: one that is taller than
+# this many times its width gets a wider margin, as RapidOCR gives to wide ones by itself.
+_TALLEST = 8
 # Pictures whose texts are kept: still scenes and repeated frames have the same pixels at several times.
 _KEPT_PICTURES = 4096
 # Engines of a process, one for every four cores: each holds the memory of a picture's activations.
@@ -62,10 +66,18 @@ class Ocr(ABC):
         with self._keeping:
             known = self._kept.get(key)
         if known is None:
-            known = self._read_enlarged(image)
+            known = self._read_padded(image)
             with self._keeping:
                 self._kept[key] = known
         return list(known)
+
+    def _read_padded(self, image: np.ndarray) -> list[TextRegion]:
+        height, width = image.shape[:2]
+        shown = pad_picture(image, ratio=_TALLEST) if height > _TALLEST * width else pad_picture(image)
+        found = self._read_enlarged(shown)
+        if shown is image:
+            return found
+        return [replace(words, box=without_margin(words.box, image, shown)) for words in found]
 
     def _read_enlarged(self, image: np.ndarray) -> list[TextRegion]:
         height, width = image.shape[:2]

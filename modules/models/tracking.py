@@ -15,9 +15,9 @@ from PIL import Image
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.detection import Corners, Detection, Detector
+from videopro.modules.models.detection import Corners, Detection, Detector, clipped, has_area
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.video import Frame
+from videopro.video import Frame, pad_picture
 
 # How far an object may move between two frames, in diagonals of its box.
 _MAX_MOVE = 2.0
@@ -71,12 +71,13 @@ class Sam3Tracker(Tracker):
         import torch
 
         height, width = frames[0].image.shape[:2]
+        pictures = [pad_picture(frame.image) for frame in frames]
         boxes: dict[int, list[Corners | None]] = {}
         scores: dict[int, float] = {}
         with self._lock, torch.inference_mode():
             # Frames stay on the CPU: hundreds at the model's 1008 x 1008 would fill an accelerator.
             session = self._processor.init_video_session(
-                video=[Image.fromarray(frame.image) for frame in frames],
+                video=[Image.fromarray(picture) for picture in pictures],
                 inference_device=self._device,
                 processing_device="cpu",
                 video_storage_device="cpu",
@@ -91,8 +92,10 @@ class Sam3Tracker(Tracker):
                     objects["boxes"].tolist(),
                     strict=True,
                 ):
-                    # A mask's bounds are inclusive pixels.
-                    box = (x0 / width, y0 / height, (x1 + 1) / width, (y1 + 1) / height)
+                    # A mask's bounds are inclusive pixels; it may reach into the margin.
+                    box = clipped((x0 / width, y0 / height, (x1 + 1) / width, (y1 + 1) / height))
+                    if not has_area(box):
+                        continue
                     boxes.setdefault(number, [None] * len(frames))[output.frame_idx] = box
                     scores[number] = max(scores.get(number, 0.0), float(score))
         return _by_appearance([Track(tuple(boxes[number]), scores[number]) for number in boxes])

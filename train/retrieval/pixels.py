@@ -14,7 +14,7 @@ from videopro.errors import RunError, VideoError
 from videopro.modules.models.encoders.images import ImageTextEncoder
 from videopro.storage import JsonLinesLog
 from videopro.train.retrieval.pairs import CaptionPair
-from videopro.video import Video, uniform_times
+from videopro.video import Video, pad_picture, uniform_times
 
 Batch: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """(n, frames, 3, side, side) pixels, (n, length) token ids and their mask."""
@@ -38,7 +38,7 @@ class _Decoded(Dataset):
             frames = video.frames(times, size=self.size(video.height, video.width))
         except VideoError as error:
             return pair, str(error)
-        images = [frame.image for frame in frames]
+        images = [pad_picture(frame.image) for frame in frames]
         return pair, self.processor(images, return_tensors="pt")["pixel_values"]
 
 

@@ -3,6 +3,7 @@
 from videopro.video.decoding import check_no_url
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.sampling import SampleRule, clue_times, frame_times
+from videopro.video.shapes import LARGEST_RATIO, pad_picture, padded_size, size_to_decode, without_margin
 from videopro.video.subtitles import (
     SubtitleLine,
     Subtitles,
@@ -14,6 +15,7 @@ from videopro.video.subtitles import (
 from videopro.video.video import Frame, Video, fps_times, uniform_times
 
 __all__ = [
+    "LARGEST_RATIO",
     "Frame",
     "FrameStore",
     "SampleRule",
@@ -28,6 +30,10 @@ __all__ = [
     "fps_times",
     "frame_times",
     "load_subtitles",
+    "pad_picture",
+    "padded_size",
     "shared_store",
+    "size_to_decode",
     "uniform_times",
+    "without_margin",
 ]

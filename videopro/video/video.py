@@ -17,13 +17,13 @@ import numpy as np
 from videopro.errors import VideoError
 from videopro.video.decoding import Probe, exact, probe_video, stream, torchcodec
 from videopro.video.frame_store import FrameStore, shared_store
+from videopro.video.shapes import LARGEST_SIDE
 
 __all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]
 
 logger = logging.getLogger(__name__)
 
 _DECODERS = {"pyav": exact.pictures_at, "torchcodec": torchcodec.pictures_at}
-_LARGEST_SIDE = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +152,9 @@ class Video:
             if not math.isfinite(time):
                 raise VideoError(f"{self.path}: {time!r} is not a time; give finite seconds")
         height, width = size if size is not None else (self.height, self.width)
-        if not (0 < height <= _LARGEST_SIDE and 0 < width <= _LARGEST_SIDE):
+        if not (0 < height <= LARGEST_SIDE and 0 < width <= LARGEST_SIDE):
             raise VideoError(
-                f"{self.path}: size {size!r}; give (height, width) from 1 to {_LARGEST_SIDE} pixels"
+                f"{self.path}: size {size!r}; give (height, width) from 1 to {LARGEST_SIDE} pixels"
             )
         size = (int(height), int(width))
         facts = self._facts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from videopro.video import uniform_times
+from videopro.video import pad_picture, uniform_times
 
 if TYPE_CHECKING:
     import torch
@@ -77,18 +77,26 @@ class VideoTextEncoder(ABC):
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         """(n, *clip_shape) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one
-        size. Raises ValueError for no clips or another number of frames."""
+        size; frames of an odd shape get a margin (`videopro.video.shapes`). Raises ValueError for no clips or
+        another number of frames."""
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
                     f"{self.name}: a clip of {len(frames)} frames; this encoder takes {self.clip_frames}"
                 )
-        return self._encode(self._embed_clips, [[frame.image for frame in frames] for frames in clips])
+        pictures = [[pad_picture(frame.image) for frame in frames] for frames in clips]
+        # Before an encoder cuts out its square, a picture with a margin takes many times that memory.
+        is_odd = any(
+            picture is not frame.image
+            for frames, padded in zip(clips, pictures, strict=True)
+            for frame, picture in zip(frames, padded, strict=True)
+        )
+        return self._encode(self._embed_clips, pictures, 1 if is_odd else BATCH_SIZE)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """(n, d) embeddings of n texts, truncated to the model's maximum length. Raises ValueError if there
         are none."""
-        return self._encode(self._embed_texts, texts)
+        return self._encode(self._embed_texts, texts, BATCH_SIZE)
 
     def similarities(self, texts: np.ndarray, clips: np.ndarray) -> np.ndarray:
         """(n_texts, n_clips) float32 cosine similarities of (n_texts, d) embeddings of texts with
@@ -113,14 +121,16 @@ class VideoTextEncoder(ABC):
         """Seconds at which a clip's frames are taken: the midpoints of `clip_frames` equal parts."""
         return uniform_times(start, end, self.clip_frames)
 
-    def _encode(self, embed: Callable[[Sequence[T]], torch.Tensor], items: Sequence[T]) -> np.ndarray:
+    def _encode(
+        self, embed: Callable[[Sequence[T]], torch.Tensor], items: Sequence[T], batch: int
+    ) -> np.ndarray:
         import torch
         from torch.nn.functional import normalize
 
         if not items:
             raise ValueError(f"{self.name}: nothing to embed")
         with self._lock, torch.inference_mode():
-            rows = [embed(items[at : at + BATCH_SIZE]) for at in range(0, len(items), BATCH_SIZE)]
+            rows = [embed(items[at : at + batch]) for at in range(0, len(items), batch)]
             vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
             return vectors
 

@@ -18,6 +18,7 @@ from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.video import size_to_decode
 
 # `model_type` of each kind's checkpoints; fixed-size SigLIP 2 checkpoints use the SigLIP class.
 _MODEL_TYPES = {"clip": ("clip",), "siglip2": ("siglip", "siglip2")}
@@ -59,7 +60,7 @@ class ImageTextEncoder(VideoTextEncoder):
         return single
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return target_size(self.processor.image_processor, height, width)
+        return size_to_decode(height, width, target_size(self.processor.image_processor, height, width))
 
     def frame_features(self, pictures: Sequence[np.ndarray]) -> torch.Tensor:
         """(n, d) embeddings, not normalized, of n (height, width, 3) uint8 pictures."""

@@ -24,6 +24,7 @@ from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.modules.models.hub import check_finite, device_of
 from videopro.storage import parse_json
+from videopro.video import size_to_decode
 
 MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
@@ -66,7 +67,7 @@ class LanguageBindEncoder(VideoTextEncoder):
         }
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return short_side(height, width, self._side)
+        return size_to_decode(height, width, short_side(height, width, self._side))
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> Tensor:
         pixels = torch.stack([to_pixels(clip, self._side, self._device) for clip in clips])

@@ -19,6 +19,7 @@ from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.encoders.images import target_size
 from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.video import size_to_decode
 
 # Frames per clip if the checkpoint's processor does not say.
 _DEFAULT_FRAMES = 16
@@ -58,7 +59,7 @@ class PeVideoTextEncoder(VideoTextEncoder):
         }
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return target_size(self.processor, height, width)
+        return size_to_decode(height, width, target_size(self.processor, height, width))
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         videos = [np.stack(list(clip)) for clip in clips]

@@ -48,6 +48,7 @@ from videopro.video import Video
         ("get_informative_clips", ("V", "a"), {"top_k": 2.5}, "top_k must be a whole number of at least 1"),
         ("crop", ("F", [5, 5, 5, 9]), {}, "holds nothing of the frame, which is 128 wide and 64 high"),
         ("crop", ("F", [200, 0, 300, 10]), {}, "holds nothing of the frame"),
+        ("crop", ("F", [10, 10, 10.0000001, 40]), {}, "holds nothing of the frame"),
         ("crop", ("F", [1, 2, 3]), {}, "four numbers [x0, y0, x1, y1]"),
         ("crop", (["F"], [1, 2, 3, 4]), {}, "frame must be one frame, not a list of 1"),
         ("crop_left", ("V",), {}, "frame must be a frame"),

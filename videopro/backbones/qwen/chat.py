@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from qwen_vl_utils.vision_process import (
     FRAME_FACTOR,
     SPATIAL_MERGE_SIZE,
     extract_vision_info,
     fetch_image,
     smart_nframes,
+    to_rgb,
 )
 from torchvision.transforms.v2 import functional as tvF
 
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs, SizedVideo
 from videopro.errors import BackboneError
-from videopro.video import Frame, Video
+from videopro.video import LARGEST_RATIO, Frame, Video, pad_picture, padded_size, size_to_decode
 
 
 def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> EncodedPrompt:
@@ -70,7 +72,11 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _image(inputs: QwenInputs, part: Mapping[str, Any]) -> np.ndarray:
     options = {"max_pixels": max(inputs.pixels, inputs.patch**2), "min_pixels": inputs.patch**2, **part}
+    key = "image" if "image" in part else "image_url"
     try:
+        # qwen-vl-utils rounds a side that is shorter than a patch down to nothing.
+        ratio = int(options["max_pixels"]) // inputs.patch**2 - 1
+        options[key] = _with_margin(part[key], max(1, min(ratio, LARGEST_RATIO)))
         # qwen-vl-utils multiplies the patch by the merge size itself.
         picture = fetch_image(options, image_patch_size=inputs.patch // SPATIAL_MERGE_SIZE)
     except (OSError, ValueError, AssertionError) as error:
@@ -78,6 +84,20 @@ def _image(inputs: QwenInputs, part: Mapping[str, Any]) -> np.ndarray:
             f"the image of a chat message cannot be read ({error}); check its path or URL"
         ) from error
     return np.asarray(picture)
+
+
+def _with_margin(source: Any, ratio: int) -> Any:
+    """A picture, or the file of one, with the margin that it needs, to be at most `ratio` times as long as
+    wide; what needs none as it is given."""
+    picture = source
+    if isinstance(source, str) and not source.startswith(("http://", "https://", "data:")):
+        picture = Image.open(source.removeprefix("file://"))
+    if not isinstance(picture, Image.Image):
+        return source
+    size = picture.height, picture.width
+    if padded_size(*size, ratio=ratio) == size:
+        return source
+    return Image.fromarray(pad_picture(np.asarray(to_rgb(picture)), ratio=ratio))
 
 
 def _video(inputs: QwenInputs, part: Mapping[str, Any]) -> SizedVideo:
@@ -95,7 +115,7 @@ def _video(inputs: QwenInputs, part: Mapping[str, Any]) -> SizedVideo:
         frames = [Frame(picture, i * step) for i, picture in enumerate(pictures)]
     height, width = frames[0].image.shape[:2]
     size = _size(inputs, part, height, width, len(frames))
-    return inputs.as_video([Frame(_resized(frame.image, size), frame.time) for frame in frames])
+    return inputs.as_video(_fitted(frames, size))
 
 
 def _decoded(inputs: QwenInputs, part: Mapping[str, Any], path: str) -> list[Frame]:
@@ -113,7 +133,11 @@ def _decoded(inputs: QwenInputs, part: Mapping[str, Any], path: str) -> list[Fra
         raise BackboneError(f"video part {path!r}: {error}") from error
     size = _size(inputs, part, video.height, video.width, count)
     # The first frame, the last one, and evenly between: as in qwen-vl-utils' own readers.
-    return video.frames(np.linspace(start, end - 1 / video.fps, count).tolist(), size=size)
+    frames = video.frames(
+        np.linspace(start, end - 1 / video.fps, count).tolist(),
+        size=size_to_decode(video.height, video.width, size),
+    )
+    return _fitted(frames, size)
 
 
 def _size(
@@ -121,12 +145,17 @@ def _size(
 ) -> tuple[int, int]:
     if "resized_height" in part and "resized_width" in part:
         height, width = int(part["resized_height"]), int(part["resized_width"])
-        return inputs.frame_size(height, width, count, pixels=4 * max(height, inputs.patch) * width)
+        return inputs.model_size(height, width, count, pixels=4 * max(height, inputs.patch) * width)
     pixels = int(part.get("max_pixels", inputs.pixels))
     if "total_pixels" in part:
         # As in qwen-vl-utils, which counts a temporal patch once.
         pixels = min(pixels, int(part["total_pixels"]) * FRAME_FACTOR // count)
-    return inputs.frame_size(height, width, count, pixels=pixels)
+    return inputs.model_size(height, width, count, pixels=pixels)
+
+
+def _fitted(frames: Sequence[Frame], size: tuple[int, int]) -> list[Frame]:
+    """The frames, with the margin that they need, at the size that suits the model."""
+    return [Frame(_resized(pad_picture(frame.image), size), frame.time) for frame in frames]
 
 
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

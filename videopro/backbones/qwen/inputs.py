@@ -24,6 +24,7 @@ from transformers.video_utils import VideoMetadata
 from videopro.backbones.base import Interleaved, Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError
+from videopro.video import pad_picture, padded_size, size_to_decode
 
 if TYPE_CHECKING:
     from videopro.video import Frame
@@ -236,8 +237,16 @@ class QwenInputs:
     def frame_size(
         self, height: int, width: int, n_frames: int, *, pixels: int | None = None
     ) -> tuple[int, int]:
+        """(height, width) at which `n_frames` whole frames of (height, width) pixels are decoded: as
+        `model_size`, unless they need a margin (`videopro.video.shapes`)."""
+        return size_to_decode(height, width, self.model_size(height, width, n_frames, pixels=pixels))
+
+    def model_size(
+        self, height: int, width: int, n_frames: int, *, pixels: int | None = None
+    ) -> tuple[int, int]:
         """(height, width) to which the processor resizes each of `n_frames` whole frames of (height, width)
-        pixels, with at most `pixels` (default: the budget) per frame."""
+        pixels, with their margin if they need one, and at most `pixels` (default: the budget) per frame."""
+        height, width = padded_size(height, width)
         low, high = self.patch**2, pixels or self.pixels
         if n_frames < 2 or not self.has_times:
             size = image_resize(height, width, self.patch, min_pixels=low, max_pixels=max(low, high))
@@ -265,7 +274,7 @@ class QwenInputs:
         padded = [*frames, *[frames[-1]] * (self._even(len(frames)) - len(frames))]
         # At one frame per second an index is a time; indices may be fractions.
         times: list[Any] = [frame.time for frame in padded]
-        pixels = np.stack([frame.image for frame in padded])
+        pixels = np.stack([pad_picture(frame.image) for frame in padded])
         if self.has_times:
             metadata = VideoMetadata(total_num_frames=len(padded), fps=1.0, frames_indices=times)
         else:
@@ -316,7 +325,7 @@ class QwenInputs:
         options: dict[str, Any] = {"text_kwargs": {"add_special_tokens": False}}
         if images:
             # Copies, because torch does not accept read-only arrays.
-            options["images"] = [np.array(image) for image in images]
+            options["images"] = [np.array(pad_picture(image)) for image in images]
             options["images_kwargs"] = common
         if videos:
             options["videos"] = [video.pixels for video in videos]

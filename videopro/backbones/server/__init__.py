@@ -4,7 +4,7 @@ from videopro.backbones.server.backbone import ServerBackbone
 from videopro.backbones.server.chat_client import ChatClient, api_config
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.http import Endpoint, RequestRefused
-from videopro.backbones.server.messages import encode_frames, fit_pixels, visual_parts
+from videopro.backbones.server.messages import encode_frames, sent_size, visual_parts
 from videopro.backbones.server.schemas import response_format
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "ServerBackbone",
     "api_config",
     "encode_frames",
-    "fit_pixels",
     "response_format",
+    "sent_size",
     "visual_parts",
 ]

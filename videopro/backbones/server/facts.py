@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.engine import ENGINES, UNNAMED, is_openai, is_vllm
 from videopro.backbones.server.http import Endpoint, unknown_model
-from videopro.backbones.server.messages import encode_frames, fit_pixels, user_message
+from videopro.backbones.server.messages import encode_frames, sent_size, user_message
 from videopro.backbones.server.probe import TIMES_LOST, ProbeRequest, detect_video_form
 from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, has_processor, own_prompt
 from videopro.backbones.server.served import Cards, ServedRecord, budget, find_served, served_weights
@@ -172,7 +172,7 @@ class ServerFacts:
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
         """The (height, width) at which frames are sent: at most the budget's pixels, in multiples of 32,
         never enlarged."""
-        return fit_pixels(height, width, self.budget[1])
+        return sent_size(height, width, self.budget[1])
 
     # -- the form of a video
 

@@ -34,6 +34,7 @@ from PIL import Image, UnidentifiedImageError
 from videopro.backbones.base import Interleaved, Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError, VideoError
+from videopro.video import pad_picture, size_to_decode
 
 if TYPE_CHECKING:
     from videopro.video import Frame
@@ -92,13 +93,20 @@ def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
     )
 
 
+def sent_size(height: int, width: int, pixels: int) -> tuple[int, int]:
+    """(height, width) at which frames of (height, width) pixels are decoded to be sent: as `fit_pixels`,
+    unless they need a margin first."""
+    return size_to_decode(height, width, fit_pixels(height, width, pixels))
+
+
 def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
-    """Encode an image (an RGB array, (H, W, 3) uint8, or PIL's) as a base64 JPEG of at most `pixels` pixels.
+    """Encode an image (an RGB array, (H, W, 3) uint8, or PIL's) as a base64 JPEG of at most `pixels` pixels,
+    with the margin that it needs (`videopro.video.shapes`).
 
     The bytes are those that Pillow writes, in half the time and without the interpreter's lock: several
     videos' frames are encoded at a time.
     """
-    array = _rgb(image)
+    array = pad_picture(_rgb(image))
     height, width = array.shape[:2]
     size = fit_pixels(height, width, pixels)
     if size != (height, width):
@@ -302,7 +310,7 @@ def _read_video(
         cap = min(int(part.get("max_frames") or frames), frames)
         times = fps_times(start, end, float(part.get("fps") or DEFAULT_SAMPLE_FPS), cap)
     check_budget(len(times), frames)
-    return encode_frames(video.frames(times, size=fit_pixels(video.height, video.width, pixels)), pixels)
+    return encode_frames(video.frames(times, size=sent_size(video.height, video.width, pixels)), pixels)
 
 
 def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, pixels: int) -> EncodedFrames:

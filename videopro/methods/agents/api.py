@@ -11,8 +11,8 @@ from videopro.backbones.server import (
     ChatClient,
     RequestRefused,
     encode_frames,
-    fit_pixels,
     response_format,
+    sent_size,
     visual_parts,
 )
 from videopro.errors import BackboneError
@@ -43,7 +43,7 @@ class ApiModel(AgentModel):
         return {"kind": "api", "model": self.name, "frames": self.frames, "pixels": self._pixels}
 
     def frame_size(self, height: int, width: int, count: int) -> tuple[int, int] | None:
-        return fit_pixels(height, width, self._pixels)
+        return sent_size(height, width, self._pixels)
 
     def reply(
         self,

@@ -1,0 +1,203 @@
+"""Pictures of any shape: the margin, the models that get them with it, and what they say mapped back."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from tests.support import making_videos, qwen_models, tiny_models
+from tests.support.tiny_encoders import languagebind_folder
+from videopro.backbones.server import encode_frames
+from videopro.modules.models.detection import Detection, Detector, GroundingDino
+from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
+from videopro.modules.models.ocr import Ocr, RapidOcr, TextRegion
+from videopro.modules.models.tracking import Sam3Tracker
+from videopro.video import Frame, Video, pad_picture, padded_size
+
+FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+ODD = [(1, 320), (320, 1), (1, 1), (3, 3), (2, 5000), (5000, 2), (8, 4096), (40, 4001)]
+"""(height, width) of pictures that some model's own preprocessing refuses."""
+ORDINARY = [(16, 16), (16, 1600), (1600, 16), (192, 320), (720, 1280), (1080, 1920), (41, 4096)]
+
+side = st.integers(1, 5000)
+shape = st.tuples(side, side) | st.tuples(st.integers(1, 64), side) | st.tuples(side, st.integers(1, 64))
+
+
+def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(1, 256, (height, width, 3), dtype=np.uint8)
+
+
+@given(shape)
+def test_every_shape_gets_the_least_margin_that_it_needs(shape: tuple[int, int]) -> None:
+    tall, wide = padded_size(*shape)
+    assert min(tall, wide) >= 16
+    assert max(tall, wide) <= 100 * min(tall, wide)
+    # Only the shorter side grows, and not a pixel further than one of the two rules asks for; a square grows
+    # at both.
+    for before, after, other in ((shape[0], tall, wide), (shape[1], wide, tall)):
+        assert after == before or after == 16 or 100 * (after - 1) < other
+
+
+@pytest.mark.parametrize("shape", ORDINARY)
+def test_an_ordinary_picture_stays_the_same_object(shape: tuple[int, int]) -> None:
+    image = noise(*shape)
+    assert pad_picture(image) is image
+
+
+@pytest.mark.parametrize("shape", ODD)
+def test_a_margin_is_black_and_moves_no_pixel(shape: tuple[int, int]) -> None:
+    image = noise(*shape)
+    shown = pad_picture(image)
+    np.testing.assert_array_equal(shown[: shape[0], : shape[1]], image)
+    assert np.count_nonzero(shown) == image.size
+
+
+# ---- every model that is given pictures --------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(shape.filter(lambda shape: shape[0] * shape[1] < 200_000), st.sampled_from(FAMILIES), st.booleans())
+def test_qwens_own_processors_take_every_shape(shape: tuple[int, int], family: str, is_crop: bool) -> None:
+    inputs = qwen_models.backbone(family)._inputs
+    frames = [Frame(noise(*shape), float(i), box=(0, 0, 1, 1) if is_crop else None) for i in range(3)]
+    for shown in (frames, frames[:1], [frames[0], Frame(noise(20, 30), 5.0)]):
+        encoded = inputs.head(shown)
+        grid = encoded.tensors.get("image_grid_thw", encoded.tensors.get("video_grid_thw"))
+        assert grid is not None
+        tokens = int(grid.prod(-1).sum()) // 4
+        assert sum(kind > 0 for kind in encoded.types) == tokens
+
+
+@settings(deadline=None)
+@given(shape, st.sampled_from(FAMILIES), st.integers(1, 4))
+def test_every_shape_has_a_size_to_decode_at(shape: tuple[int, int], family: str, count: int) -> None:
+    size = qwen_models.backbone(family)._inputs.frame_size(*shape, count)
+    assert min(size) > 0
+    assert max(size) <= 16_384
+    assert size == shape or padded_size(*shape) == shape
+
+
+@pytest.mark.parametrize("shape", ODD)
+def test_servers_are_sent_no_odd_shape(shape: tuple[int, int]) -> None:
+    (encoded,) = encode_frames([Frame(noise(*shape), 0.0)], 50_176).jpegs
+    with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
+        assert min(picture.size) >= 16
+        assert max(picture.size) <= 100 * min(picture.size)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    """Real models of the smallest size, and RapidOCR as it is."""
+    return {
+        "dino": GroundingDino(str(tiny_models.grounding_dino())),
+        "sam3": Sam3Tracker(str(tiny_models.sam3())),
+        "ocr": RapidOcr(),
+    }
+
+
+@pytest.mark.parametrize("shape", [(1, 320), (320, 1), (1, 1), (2, 5000)])
+def test_detector_tracker_and_ocr_take_odd_shapes(shape: tuple[int, int], models: dict[str, Any]) -> None:
+    frame = Frame(noise(*shape), 0.0)
+    found = models["dino"].detect(frame, "a cat", box_threshold=0.0, text_threshold=0.0)
+    tracks = models["sam3"].track([frame, Frame(noise(*shape, seed=1), 1.0)], "a cat")
+    boxes = [one.box for one in found] + [box for track in tracks for box in track.boxes if box]
+    assert boxes
+    assert all(0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 for x0, y0, x1, y1 in boxes)
+    models["ocr"].read(frame.image)
+
+
+@pytest.mark.parametrize("shape", [(8, 4096), (4096, 8), (1, 1)])
+def test_an_encoder_takes_odd_shapes(shape: tuple[int, int], tmp_path: Path) -> None:
+    encoder = LanguageBindEncoder(str(languagebind_folder(tmp_path / "e")))
+    size = encoder.frame_size(*shape)
+    assert size == shape
+    clip = [Frame(noise(*size, seed=i), float(i)) for i in range(encoder.clip_frames)]
+    (row,) = encoder.encode_clips([clip])
+    assert np.linalg.norm(row) == pytest.approx(1.0, abs=1e-5)
+
+
+# ---- what they say, mapped back ----------------------------------------------------------------------------
+
+
+class WhiteFinder(Detector):
+    """Finds the one white rectangle of a picture."""
+
+    def identity(self) -> object:
+        return "white"
+
+    def _detect(
+        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[Detection]:
+        assert picture.image.shape[:2] == padded_size(*picture.image.shape[:2])
+        rows, columns = np.nonzero((picture.image == 255).all(-1))
+        tall, wide = picture.image.shape[:2]
+        box = (
+            *(columns.min() / wide, rows.min() / tall),
+            *((columns.max() + 1) / wide, (rows.max() + 1) / tall),
+        )
+        margin = Detection((0.99, 0.99, 1.0, 1.0), 0.9, "the margin")
+        return [Detection(tuple(map(float, box)), 1.0, "white"), margin]
+
+
+class WhiteReader(Ocr):
+    """Reads a word where a picture is white."""
+
+    def identity(self) -> object:
+        return "white"
+
+    def _read(self, image: np.ndarray) -> list[TextRegion]:
+        rows, columns = np.nonzero((image > 200).all(-1))
+        tall, wide = image.shape[:2]
+        box = (
+            *(columns.min() / wide, rows.min() / tall),
+            *((columns.max() + 1) / wide, (rows.max() + 1) / tall),
+        )
+        return [TextRegion("word", tuple(map(float, box)), 1.0)]
+
+
+@pytest.mark.parametrize(("shape", "box"), [((2, 5000), (1000, 0, 2000, 1)), ((900, 3), (1, 90, 2, 450))])
+def test_boxes_are_of_the_picture_without_its_margin(
+    shape: tuple[int, int], box: tuple[int, int, int, int]
+) -> None:
+    x0, y0, x1, y1 = box
+    image = np.zeros((*shape, 3), np.uint8)
+    image[y0:y1, x0:x1] = 255
+    (found,) = WhiteFinder().detect(Frame(image, 0.0), "white", box_threshold=0.5, text_threshold=0.25)
+    assert in_pixels(found.box, shape) == pytest.approx(box)
+    (words,) = WhiteReader().read(image)
+    # OCR looks at an enlarged picture, whose edges are soft.
+    assert in_pixels(words.box, shape) == pytest.approx(box, abs=0.6)
+
+
+def in_pixels(box: Sequence[float], shape: tuple[int, int]) -> list[float]:
+    height, width = shape
+    return [box[0] * width, box[1] * height, box[2] * width, box[3] * height]
+
+
+# ---- a video of an odd shape -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_video_of_an_odd_shape_is_answered_and_chatted_about(family: str, tmp_path: Path) -> None:
+    path = tmp_path / "strip.mp4"
+    making_videos.make(path, 24, size=(8, 2048), planes=(200, 128, 128))
+    video, backbone = Video.open(path), qwen_models.backbone(family)
+    size = backbone.frame_size(video.height, video.width, 4)
+    frames = video.sample(4, size=size)
+    assert size == (8, 2048)
+    assert set(backbone.answer(frames, qwen_models.QUESTION).letters) == {"A", "B", "C"}
+    asked = [
+        {"type": "video", "video": str(path), "nframes": 4},
+        {"type": "image", "image": Image.fromarray(frames[0].image)},
+        {"type": "text", "text": "What is it?"},
+    ]
+    assert backbone.chat([{"role": "user", "content": asked}]).tokens_out > 0
