@@ -20,7 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, read_spec
+from videopro.backbones import (
+    Backbone,
+    Sampling,
+    ServerSettings,
+    load_backbone,
+    read_spec,
+    recorded_spec,
+)
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
 from videopro.cluster import RaySettings, read_ray_settings
@@ -250,8 +257,11 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     asked = config.asked_prompts()
     texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}
     lines = identity_difference(
-        {name: recorded.get(name, defaults.get(name)) for name in names} | texts,
+        {name: recorded.get(name, defaults.get(name)) for name in names}
+        | {"teacher": recorded_spec(recorded["teacher"])}
+        | texts,
         {name: given[name] for name in names}
+        | {"teacher": recorded_spec(config.teacher)}
         | {"teacher_prompts": None if asked is None else dict(asked.texts)},
     )
     if lines:

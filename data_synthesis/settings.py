@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks
+from videopro.backbones import check_key_name
 from videopro.cluster import ENGINE, RAY
 from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
@@ -26,7 +27,7 @@ class SynthesisConfig(ModuleSettings):
         )
     )
     teacher: str = field(
-        metadata=setting("who writes programs: pocket-teacher, api:MODEL or api:MODEL@URL (it sees no video)")
+        metadata=setting("who writes programs: pocket-teacher or api:MODEL@URL (it sees no video)")
     )
     model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
     output: Path = field(metadata=setting("folder of the synthesis; resumed if it holds the same one"))
@@ -129,16 +130,16 @@ class SynthesisConfig(ModuleSettings):
         if self.preset == "paper":
             object.__setattr__(self, "backbone", {"frames": PAPER_FRAMES, **self.backbone})
         check_planner(self.teacher)
+        check_key_name(self.api_key_env)
         if self.teacher == "self":
             raise ConfigError(
-                "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL"
+                "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL@URL"
             )
         if self.teacher.startswith("server:"):
             raise ConfigError(
                 f"teacher {self.teacher!r}: a teacher is asked without the video; give "
                 f"api:{self.teacher.removeprefix('server:')}"
             )
-        _check_address(self.teacher)
         if self.teacher_prompts is not None and self.teacher.startswith("pocket-teacher"):
             raise ConfigError(f"teacher {self.teacher!r} reads our prompts only; leave --teacher-prompts out")
         self.row_prompts()
@@ -203,15 +204,4 @@ class SynthesisConfig(ModuleSettings):
             subtitles=self.subtitles == "listed",
             max_parallel=self.max_parallel,
             prompt_file=self.asked_prompts(),
-        )
-
-
-def _check_address(teacher: str) -> None:
-    """Refuse an address with a key, which would be recorded with the settings."""
-    _, _, address = teacher.partition("://")
-    host, _, _ = address.partition("/")
-    if "@" in host or "?" in address:
-        raise ConfigError(
-            "teacher: its address holds a user, a password or a query; put the key into an environment "
-            "variable and name that with --api-key-env"
         )

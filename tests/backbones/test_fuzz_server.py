@@ -95,7 +95,7 @@ def test_over_http_there_is_an_answer_or_a_backbone_error(kind: str, monkeypatch
     with StubServer() as stub:
         config = BackboneConfig("served", "server", base_url=stub.url, retries=1)
         backbone = ServerBackbone(config, sleep=sleep)
-        planner = ApiPlanner(f"served@{stub.url}", sleep=sleep)
+        planner = ApiPlanner(f"api:served@{stub.url}", sleep=sleep)
 
         @settings(FUZZ, max_examples=max(25, FUZZ.max_examples // 20))
         @given(bodies, st.sampled_from((200, 200, 200, 400, 401, 404, 429, 500)))

@@ -57,7 +57,7 @@ def reply(body: dict[str, Any]) -> dict[str, Any]:
 
 def planner_at(stub: StubServer, **settings: Any) -> ApiPlanner:
     given: dict[str, Any] = {"sleep": no_wait, "uniform": lambda: 1.0, "api_key_env": "TEACHER_KEY"}
-    return ApiPlanner(f"served@{stub.url}", **{**given, **settings})
+    return ApiPlanner(f"api:served@{stub.url}", **{**given, **settings})
 
 
 class Setting:

@@ -331,7 +331,7 @@ async def no_wait(seconds: float) -> None:
 
 
 def planner_at(stub: StubServer, **settings: object) -> ApiPlanner:
-    return ApiPlanner(f"served@{stub.url}", sleep=no_wait, uniform=lambda: 1.0, **settings)  # type: ignore[arg-type]
+    return ApiPlanner(f"api:served@{stub.url}", sleep=no_wait, uniform=lambda: 1.0, **settings)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -448,7 +448,7 @@ def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None
     assert written[0].notes == {"cut off": "after 2 tokens"}
 
 
-@pytest.mark.parametrize("spec", ["", "magic", "api:", "pocket"])
+@pytest.mark.parametrize("spec", ["", "magic", "pocket"])
 def test_an_unknown_planner_is_refused(spec: str) -> None:
     with pytest.raises(ConfigError, match=r"is not known; (did you mean|known: self, pocket-teacher)"):
         load_planner(spec, SceneBackbone())

@@ -614,7 +614,7 @@ def _to_planner() -> str:
         tempfile.TemporaryDirectory() as folder,
         StubServer(lambda body: completion("<code>x</code>", None)) as stub,
     ):
-        planner = ApiPlanner(f"served@{stub.url}", sampling=Sampling(99, 0.7))
+        planner = ApiPlanner(f"api:served@{stub.url}", sampling=Sampling(99, 0.7))
         budget = TeacherBudget()
         teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl", budget), budget, concurrency=1)
         for request in requests:

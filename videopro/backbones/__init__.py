@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from videopro.backbones.address import check_key_name, read_address, recorded_spec, without_address
 from videopro.backbones.base import (
     DEFAULT_FRAMES,
     DEFAULT_PIXELS,
@@ -49,10 +50,14 @@ __all__ = [
     "Visual",
     "YesNoRequest",
     "check_alive",
+    "check_key_name",
     "folder_fingerprint",
     "identify",
     "load_backbone",
+    "read_address",
     "read_spec",
+    "recorded_spec",
+    "without_address",
 ]
 
 
@@ -74,12 +79,18 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
         elif overrides.get("adapter"):
             _check_near("adapter", str(overrides["adapter"]), tuple(pocket.ADAPTERS))
     elif spec.startswith("server:"):
-        model, at, url = spec.removeprefix("server:").rpartition("@")
-        if not at or not model or not url:
-            raise ConfigError(
-                f"backbone {spec!r}: write server:MODEL@URL, as in server:qwen@http://localhost:8000/v1"
-            )
+        model, url = read_address(spec, "backbone")
         settings = {"model": model, "kind": "server", "base_url": url}
+    elif spec.startswith("api:"):
+        raise ConfigError(
+            "backbone 'api:...': answers need log-probabilities, which api: does not ask for; give "
+            "server:MODEL@URL"
+        )
+    elif "://" in spec:
+        # Not shown: it may hold a password.
+        raise ConfigError(
+            "backbone: the model is a URL; write server:MODEL@URL, as in server:qwen@http://localhost:8000/v1"
+        )
     return BackboneConfig.from_mapping({**settings, **overrides})
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from videopro.backbones.address import check_key_name, url_problem
 from videopro.backbones.server_settings import ServerSettings
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
@@ -271,6 +272,9 @@ class BackboneConfig:
                 raise ConfigError(f"backbone: {name} is {value!r}; it must be a whole number of at least 1")
         if self.kind == "server" and not self.base_url:
             raise ConfigError("backbone: kind 'server' needs 'base_url', such as http://localhost:8000/v1")
+        if self.base_url is not None and (problem := url_problem(self.base_url)):
+            raise ConfigError(f"backbone: base_url: {problem}; write it as in http://localhost:8000/v1")
+        check_key_name(self.api_key_env)
 
     @property
     def server_settings(self) -> ServerSettings:

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from videopro.backbones import Backbone, Sampling, ServerSettings, Visual, check_alive
+from videopro.backbones import Backbone, Sampling, ServerSettings, Visual, check_alive, recorded_spec
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
@@ -118,6 +118,7 @@ class BaseProgramMethod(Method):
         if self.settings.planner.startswith("server:"):
             # A server's address changes no answer.
             facts["planner"] = spec_identity(self.settings.planner)["model"]
+        facts["planner"] = recorded_spec(facts["planner"])
         # The texts, and not where they were read: a run can be resumed and viewed without the file.
         del facts["prompts"]
         if self._prompt_file is not None:
@@ -178,7 +179,7 @@ class BaseProgramMethod(Method):
         if open_questions and self.settings.planner.startswith("pocket-teacher"):
             raise ConfigError(
                 f"planner {self.settings.planner!r} writes programs for multiple-choice questions only; "
-                f"{open_questions} of these questions are open: use --planner self or api:MODEL"
+                f"{open_questions} of these questions are open: use --planner self or api:MODEL@URL"
             )
         if open_questions and self._prompt_file is not None:
             raise ConfigError(self._need_choices(self._prompt_file))

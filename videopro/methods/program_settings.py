@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.backbones import Sampling
+from videopro.backbones import Sampling, check_key_name
 from videopro.errors import ConfigError
 from videopro.modules import ModuleSettings
 from videopro.modules.calls import REMOVABLE
@@ -20,7 +20,7 @@ FINAL_HELP = (
 )
 FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
 PLANNER_HELP = (
-    "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), api:MODEL or "
+    "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
     "api:MODEL@URL (sees the text only), pocket-teacher"
 )
 PLANNER_FRAMES_HELP = (
@@ -109,6 +109,7 @@ class ProgramSettings(ModuleSettings):
             object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
         super().__post_init__()
         check_planner(self.planner)
+        check_key_name(self.api_key_env)
         if self.planner_frames is not None and self.planner_frames < 0:
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
         is_served = self.planner.startswith("server:")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from videopro.backbones import Backbone, Sampling, ServerSettings, read_spec
+from videopro.backbones import Backbone, Sampling, ServerSettings, read_address, read_spec
 from videopro.errors import ConfigError
 from videopro.planners.answerer import check_answerer, load_answerer, spec_identity
 from videopro.planners.base import (
@@ -60,12 +60,15 @@ _API_REQUESTS = 8
 
 def check_planner(spec: str) -> None:
     """Raise ConfigError for an invalid spec."""
-    if spec in _NAMED or (spec.startswith("api:") and len(spec) > len("api:")):
+    if spec in _NAMED:
         return
-    if spec.startswith("server:"):
+    if spec.startswith("api:"):
+        read_address(spec, "planner")
+        return
+    if spec.startswith("server:") or "://" in spec:
         read_spec(spec)
         return
-    known = [*_NAMED, "api:MODEL", "api:MODEL@URL", "server:MODEL@URL"]
+    known = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL"]
     raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, known)}")
 
 
@@ -126,8 +129,8 @@ def load_planner(
     """Load a planner.
 
     Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
-    ("pocket-teacher:unread": without its reader of questions), "api:MODEL", "api:MODEL@URL" or
-    "server:MODEL@URL"; `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
+    ("pocket-teacher:unread": without its reader of questions), "api:MODEL@URL" or "server:MODEL@URL";
+    `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
     (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
     not used; `api_key_env`, the environment variable that holds a server's key; `server`, how requests
     go to a server (None: the defaults), of which at most 8 at a time to "api:", which limits its
@@ -164,7 +167,7 @@ def load_planner(
     from videopro.planners.api import ApiPlanner
 
     return ApiPlanner(
-        spec.removeprefix("api:"),
+        spec,
         sampling=sampling,
         api_key_env=api_key_env,
         **server.for_api(_API_REQUESTS if concurrency is None else concurrency),

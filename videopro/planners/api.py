@@ -25,7 +25,7 @@ from videopro.storage import encodable
 
 
 class ApiPlanner(Planner):
-    """`MODEL` or `MODEL@URL`. The default URL is OPENAI_BASE_URL if it is set, otherwise OpenAI's own."""
+    """`api:MODEL@URL`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ApiPlanner(Planner):
             timeout=timeout,
             retries=retries,
         )
-        self.name = f"api:{spec}"
+        self.name = spec
         self._model = config.model
         self._sampling = sampling
         self._client = ChatClient(config, sleep=sleep, uniform=uniform)

@@ -12,6 +12,7 @@ from videopro.storage.json_objects import (
     parse_json_list,
     read_object,
 )
+from videopro.storage.printable import printable
 from videopro.storage.surrogates import encodable
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "parse_json",
     "parse_json_at",
     "parse_json_list",
+    "printable",
     "read_object",
     "read_json_lines",
     "write_atomically",

@@ -226,13 +226,6 @@ def test_identifying_a_server_takes_one_small_request(make: Make, monkeypatch: p
         identify(config, recorded)
 
 
-def test_a_password_in_the_address_is_not_shown(make: Make) -> None:
-    with StubServer(models=[{"id": "other"}]) as stub, pytest.raises(BackboneError) as caught:
-        make(stub.url.replace("http://", "http://me:secret@")).answer(None, COLOURS)
-    assert "secret" not in str(caught.value)
-    assert stub.url in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -40,7 +40,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def model_at(stub: StubServer, **settings: Any) -> ApiModel:
-    return ApiModel(api_config(f"served@{stub.url}", "model", **settings))
+    return ApiModel(api_config(f"api:served@{stub.url}", "model", **settings))
 
 
 def test_frames_are_sent_as_pictures_after_their_times() -> None:

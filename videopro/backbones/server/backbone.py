@@ -466,10 +466,6 @@ def row_seed(seed: int, place: int) -> int:
 def _check(config: BackboneConfig) -> None:
     if config.kind != "server":
         raise ConfigError(f"backbone: kind is {config.kind!r}; a served model needs 'server'")
-    if not (config.base_url or "").startswith(("http://", "https://")):
-        raise ConfigError(
-            f"backbone: base_url is {config.base_url!r}; it must begin with http:// or https://"
-        )
     if config.timeout <= 0:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
     if config.retries < 0:

@@ -6,19 +6,17 @@ It needs no log-probabilities, which endpoints of reasoning models do not return
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from videopro.backbones.address import read_address
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.http import Endpoint, RequestRefused
 from videopro.backbones.server.schemas import refuses_schema
-from videopro.errors import ConfigError
 
-DEFAULT_URL = "https://api.openai.com/v1"
 # Requests in flight; hosted endpoints limit their rate.
 _CONCURRENCY = 8
 # Fields that some models refuse, each with the field that replaces it.
@@ -34,14 +32,8 @@ _FIELD_STATUSES = (400, 422, 501)
 
 
 def api_config(spec: str, where: str, **settings: Any) -> BackboneConfig:
-    """The config for `MODEL` or `MODEL@URL`; the default URL is OPENAI_BASE_URL if it is set, else OpenAI's
-    own. Raises ConfigError, which begins with `where`, for an invalid spec."""
-    # A model's name may contain an @, so only the last one can precede a URL.
-    model, at, url = spec.rpartition("@")
-    if not at or "://" not in url:
-        model, url = spec, os.environ.get("OPENAI_BASE_URL", DEFAULT_URL)
-    if not model:
-        raise ConfigError(f"{where} 'api:{spec}': write api:MODEL or api:MODEL@URL")
+    """The config for `api:MODEL@URL`. Raises ConfigError, which begins with `where`, for an invalid spec."""
+    model, url = read_address(spec, where)
     return BackboneConfig(
         model=model, kind="server", base_url=url, **{"concurrency": _CONCURRENCY, **settings}
     )

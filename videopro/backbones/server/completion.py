@@ -11,10 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from videopro.storage import InvalidJson, parse_json
+from videopro.storage import InvalidJson, parse_json, printable
 
 # An upper bound for token ids and token counts; a larger number is invalid.
 _Count = Annotated[int, Field(ge=0, le=2**40)]
+_LONGEST_PATH = 4096
 # Maximum characters of a server's error message.
 _WORDS = 400
 
@@ -107,7 +108,12 @@ def read_models(body: bytes) -> list[dict[str, Any]]:
     cards = _object(body).get("data")
     if not isinstance(cards, list) or not all(isinstance(card, dict) for card in cards):
         raise InvalidReply("no list of models in it")
-    return cards
+    # They go into messages and records: names, folders, owners.
+    return [{name: _seen(value) for name, value in card.items()} for card in cards]
+
+
+def _seen(value: Any) -> Any:
+    return printable(value, _LONGEST_PATH) if isinstance(value, str) and not value.isprintable() else value
 
 
 def _object(body: bytes) -> Mapping[str, Any]:

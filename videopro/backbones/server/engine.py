@@ -8,7 +8,6 @@ replies on as the engine's own. So such a server is asked for the ids of a promp
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from videopro.backbones.server.http import RequestRefused
 
@@ -22,13 +21,6 @@ UNNAMED = (None, "", "organization-owner")
 """What `/models` says of a server that does not name its engine."""
 # How servers refuse a field that they do not know; some ignore it.
 _REFUSALS = (400, 422, 500, 501)
-_OPENAI = ("openai.com", "openai.azure.com")
-
-
-def is_openai(url: str) -> bool:
-    """Whether this is OpenAI's own address, or that of its models on Azure."""
-    host = urlsplit(url).hostname or ""
-    return any(host == own or host.endswith(f".{own}") for own in _OPENAI)
 
 
 def is_vllm(endpoint: Endpoint, config: BackboneConfig) -> bool:

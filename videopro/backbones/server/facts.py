@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from videopro.backbones.address import is_openai
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.server.engine import ENGINES, UNNAMED, is_openai, is_vllm
+from videopro.backbones.server.engine import ENGINES, UNNAMED, is_vllm
 from videopro.backbones.server.http import Endpoint, unknown_model
 from videopro.backbones.server.messages import encode_frames, sent_size, user_message
 from videopro.backbones.server.probe import TIMES_LOST, ProbeRequest, detect_video_form

@@ -35,6 +35,22 @@ def wanted_flag(words: str) -> str:
     return next((fix for says, fix in _WANTED if re.search(says, words)), "")
 
 
+def wanted_of_proxy(status: int, is_page: bool, sent: int) -> str:
+    """What to do about an error that a proxy before the server makes, such as nginx, or that it causes; empty
+    for any other. `is_page`: the reply is a page for people; `sent`: bytes of the request."""
+    if status == 413:
+        return (
+            f"the request has {sent / 2**20:.1f} MiB: raise the limit of the proxy before the server (nginx: "
+            "client_max_body_size 64m;), or show fewer frames or pixels (--backbone frames=N pixels=N)"
+        )
+    if status in (502, 503, 504) and is_page:
+        return (
+            "this comes from a proxy before the server: see that the server itself runs, and that the proxy "
+            "waits as long as a reply takes (nginx: proxy_read_timeout 600s;)"
+        )
+    return ""
+
+
 def wants_trust(words: str) -> bool:
     """Whether a refusal is one of frames' times, which only --trust-request-mm-kwargs admits."""
     return re.search(_WANTED[0][0], words) is not None

@@ -8,16 +8,16 @@ Retried, with exponential back-off and jitter or after the time in Retry-After: 
 time-outs, refused and dropped connections, replies that are not chat completions. Not retried: any other 4xx,
 and an exhausted quota.
 
-The API key is sent in the Authorization header and appears nowhere else. Error messages and log lines are
-built from the server's address and its messages, with the key removed. They never chain the client's own
-exceptions, whose text the server controls.
+The API key is sent in the Authorization header, to the server's own address (`connection`), and appears
+nowhere else. Error messages and log lines are built from that address and the server's messages, with the key
+and what a terminal would obey removed. They never chain the client's own exceptions, whose text the server
+controls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import json
 import logging
 import os
 import random
@@ -32,11 +32,13 @@ import openai
 import orjson
 from openai._constants import RAW_RESPONSE_HEADER
 
+from videopro.backbones.address import default_key_name
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
-from videopro.backbones.server.flags import ADAPTERS, wanted_flag
+from videopro.backbones.server.connection import WORDS, ErrorReply, Redirected, connect, own_error
+from videopro.backbones.server.flags import ADAPTERS, wanted_flag, wanted_of_proxy
 from videopro.errors import BackboneError
-from videopro.storage import encodable
+from videopro.storage import printable
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +49,11 @@ FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 # A longer Retry-After ends the retries.
 LONGEST_RETRY_AFTER = 300.0
-CONNECT_TIMEOUT = 10.0
-# Maximum characters of a server's own message in an error message.
-WORDS = 400
 # Bytes; the longest reply with 20 log-probabilities per token has a few MiB.
 LARGEST_BODY = 256 << 20
-# Maximum models listed in an error message.
+# Maximum models listed in an error message, and characters of each.
 _OFFERED = 20
+_LONGEST_NAME = 100
 
 # As `with_streaming_response` sets it: the reply is read here, up to LARGEST_BODY.
 _HEADERS = {"Content-Type": "application/json", RAW_RESPONSE_HEADER: "stream"}
@@ -89,7 +89,7 @@ class Endpoint:
     ) -> None:
         self.url = public_url(config.base_url or "")
         self._config = config
-        self._key_env = config.api_key_env or _default_key_env(config.base_url or "")
+        self._key_env = config.api_key_env or default_key_name(config.base_url or "")
         self._key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
         self._sleep = sleep
         self._uniform = uniform
@@ -150,13 +150,7 @@ class Endpoint:
                 self._loop = asyncio.new_event_loop()
                 self._pid = os.getpid()
                 self._slots = asyncio.Semaphore(self._config.concurrency)
-                self._client = openai.AsyncOpenAI(
-                    base_url=self._config.base_url,
-                    # The client requires a key; a server that needs none ignores it.
-                    api_key=self._key or "none",
-                    timeout=openai.Timeout(self._config.timeout, connect=CONNECT_TIMEOUT),
-                    max_retries=0,
-                )
+                self._client = connect(self._config.base_url or "", self._key, self._config.timeout)
                 threading.Thread(
                     target=_run, args=(self._loop,), name="videopro-server-backbone", daemon=True
                 ).start()
@@ -208,7 +202,7 @@ class Endpoint:
 
             try:
                 return await self._retry(request, retry_5xx)
-            except openai.NotFoundError as error:
+            except ErrorReply as error:
                 raise await self._not_found(model, error) from None
 
     async def _models(self) -> list[dict[str, Any]]:
@@ -222,7 +216,7 @@ class Endpoint:
 
         try:
             return await self._retry(request, True)
-        except openai.NotFoundError:
+        except ErrorReply:
             return []
         except RequestRefused as refused:
             if refused.status in (400, 405):
@@ -230,19 +224,15 @@ class Endpoint:
             raise
 
     async def _retry(self, request: Callable[[], Awaitable[T]], retry_5xx: bool) -> T:
-        """The reply of `request`, retried as the module's docstring says. The caller handles
-        `openai.NotFoundError`."""
+        """The reply of `request`, retried as the module's docstring says. The caller handles `ErrorReply`s of
+        status 404."""
         for attempt in range(self._config.retries + 1):
             try:
                 return await asyncio.wait_for(request(), self._config.timeout)
-            except openai.NotFoundError:
-                raise
-            except (
-                openai.APIError,
-                TimeoutError,
-                InvalidReply,
-                _IncompleteReply,
-            ) as error:
+            except (openai.OpenAIError, TimeoutError, InvalidReply, _IncompleteReply) as caught:
+                error = own_error(caught)
+                if isinstance(error, ErrorReply) and error.status == 404:
+                    raise error from None
                 failure, delay = self._classify(error, attempt, retry_5xx)
             if delay is None or attempt == self._config.retries:
                 raise failure
@@ -264,8 +254,16 @@ class Endpoint:
                 ),
                 delay,
             )
-        if isinstance(error, openai.APIStatusError):
+        if isinstance(error, ErrorReply):
             return self._classify_status(error, tries, delay, retry_5xx)
+        if isinstance(error, Redirected):
+            return (
+                BackboneError(
+                    f"server {self.url} sends requests on to {error.target}, where nothing was sent; if you "
+                    "trust that server, give its address instead"
+                ),
+                None,
+            )
         if isinstance(error, openai.APIConnectionError | _IncompleteReply):
             cause = type(error.__cause__).__name__ if error.__cause__ is not None else "connection error"
             reason = str(error) if isinstance(error, _IncompleteReply) else cause
@@ -285,10 +283,11 @@ class Endpoint:
         )
 
     def _classify_status(
-        self, error: openai.APIStatusError, tries: str, delay: float, retry_5xx: bool
+        self, error: ErrorReply, tries: str, delay: float, retry_5xx: bool
     ) -> tuple[BackboneError, float | None]:
-        status = error.status_code
+        status = error.status
         words = self._words(error)
+        proxy = wanted_of_proxy(status, error.is_page, error.sent)
         if status in (401, 403):
             # The server's message is left out: it may repeat parts of the key.
             if self._key:
@@ -308,18 +307,19 @@ class Endpoint:
                 return failure, None
         elif status >= 500 or status in _TRANSIENT_STATUS:
             failure = RequestRefused(
-                f"server {self.url} failed with status {status} ({tries}): {words}; see the server's own log",
+                f"server {self.url} failed with status {status} ({tries}): {words}; "
+                + (proxy or "see the server's own log"),
                 status,
             )
             if status in (500, 501) and not retry_5xx:
                 return failure, None
         else:
-            fix = wanted_flag(_message(error))
+            fix = proxy or wanted_flag(error.words)
             return RequestRefused(
                 f"server {self.url} refused the request (status {status}): {words}{fix and '; ' + fix}",
                 status,
             ), None
-        seconds = retry_after(error.response.headers)
+        seconds = retry_after(error.headers)
         if seconds is None:
             return failure, delay
         if seconds > LONGEST_RETRY_AFTER:
@@ -327,7 +327,7 @@ class Endpoint:
         # Jitter, so that not all requests retry at the same moment.
         return failure, seconds + FIRST_DELAY * self._uniform()
 
-    async def _not_found(self, model: str, error: openai.NotFoundError) -> RequestRefused:
+    async def _not_found(self, model: str, error: ErrorReply) -> RequestRefused:
         try:
             offered = [str(card.get("id")) for card in await self._models()]
         except BackboneError:
@@ -340,14 +340,14 @@ class Endpoint:
             )
         return RequestRefused(unknown_model(self.url, model, offered), 404)
 
-    def _words(self, error: openai.APIStatusError) -> str:
-        return self._scrub(" ".join(_message(error).split())) or "no explanation"
+    def _words(self, error: ErrorReply) -> str:
+        return self._scrub(error.words) or "no explanation"
 
     def _scrub(self, words: str) -> str:
-        words = encodable(words)
         if self._key:
-            words = words.replace(self._key, "[key]")
-        return words if len(words) <= WORDS else words[:WORDS] + "..."
+            # Also where what is removed stood in the middle of it.
+            words = printable(words.replace(self._key, "[key]"), LARGEST_BODY).replace(self._key, "[key]")
+        return printable(words, WORDS)
 
 
 def _encoded(body: Callable[[], Mapping[str, Any]]) -> tuple[str, bytes]:
@@ -379,34 +379,11 @@ async def _body(response: openai.AsyncAPIResponse[Any]) -> bytes:
     return bytes(body)
 
 
-def _message(error: openai.APIStatusError) -> str:
-    """What the server says of an error, in whole."""
-    body = error.body
-    if not isinstance(body, Mapping):
-        return body if isinstance(body, str) else error.message
-    inner = body.get("error", body)
-    words = inner.get("message") if isinstance(inner, Mapping) else inner
-    return words if isinstance(words, str) else _dumped(body)
-
-
-def _dumped(body: Any) -> str:
-    try:
-        return json.dumps(body, default=str)
-    except (ValueError, RecursionError):
-        return "an explanation that cannot be shown"
-
-
 def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
     """The error message for a model that a server does not have."""
     more = f" and {len(offered) - _OFFERED} more" if len(offered) > _OFFERED else ""
-    return (
-        f"server {url} has no model {model!r}; it offers: {', '.join(offered[:_OFFERED])}{more} ({ADAPTERS})"
-    )
-
-
-def _default_key_env(url: str) -> str | None:
-    """OPENAI_API_KEY for OpenAI's own address only, so that the key is not sent to other servers."""
-    return "OPENAI_API_KEY" if urlsplit(url).hostname == "api.openai.com" else None
+    names = ", ".join(printable(name, _LONGEST_NAME) for name in offered[:_OFFERED])
+    return f"server {url} has no model {model!r}; it offers: {names}{more} ({ADAPTERS})"
 
 
 def public_url(url: str) -> str:

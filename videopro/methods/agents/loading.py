@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spec
+from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spec, without_address
 from videopro.backbones.server import ServerBackbone, api_config
 from videopro.backbones.wrappers import share_backbone
 from videopro.errors import ConfigError
@@ -72,10 +72,10 @@ class ModelLoader:
 def read_role(name: str, api_key_env: str | None = None) -> BackboneConfig:
     """The config of a model that is not "self". Raises ConfigError."""
     if not name or name == SELF:
-        raise ConfigError(f"model {name!r}: name a backbone or api:MODEL")
+        raise ConfigError(f"model {name!r}: name a backbone or api:MODEL@URL")
     settings = {} if api_key_env is None else {"api_key_env": api_key_env}
     if name.startswith("api:"):
-        return api_config(name.removeprefix("api:"), "model", **settings)
+        return api_config(name, "model", **settings)
     spec, adapter = split_role(name)
     if spec.startswith("server:"):
         return read_spec(spec, **settings, **adapter)
@@ -95,10 +95,10 @@ def split_role(name: str) -> tuple[str, dict[str, str]]:
 def public_role(name: str) -> str:
     """The name without a server's address, which changes no answer; its adapter stays."""
     if name.startswith("api:"):
-        return name.partition("@")[0]
+        return without_address(name)
     if name.startswith("server:"):
         spec, adapter = split_role(name)
-        return "+".join([spec.partition("@")[0], *adapter.values()])
+        return "+".join([without_address(spec), *adapter.values()])
     return name
 
 

@@ -1,7 +1,7 @@
 """The models behind an agent, behind one interface: its language model, its captioner, its VQA model.
 
 A role names a model: "self" (the run's backbone), any backbone ("pocket", a hub name, a folder,
-server:MODEL@URL), with an adapter as MODEL+ADAPTER, or api:MODEL[@URL] for an endpoint that returns no
+server:MODEL@URL), with an adapter as MODEL+ADAPTER, or api:MODEL@URL for an endpoint that returns no
 log-probabilities, such as those of reasoning models.
 """
 

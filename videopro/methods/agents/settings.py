@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.backbones import Sampling
+from videopro.backbones import Sampling, check_key_name
 from videopro.errors import ConfigError
 from videopro.methods.agents.budget import BudgetLimits
 from videopro.settings import setting
@@ -17,7 +17,7 @@ PRESET_HELP = (
 )
 ROLE_HELP = (
     "self (the run's backbone), pocket, a hub name, a folder, server:MODEL@URL (each with +ADAPTER), or "
-    "api:MODEL[@URL]"
+    "api:MODEL@URL"
 )
 
 
@@ -65,6 +65,7 @@ class AgentSettings:
     def __post_init__(self) -> None:
         if self.max_parallel < 1:
             raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+        check_key_name(self.api_key_env)
         self.limits()
         self.sampling()
 
