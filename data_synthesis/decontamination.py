@@ -13,7 +13,7 @@ from pathlib import Path
 from videopro.benchmarks import CG_BENCH_FILES, Item, read_cg_bench
 from videopro.errors import BenchmarkError, ConfigError, VideoError
 from videopro.pocket import world
-from videopro.storage import parse_json
+from videopro.storage import cache_root, parse_json
 from videopro.video.decoding import check_file, content_id
 
 POCKET_SPLITS = ("val", "test")
@@ -85,7 +85,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
         for name, length, seed in world.video_names(split):
             known.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
         # Worlds of every fingerprint: the test split of an older world is not training data either.
-        for path in sorted(world.default_root().glob(f"pocket-*/{split}/videos/*.mp4")):
+        for path in sorted(cache_root().glob(f"pocket-*/{split}/videos/*.mp4")):
             known.add_file(path, f"video {path.stem} of pocket's split {split!r}")
     if cg_bench is not None:
         _add_cg_bench(known, cg_bench / CG_BENCH_FILES["mini"], "CG-Bench mini")

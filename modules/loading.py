@@ -7,7 +7,6 @@ loaded stops the run.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -25,6 +24,7 @@ from videopro.modules.library import VideoContext
 from videopro.modules.models.encoders import check_dtype
 from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
 from videopro.settings import setting
+from videopro.storage import cache_root
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
@@ -132,11 +132,6 @@ def is_pocket(backbone: Backbone | str) -> bool:
         return bool(Path(name).resolve() == shipped().resolve())
     except (BackboneError, OSError):
         return False
-
-
-def cache_root() -> Path:
-    """Where indexes and transcripts are kept: $VIDEOPRO_CACHE, else ~/.cache/videopro."""
-    return Path(os.environ.get("VIDEOPRO_CACHE", Path.home() / ".cache" / "videopro"))
 
 
 def json_flag(setting: str) -> str:

@@ -1,8 +1,8 @@
-"""Ctrl-C while a command starts: one line and status 130, as later by `videopro.cli.exit_status`.
+"""What a command does before it imports anything else. A program that only uses the package is left alone.
 
-Until then a command imports libraries for seconds, and a KeyboardInterrupt there ends in a traceback, or in
-whatever a library that catches it makes of it. Imported by `videopro` itself, before everything else; a
-program that only uses the package keeps its own handling of signals.
+Ctrl-C while a command starts is one line and status 130, as later by `videopro.cli.exit_status`: until then
+it imports libraries for seconds, and a KeyboardInterrupt there ends in a traceback, or in whatever a library
+that catches it makes of it. And caches get folders where the user has no home (`videopro.user_folders`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TypeAlias
 
-_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+from videopro.user_folders import provide_folders
 
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+_SHOWING = {"--help", "-h", "--version", "completion"}
+"""Words of commands that only show something."""
 _OWN_FOLDERS = ("", "train", "data_synthesis", "modules")
 """Folders of scripts that are commands, in the package's own; some of them are links."""
 
@@ -70,11 +73,15 @@ def is_command() -> bool:
     )
 
 
-def handle_interrupts() -> None:
-    """Of a command: let Ctrl-C end it at once until `exit_status` handles it. Ignored, it stays ignored."""
+def start() -> None:
+    """What a command does before anything else. Ignored, Ctrl-C stays ignored."""
     is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler and is_command():
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop_while_starting)
+    told = provide_folders(os.environ)
+    if told and not _SHOWING & set(sys.argv) and os.environ.get("RANK", "0") == "0":
+        print(told, file=sys.stderr)
 
 
-handle_interrupts()
+if is_command():
+    start()

@@ -18,7 +18,6 @@ import fcntl
 import hashlib
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, DTYPES, VideoTextEncoder
 from videopro.modules.search.clip_batches import decoded_ahead
 from videopro.modules.search.index_file import DamagedIndex, find_defect, read_vectors, write_vectors
+from videopro.storage import cache_root
 from videopro.video import Video
 
 CLIP_SECONDS = 10.0
@@ -100,7 +100,7 @@ def clip_bounds(duration: float, clip_seconds: float = CLIP_SECONDS) -> tuple[tu
 
 def default_root() -> Path:
     """The default directory of indexes: `index` in $VIDEOPRO_CACHE, else in ~/.cache/videopro."""
-    return Path(os.environ.get("VIDEOPRO_CACHE") or Path.home() / ".cache" / "videopro") / "index"
+    return cache_root() / "index"
 
 
 def index_path(

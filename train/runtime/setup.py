@@ -19,8 +19,8 @@ from videopro.backbones import BackboneConfig, PlannerRecord, read_spec
 from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint, planner_record
 from videopro.errors import ConfigError
 from videopro.extras import check_extra
-from videopro.modules import cache_root
 from videopro.planners import PromptFile, read_prompts
+from videopro.storage import cache_root
 from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache

@@ -29,6 +29,7 @@ import pysubs2
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
+from videopro.storage import cache_root
 from videopro.work import Counter
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
@@ -62,11 +63,6 @@ def fingerprint() -> str:
                 drawn = drawn.replace(f"{name}(", f"{before}(")
             digest.update(drawn.encode())
     return digest.hexdigest()[:12]
-
-
-def default_root() -> Path:
-    """The folder of generated worlds: $VIDEOPRO_CACHE, else ~/.cache/videopro."""
-    return Path(os.environ.get("VIDEOPRO_CACHE") or Path.home() / ".cache" / "videopro")
 
 
 def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int]]:
@@ -131,7 +127,7 @@ def ensure(
     if unknown:
         raise BenchmarkError(f"the pocket split '{split}' has no video '{unknown[0]}'")
     base = split.removesuffix(HELDOUT) + ("" if seed is None else f"-{seed}")
-    root = root or default_root()
+    root = root or cache_root()
     shared = root / f"pocket-{fingerprint()}" / base
     folder = shared if not split.endswith(HELDOUT) else shared.with_name(base + HELDOUT)
     try:

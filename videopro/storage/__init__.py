@@ -1,6 +1,7 @@
 """File storage that survives kills, full disks and malformed text: logs, atomic writes, JSON lines."""
 
 from videopro.storage.atomic import write_atomically
+from videopro.storage.cache_folder import cache_root
 from videopro.storage.disk_errors import cannot_lock, cannot_write, is_full, writing
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
@@ -18,6 +19,7 @@ from videopro.storage.surrogates import encodable
 __all__ = [
     "InvalidJson",
     "JsonLinesLog",
+    "cache_root",
     "cannot_lock",
     "cannot_write",
     "encodable",

@@ -13,12 +13,14 @@ import html
 import json
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
 import openai
 
 from videopro.backbones.address import is_openai
+from videopro.connections import has_no_proxy
 from videopro.storage import InvalidJson, parse_json, printable
 
 CONNECT_TIMEOUT = 10.0
@@ -68,12 +70,18 @@ class ErrorReply(openai.OpenAIError):
 def connect(url: str, key: str, timeout: float) -> openai.AsyncOpenAI:
     """A client for the server at `url`, which is sent `key` ("": none). Its requests raise Redirected,
     ErrorReply, or one of the client's own errors."""
-    http_client = openai.DefaultAsyncHttpxClient(timeout=openai.Timeout(timeout, connect=CONNECT_TIMEOUT))
+    patience = openai.Timeout(timeout, connect=CONNECT_TIMEOUT)
+    if has_no_proxy(url):
+        # The client would also prepare the proxies for other hosts, and fail if it cannot.
+        direct = ssl.create_default_context()
+        http_client = openai.DefaultAsyncHttpxClient(timeout=patience, trust_env=False, verify=direct)
+    else:
+        http_client = openai.DefaultAsyncHttpxClient(timeout=patience)
     client = openai.AsyncOpenAI(
         base_url=url,
         # The client requires a key; a server that needs none ignores it.
         api_key=key or "none",
-        timeout=openai.Timeout(timeout, connect=CONNECT_TIMEOUT),
+        timeout=patience,
         max_retries=0,
         http_client=http_client,
     )

@@ -23,6 +23,7 @@ import os
 import random
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
 from videopro.backbones.server.connection import WORDS, ErrorReply, Redirected, connect, own_error
 from videopro.backbones.server.flags import ADAPTERS, wanted_flag, wanted_of_proxy
+from videopro.connections import check_connections, check_key
 from videopro.errors import BackboneError
 from videopro.storage import printable
 
@@ -90,7 +92,8 @@ class Endpoint:
         self.url = public_url(config.base_url or "")
         self._config = config
         self._key_env = config.api_key_env or default_key_name(config.base_url or "")
-        self._key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
+        check_connections(config.base_url or "")
+        self._key = check_key(self._key_env) if self._key_env else ""
         self._sleep = sleep
         self._uniform = uniform
         self._lock = threading.Lock()
@@ -121,7 +124,9 @@ class Endpoint:
             loop, self._loop, self._closed = self._loop, None, True
         if loop is None or self._pid != os.getpid():
             return
-        asyncio.run_coroutine_threadsafe(self._shut(), loop).result(timeout=10)
+        # What does not close in time ends with the process.
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._shut(), loop).result(timeout=10)
         loop.call_soon_threadsafe(loop.stop)
 
     # -- threads
@@ -147,14 +152,25 @@ class Endpoint:
                 raise BackboneError(f"server {self.url}: this backbone was closed")
             # A forked child has none of its parent's threads and must not use its connections.
             if self._loop is None or self._pid != os.getpid():
-                self._loop = asyncio.new_event_loop()
+                # Before the loop: without a client there is no thread, and nothing to close.
+                self._client = self._connect()
+                loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_run, args=(loop,), name="videopro-server-backbone", daemon=True
+                ).start()
+                self._loop = loop
                 self._pid = os.getpid()
                 self._slots = asyncio.Semaphore(self._config.concurrency)
-                self._client = connect(self._config.base_url or "", self._key, self._config.timeout)
-                threading.Thread(
-                    target=_run, args=(self._loop,), name="videopro-server-backbone", daemon=True
-                ).start()
             return self._loop
+
+    def _connect(self) -> openai.AsyncOpenAI:
+        try:
+            return connect(self._config.base_url or "", self._key, self._config.timeout)
+        except Exception as error:  # of the HTTP library that this version of the client uses
+            raise BackboneError(
+                f"server {self.url}: no connection can be made ({type(error).__name__}); check its address, "
+                "and the proxies and certificates that the environment names: videopro doctor"
+            ) from None
 
     async def _shut(self) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

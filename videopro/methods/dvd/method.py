@@ -6,7 +6,8 @@ from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Sess
 from videopro.methods.dvd.agent import DvdRun
 from videopro.methods.dvd.database import CAPTIONER, DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.modules import ModuleSettings, cache_root
+from videopro.modules import ModuleSettings
+from videopro.storage import cache_root
 
 
 class DvdMethod(AgentMethod):
