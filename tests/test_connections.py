@@ -8,10 +8,12 @@ import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 
+from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import Endpoint
 from videopro.connections import check_connections, check_key, key_problem, proxies
@@ -134,8 +136,9 @@ def test_the_message_about_a_key_has_its_name_and_no_part_of_it(monkeypatch: pyt
     assert "geheim" not in str(caught.value)
 
 
-def _config(**settings: str) -> BackboneConfig:
-    return BackboneConfig(model="m", kind="server", base_url="http://127.0.0.1:9/v1", retries=0, **settings)  # type: ignore[arg-type]
+def _config(**settings: Any) -> BackboneConfig:
+    known = {"base_url": "http://127.0.0.1:9/v1", "retries": 0, **settings}
+    return BackboneConfig(model="m", kind="server", **known)
 
 
 def test_an_endpoint_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,3 +168,15 @@ def test_close_after_a_failed_start_returns_at_once(monkeypatch: pytest.MonkeyPa
     endpoint.close()
     assert threading.active_count() == before
     assert time.monotonic() - began < 5  # It waited for a thread that never started: 10 s.
+
+
+def test_a_server_that_no_proxy_exempts_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a SOCKS proxy for all other hosts, whose package may be missing."""
+    with StubServer() as server:
+        monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1080")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+        endpoint = Endpoint(_config(base_url=server.url))
+        try:
+            assert endpoint.models()
+        finally:
+            endpoint.close()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 from videopro.errors import ConfigError
 
@@ -48,7 +48,7 @@ def proxies() -> list[Proxy]:
 
 def has_no_proxy(url: str) -> bool:
     """Whether NO_PROXY exempts the host of a URL."""
-    return bool(proxy_bypass_environment(urlsplit(url).netloc.rpartition("@")[2]))
+    return bool(proxy_bypass(urlsplit(url).netloc.rpartition("@")[2]))
 
 
 def certificates_problem(variables: tuple[str, ...] = CERTIFICATES) -> str:
