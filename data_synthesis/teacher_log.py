@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from videopro.data_synthesis.reservations import Reservations
-from videopro.errors import ConfigError, RunError
+from videopro.errors import ConfigError
 from videopro.planners import PlannerReply
-from videopro.storage import JsonLinesLog, parse_json
+from videopro.storage import JsonLinesLog, SetAside, parse_json
 
 # Seconds between two looks at whether other processes' requests have left room under a cap.
 POLL_SECONDS = 0.2
+_OUTCOME = "a reply without another line is asked for again"
 
 
 class CapReached(Exception):
@@ -173,20 +174,22 @@ class ReplyLog:
         self._replies: dict[str, PlannerReply] = {}
         self._read = 0
         self._file = JsonLinesLog(path)
+        self._set_aside = SetAside(path, _OUTCOME)
+        self._lines = 0
 
     def load(self) -> None:
-        """Read the recorded replies and charge them; an incomplete last line of a killed writer is cut.
-        Raises RunError for a broken line."""
+        """Read the recorded replies and charge them; an incomplete last line of a killed writer is cut."""
         self.refresh()
         self._file.cut_torn_tail()
 
     def refresh(self) -> None:
-        """Read what was appended since the last call, and charge it. Raises RunError for a broken line."""
+        """Read what was appended since the last call, and charge it. A line that is no reply is set aside."""
         # At once, for whoever reserves: what one thread has read, another does not find in the file again.
         with self._budget.held(), self._lock:
             lines = self._file.read(self._read)
             self._read += len(lines)
-            records = [read_reply(line, self.path) for line in lines.split(b"\n")[:-1]]
+            records = _records(lines, self._set_aside, self._lines + 1)
+            self._lines += lines.count(b"\n")
             for record in records:
                 if "refused" not in record:
                     self._replies[record["key"]] = PlannerReply(
@@ -226,27 +229,27 @@ def read_teacher_usage(path: Path) -> TeacherUsage:
     spent = TeacherUsage()
     if path.exists():
         with JsonLinesLog(path, writable=False) as file:
-            for record in _records(file):
+            for record in _records(file.read(), SetAside(path, _OUTCOME)):
                 spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
     return spent
 
 
-def read_reply(line: bytes, path: Path) -> dict[str, Any]:
-    """One line of the file. Raises RunError for a broken one."""
-    try:
-        record = parse_json(line)
-        record["key"], record["tokens_in"], record["tokens_out"]
-        if "refused" not in record:
-            record["text"], record["notes"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{path}: holds a broken line ({error}); delete it and re-run the same command, which "
-            "asks for that reply again"
-        ) from error
+def read_reply(line: bytes) -> dict[str, Any]:
+    """One line of the file. Raises ValueError, KeyError or TypeError for a broken one."""
+    record = parse_json(line)
+    record["key"], record["tokens_in"], record["tokens_out"]
+    if "refused" not in record:
+        record["text"], record["notes"]
     return dict(record)
 
 
-def _records(file: JsonLinesLog) -> Iterator[dict[str, Any]]:
-    """The records of a file's complete lines."""
-    for line in file.read().split(b"\n")[:-1]:
-        yield read_reply(line, file.path)
+def _records(lines: bytes, set_aside: SetAside, first: int = 1) -> list[dict[str, Any]]:
+    """The records of complete lines, of which the first has this number."""
+    records = []
+    for number, line in enumerate(lines.split(b"\n")[:-1], start=first):
+        try:
+            records.append(read_reply(line))
+        except (ValueError, KeyError, TypeError) as error:
+            set_aside.add(number, f"no reply: {error}")
+    set_aside.tell()
+    return records

@@ -107,6 +107,7 @@ def query_count(
 @module(family="answering", cache=False)
 def make_result(
     call: CallContext,
+    /,
     answer: AnyValue = "",
     confidence: AnyValue = 0.0,
     raw_output: AnyValue = "",
@@ -130,8 +131,8 @@ def make_result(
         raise ArgumentError(
             f"make_result(): confidence must be a number from 0 to 1, not {type(confidence).__name__}"
         )
-    # Clipped to 0..1; NaN counts as 0.
-    claim = min(max(float(confidence), 0.0), 1.0) if confidence == confidence else 0.0
+    # Clipped to 0..1, before an integer of any size becomes a float; NaN counts as 0.
+    claim = float(min(max(confidence, 0), 1)) if confidence == confidence else 0.0
     if isinstance(raw_output, AnswerHandle):
         raw_output = raw_output.raw_output
     claimed = Answer(text or None, claim, raw=abbreviate(str(raw_output), 4000) or text)

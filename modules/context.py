@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from videopro import prompts
 from videopro.backbones import Sampling
-from videopro.modules.calls import CallContext, Choices, Count, PositiveSeconds, Segment, Text, module
+from videopro.modules.calls import CallContext, Choices, PositiveSeconds, Segment, Text, WordCount, module
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import search_tokens
 from videopro.question import Question
@@ -24,7 +24,7 @@ def get_subtitle_hints(
     question: Text,
     choices: Choices,
     duration: PositiveSeconds | None = None,
-    word_number: Count = 300,
+    word_number: WordCount = 300,
 ) -> str:
     """Tell what the subtitles of the whole video say that bears on a question, in about `word_number` words:
     for the story as a whole, or facts that are only spoken. `duration` limits it to the first so many

@@ -44,13 +44,18 @@ from videopro.modules.calls import (
 )
 from videopro.modules.errors import UnavailableError
 from videopro.modules.reference import api_reference
+from videopro.storage import stored_text
+from videopro.traces import ArgumentRecorder, FrameRef
 from videopro.traces import Call as Record
-from videopro.traces import FrameRef
 
 __all__ = ["CallCache", "ModuleLibrary", "VideoContext", "available_modules", "module"]
 
 # Imported for the modules that they register.
 _BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
+
+# What a program's calls may add to its trace.
+_RESULT_CHARS = 1000
+_MOST_INTERVALS = 10_000
 
 CachedResult = tuple[Any, tuple[FrameRef, ...], int]
 """A result, the frames that were used for it, and how many of them counted against the budget."""
@@ -99,6 +104,8 @@ class ModuleLibrary:
         self._use_frames = use_frames
         self._is_open = is_open
         self._cache = cache if cache is not None else shared_cache()
+        self._recorder = ArgumentRecorder(show)
+        self._intervals_left = _MOST_INTERVALS
 
     @property
     def video(self) -> VideoHandle:
@@ -126,12 +133,8 @@ class ModuleLibrary:
 
     def _run(self, spec: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         started = time.perf_counter()
-        trace_args: dict[str, Any] = {
-            **{
-                parameter.name: _plain(value) for parameter, value in zip(spec.parameters, args, strict=False)
-            },
-            **{name: _plain(value) for name, value in keywords.items()},
-        }
+        named = zip((parameter.name for parameter in spec.parameters), args, strict=False)
+        trace_args = self._recorder.record([*named, *keywords.items()])
         cached = False
         frame_refs: tuple[FrameRef, ...] = ()
         result: Any = None
@@ -149,6 +152,10 @@ class ModuleLibrary:
         finally:
             seconds = time.perf_counter() - started
             intervals = _intervals(result) if spec.family == "retrieval" else ()
+            self._intervals_left -= len(intervals)
+            if self._intervals_left < 0:
+                intervals, text = (), f"{text} (its intervals are not recorded: there are too many)"
+            text = stored_text(text, _RESULT_CHARS)
             self.calls.append(Record(spec.name, trace_args, text, frame_refs, seconds, cached, intervals))
         if isinstance(result, AnswerHandle) and not result.is_claim:
             self.answers.append(result)
@@ -213,14 +220,3 @@ def _intervals(value: Any) -> tuple[tuple[float, float], ...]:
     if isinstance(value, list | tuple):
         return tuple(interval for part in value for interval in _intervals(part))
     return ()
-
-
-def _plain(value: Any) -> Any:
-    """An argument as stored in a trace."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else str(value)
-    if isinstance(value, str):
-        return value[:500]
-    return show(value)

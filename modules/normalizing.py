@@ -33,6 +33,7 @@ class _Read:
 @module(family="answering", cache=False, documented=False)
 def finalize_result(
     call: CallContext,
+    /,
     answer: AnyValue = "",
     confidence: AnyValue = 0.0,
     raw_output: AnyValue = "",
@@ -72,7 +73,7 @@ def normalize_model_result(
 def _claim(found: _Read, confidence: Any, raw: str, metadata: Mapping[str, Any]) -> AnswerHandle:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or confidence != confidence:
         confidence = 0.0
-    claim = min(max(float(confidence), 0.0), 1.0)
+    claim = float(min(max(confidence, 0), 1))
     claimed = Answer(found.text or None, claim, raw=abbreviate(raw or found.text, 4000))
     return AnswerHandle(claimed, "result", extra=dict(metadata), source=found.source)
 

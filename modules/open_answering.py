@@ -12,7 +12,6 @@ from videopro.modules.calls import (
     AnswerHandle,
     AnyValue,
     CallContext,
-    Count,
     FrameHandle,
     Frames,
     NoChoices,
@@ -21,6 +20,7 @@ from videopro.modules.calls import (
     PositiveSeconds,
     Segment,
     Text,
+    WordCount,
     module,
 )
 from videopro.modules.context import hints
@@ -71,7 +71,7 @@ def get_subtitle_hints_in_words(
     question: Text,
     choices: OptionalChoices = (),
     duration: PositiveSeconds | None = None,
-    word_number: Count = 300,
+    word_number: WordCount = 300,
 ) -> str:
     """Tell what the subtitles of the whole video say that bears on a question, in about `word_number` words:
     for the story as a whole, or facts that are only spoken. `duration` limits it to the first so many
@@ -86,6 +86,7 @@ def get_subtitle_hints_in_words(
 @module(family="answering", cache=False, open_form_of="make_result")
 def make_result_in_words(
     call: CallContext,
+    /,
     answer: AnyValue = "",
     confidence: AnyValue = 0.0,
     raw_output: AnyValue = "",

@@ -29,7 +29,7 @@ from videopro.planners import load_answerer
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, setting
-from videopro.storage import InvalidJson, JsonLinesLog, parse_json, write_atomically
+from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
 from videopro.video import Video, uniform_times
 from videopro.work import Counter
 
@@ -242,18 +242,28 @@ def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:
     text = log.read_text(encoding="utf-8")
     # A line that a killed process left incomplete is cut off when the log is opened.
     whole = text[: text.rfind("\n") + 1]
-    try:
-        lines = [parse_json(line) for line in whole.splitlines()]
-    except InvalidJson as error:
-        raise RunError(
-            f"{log}: has a broken line ({error}); delete the line, or give another output"
-        ) from error
-    if lines and lines[0]["settings"] != facts:
-        differing = [name for name in facts if lines[0]["settings"].get(name) != facts[name]]
+    set_aside = SetAside(log, "a prompt without another line is sampled again")
+    found: dict[str, list[str]] = {}
+    for number, text in enumerate(whole.split("\n")[:-1], start=1):
+        try:
+            line = parse_json(text)
+            if number == 1:
+                settings = dict(line["settings"])
+            else:
+                found[line["id"]] = line["right"]
+        except (ValueError, KeyError, TypeError) as error:
+            if number == 1:
+                raise RunError(
+                    f"{log}: its first line does not say how it was sampled ({error}); give another output"
+                ) from error
+            set_aside.add(number, error)
+    set_aside.tell()
+    if whole and settings != facts:
+        differing = [name for name in facts if settings.get(name) != facts[name]]
         raise RunError(
             f"{log}: was sampled with other settings ({', '.join(differing)}); give another output"
         )
-    return {line["id"]: line["right"] for line in lines[1:]}
+    return found
 
 
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:

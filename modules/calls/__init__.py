@@ -16,6 +16,7 @@ from videopro.modules.calls.arguments import (
     SingleFrame,
     Text,
     UnitInterval,
+    WordCount,
     bind_arguments,
     check_arguments,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "UnitInterval",
     "VideoContext",
     "VideoHandle",
+    "WordCount",
     "bind_arguments",
     "check_arguments",
     "module",

@@ -8,7 +8,6 @@ converts every argument before the module sees it.
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import types
 import typing
@@ -19,11 +18,21 @@ from typing import Annotated, Any, TypeAlias
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
 from videopro.modules.errors import ArgumentError
 from videopro.question import LETTERS
-from videopro.storage import encodable
+from videopro.storage import encodable, is_storable, stored_number
 from videopro.video import fps_times
 
 MAX_FRAMES_PER_CALL = 1024
 """Maximum number of frames that one call may request."""
+MAX_FRAMES_GIVEN = 8192
+"""Maximum number of frames that one argument may hold."""
+MAX_TEXT = 16_000
+"""Maximum characters of a question or a query, or of all options together. What reads them takes time that no
+deadline limits: encoders, tokenizers, the model itself."""
+MAX_CONTEXT = 32_000
+"""Maximum characters of a text to go by: more than the longest hints have."""
+MAX_COUNT = 10_000
+MAX_WORDS = 3_000
+"""Maximum number of words that a call may have written."""
 _LETTERED = re.compile(r"^\(?([A-Z])[.):]\s+")
 
 
@@ -62,9 +71,17 @@ def _number(value: Any, wanted: str) -> float:
         value = int(value.answer)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(value, wanted)
-    if not math.isfinite(value):
-        raise ValueError(f"must be {wanted}; {value} is none")
+    if not is_storable(value):
+        raise ValueError(f"must be {wanted}; {stored_number(value)} is none")
     return float(value)
+
+
+def _bounded(text: str, most: int, advice: str) -> str:
+    """The text, encodable and without outer blanks."""
+    text = text.strip()
+    if len(text) > most:
+        raise ValueError(f"has {len(text):,} characters; give at most {most:,}: {advice}")
+    return encodable(text)
 
 
 def _segment(value: Any, scope: Scope) -> VideoHandle | ClipHandle:
@@ -102,6 +119,8 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
             frames.extend(_frames(item, scope) if item else ())
         else:
             raise ValueError(f"must hold frames only, not {show(item, 80)} ({_type_name(item)})")
+        if len(frames) > MAX_FRAMES_GIVEN:
+            raise ValueError(f"holds more than {MAX_FRAMES_GIVEN:,} frames; give the ones that matter")
     if not frames:
         raise ValueError(
             "is empty: no frame to look at. Check that the step before found something, or take frames of "
@@ -117,31 +136,40 @@ def _text(value: Any, scope: Scope) -> str:
         raise _wrong(value, "a text")
     if not value.strip():
         raise ValueError("is an empty text")
-    return encodable(value.strip())
+    return _bounded(value, MAX_TEXT, "ask about one thing, in a few words")
 
 
 def _optional_text(value: Any, scope: Scope) -> str:
     if isinstance(value, list | tuple):
-        return "\n".join(part for part in (_optional_text(item, scope) for item in value) if part)
+        value = "\n".join(part for part in (_optional_text(item, scope) for item in value) if part)
     if isinstance(value, AnswerHandle):
         value = value.answer
     if not isinstance(value, str):
         raise _wrong(value, "a text or a list of texts")
-    return encodable(value.strip())
+    return _bounded(value, MAX_CONTEXT, "keep the lines that bear on the question")
 
 
 def _count(value: Any, scope: Scope) -> int:
     number = _number(value, "a whole number of at least 1")
     if number != int(number) or number < 1:
         raise _wrong(value, "a whole number of at least 1")
+    if number > MAX_COUNT:
+        raise ValueError(f"is {show(value, 40)}; give at most {MAX_COUNT:,}")
     return int(number)
 
 
 def _frame_count(value: Any, scope: Scope) -> int:
-    count = _count(value, scope)
-    if count > MAX_FRAMES_PER_CALL:
-        raise ValueError(f"is {count}; one call gives at most {MAX_FRAMES_PER_CALL} frames")
-    return count
+    number = _number(value, "a whole number of at least 1")
+    if number > MAX_FRAMES_PER_CALL:
+        raise ValueError(f"is {show(value, 40)}; one call gives at most {MAX_FRAMES_PER_CALL} frames")
+    return _count(value, scope)
+
+
+def _word_count(value: Any, scope: Scope) -> int:
+    number = _number(value, "a whole number of at least 1")
+    if number > MAX_WORDS:
+        raise ValueError(f"is {show(value, 40)}; give at most {MAX_WORDS:,} words")
+    return _count(value, scope)
 
 
 def _seconds(value: Any, scope: Scope) -> float:
@@ -174,6 +202,8 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
         texts.append(encodable(text.strip()))
+    if (size := sum(map(len, texts))) > MAX_TEXT:
+        raise ValueError(f"has {size:,} characters; give at most {MAX_TEXT:,} in all options together")
     if not 2 <= len(texts) <= len(LETTERS):
         # Planners were trained on this text, and few questions have more than 10 options.
         raise ValueError(f"has {len(texts)} options; give 2 to {10 if len(texts) < 2 else len(LETTERS)}")
@@ -206,6 +236,7 @@ Text: TypeAlias = Annotated[str, ArgumentType("text", _text)]
 OptionalText: TypeAlias = Annotated[str, ArgumentType("text", _optional_text)]
 """A text that may be empty; a list of texts is joined with newlines."""
 Count: TypeAlias = Annotated[int, ArgumentType("whole number", _count)]
+WordCount: TypeAlias = Annotated[int, ArgumentType("whole number", _word_count)]
 FrameCount: TypeAlias = Annotated[int, ArgumentType("whole number", _frame_count)]
 Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds)]
 PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _positive_seconds)]
@@ -240,10 +271,18 @@ class Parameter:
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """The parameters of a module in order, without the first one (the call's context). Raises TypeError for a
-    parameter that is not annotated with an argument type."""
+    parameter that is not annotated with an argument type, and for a context that a keyword of the program
+    could be taken for."""
     hints = typing.get_type_hints(function, include_extras=True)
     found = []
-    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+    first, *others = inspect.signature(function).parameters.values()
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in others)
+    if takes_any and first.kind is not inspect.Parameter.POSITIONAL_ONLY:
+        raise TypeError(
+            f"module {function.__name__}: takes any keyword, so its first parameter must be positional-only: "
+            f"({first.name}, /, ...)"
+        )
+    for parameter in others:
         kind = _argument_type(hints.get(parameter.name))
         if kind is None:
             raise TypeError(
@@ -307,7 +346,9 @@ def bind_arguments(
         elif rest is not None:
             extra[keyword] = value
         else:
-            raise ArgumentError(f"{name}() got an unexpected keyword argument {keyword!r}; call {shape}")
+            raise ArgumentError(
+                f"{name}() got an unexpected keyword argument {show(keyword, 80)}; call {shape}"
+            )
     missing = [parameter.name for parameter in plain if parameter.is_required and parameter.name not in given]
     if missing:
         raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; call {shape}")

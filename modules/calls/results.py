@@ -49,7 +49,7 @@ def read_program_answer(
         if letter is not None:
             return _answer_of_call(source, letter, question), claim
     letter = extract_letter(text, question)
-    raw = value.raw_output if isinstance(value, AnswerHandle) else abbreviate(text, 4000)
+    raw = abbreviate(value.raw_output if isinstance(value, AnswerHandle) else text, 4000)
     if letter is None:
         return Answer(raw=raw), claim
     for source in reversed(answers):
@@ -98,4 +98,4 @@ def _letter_at(question: Question, handle: AnswerHandle, own: str, choice: str) 
 def _claim(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return None
-    return min(max(float(value), 0.0), 1.0)
+    return float(min(max(value, 0), 1))

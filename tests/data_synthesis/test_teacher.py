@@ -253,12 +253,23 @@ def test_two_commands_find_each_others_replies(setting: Setting) -> None:
     assert first.budget.spent.requests == second.budget.spent.requests == 5
 
 
-def test_a_broken_line_is_named(setting: Setting) -> None:
-    setting.path.write_text('{"key": "a"}\n')
-    log = ReplyLog(setting.path, TeacherBudget())
-    with pytest.raises(RunError, match="broken line"):
-        log.load()
-    log.close()
+def test_a_broken_line_is_told_and_its_reply_asked_for_again(
+    setting: Setting, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        setting.teacher(planner_at(stub)).ask([request(0), request(1)])
+        first, _ = setting.path.read_text().splitlines(keepends=True)
+        setting.path.write_text(first + '{"key": "a"}\n' + "9" * 400 + "\n")
+        teacher = setting.teacher(planner_at(stub))
+        assert texts(teacher.ask([request(0), request(1)])) == ["reply to Write. 0", "reply to Write. 1"]
+    assert len(stub.chats) == 3
+    said = capfd.readouterr().err
+    assert (
+        f"{setting.path}: 2 lines cannot be read and were set aside: line 2 (no reply: 'tokens_in')" in said
+    )
+    assert "line 3 (no reply: 999" in said
+    assert read_teacher_usage(setting.path).requests == 2
+    assert setting.path.read_text().startswith(first + '{"key": "a"}\n')
 
 
 def test_replies_of_a_free_teacher_are_not_stored(setting: Setting) -> None:

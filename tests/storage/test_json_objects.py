@@ -8,7 +8,7 @@ import pytest
 from videopro.errors import BenchmarkError, ConfigError, RunError
 from videopro.settings import read_yaml
 from videopro.storage import InvalidJson, encodable, parse_json, read_object
-from videopro.storage.json_objects import MAX_DEPTH
+from videopro.storage.storable import DEPTH
 from videopro.traces import Trace
 
 
@@ -42,9 +42,9 @@ def test_json_that_others_read_is_read_alike(text: str) -> None:
         ('{"a": 1, "a": 2}', "the key 'a' twice"),
         (b'"\xff"', "not UTF-8"),
         ("[1]".encode("utf-16"), "not UTF-8"),
-        ("[" * 101 + "]" * 101, f"more than {MAX_DEPTH} deep"),
-        ("[" * 200_000 + "]" * 200_000, f"more than {MAX_DEPTH} deep"),
-        ('{"a":' * 200_000, f"more than {MAX_DEPTH} deep"),
+        ("[" * 101 + "]" * 101, f"more than {DEPTH} deep"),
+        ("[" * 200_000 + "]" * 200_000, f"more than {DEPTH} deep"),
+        ('{"a":' * 200_000, f"more than {DEPTH} deep"),
     ],
 )
 def test_invalid_json_is_one_error_with_a_reason(text: str | bytes, says: str) -> None:

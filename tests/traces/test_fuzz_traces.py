@@ -29,7 +29,9 @@ from videopro.traces import (
     Trace,
     VideoRef,
     read_traces,
+    set_aside_traces,
 )
+from videopro.traces.record import LaterSchema
 
 CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
 STEP = Step(
@@ -117,15 +119,22 @@ def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
 
 @FUZZ
 @given(json_bytes(mutated(GOOD)).filter(lambda line: b"\n" not in line))
-def test_a_broken_line_of_a_run_is_named(line: bytes) -> None:
+def test_a_broken_line_of_a_run_is_set_aside(line: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "traces.jsonl"
         path.write_bytes(TRACE.to_line() + line + b"\n")
+        why = ""
         try:
             Trace.from_line(line)
-        except RunError:
+        except LaterSchema:
             with pytest.raises(RunError, match=r"traces\.jsonl, line 2"):
                 read_traces(path)
+        except RunError as error:
+            why = str(error)[:200]
+        if why:
+            set_aside = set_aside_traces(path)
+            assert read_traces(path, set_aside=set_aside) == [TRACE]
+            assert set_aside.lines == {2: why}
 
 
 @FUZZ

@@ -21,9 +21,11 @@ from videopro.errors import RunError
 from videopro.question import Answer
 from videopro.traces import (
     SCHEMA,
+    Call,
     Cost,
     Execution,
     Failure,
+    Round,
     Trace,
     TraceLog,
     read_traces,
@@ -138,11 +140,73 @@ def test_torn_only_line(tmp_path: Path) -> None:
     assert path.read_bytes() == make("a").to_line()
 
 
-def test_broken_line_within_is_named(tmp_path: Path) -> None:
+BAD_LINES = [
+    (b"garbage", "line 2 (not JSON"),
+    (make("x").to_line().strip().replace(b"12.5", b"1" + b"0" * 308), "too large a number (309 digits)"),
+    (make("x").to_line().strip().replace(b'"question_id"', b'"quest"'), "trace has no 'question_id'"),
+    (b'{"a":' * 101 + b"1" + b"}" * 101, "nested more than 100 deep"),
+    (b"\xff\xfe", "not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("line", "why"), BAD_LINES, ids=[why for _, why in BAD_LINES])
+def test_a_line_that_is_no_trace_is_set_aside_and_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], line: bytes, why: str
+) -> None:
     path = tmp_path / "traces.jsonl"
-    path.write_bytes(make("a").to_line() + b"garbage\n" + make("b").to_line())
-    with pytest.raises(RunError, match=r"traces\.jsonl, line 2.*delete that line"):
-        read_traces(path)
+    whole = make("a").to_line() + line + b"\n" + make("b").to_line()
+    path.write_bytes(whole)
+    assert [trace.question_id for trace in read_traces(path)] == ["a", "b"]
+    said = capfd.readouterr().err
+    assert f"{path}: 1 line cannot be read and was set aside: line 2 (" in said
+    assert why in said
+    # A run goes on: its question is not done, and what is appended is read.
+    log = TraceLog(path)
+    assert log.append(make("x"))
+    assert not log.append(make("b"))
+    log.close()
+    assert path.read_bytes().startswith(whole)
+    assert [trace.question_id for trace in read_traces(path)] == ["a", "b", "x"]
+
+
+def test_many_lines_are_told_in_one_message(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(b"x\n" * 30 + make("a").to_line())
+    assert len(read_traces(path)) == 1
+    (said,) = capfd.readouterr().err.splitlines()
+    assert "30 lines cannot be read and were set aside: line 1 (" in said
+    assert "line 5 (" in said
+    assert "25 others" in said
+
+
+def test_a_trace_that_cannot_be_stored_is_written_as_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    log = TraceLog(path)
+    huge = Execution("ok", calls=(Call("f", {"n": 10**308}, ""),))
+    bad = [
+        make("nan", final=Answer("A", math.nan, {}, "A")),
+        make("digits", rounds=(Round("plan", "", execution=huge),)),
+        make("text", notes=("x" * (65 << 20),)),
+    ]
+    assert log.append_all([*bad, make("good")]) == 4
+    log.close()
+    *failed, good = read_traces(path)
+    assert good == make("good")
+    assert path.stat().st_size < 10_000
+    for trace, wrong, why in zip(failed, bad, ("float values", "309 digits", "more than 64"), strict=True):
+        assert (trace.question_id, trace.question, trace.gold) == (wrong.question_id, wrong.question, "A")
+        assert (trace.final, trace.rounds) == (None, ())
+        assert trace.error is not None
+        assert trace.error.type == "UnstorableTrace"
+        assert why in trace.error.message
+
+
+def test_what_is_written_is_what_is_read() -> None:
+    """A lone surrogate is read as U+FFFD, so that is written; a pair is one character."""
+    line = make(question="a\ud800b\ud83d\ude00", notes=("\U0001f600",)).to_line()
+    assert b"\\ud800" not in line
+    assert Trace.from_line(line).question == "a\ufffdb\U0001f600"
+    assert Trace.from_line(line).notes == ("\U0001f600",)
 
 
 OWN, OTHER = make("a"), make("b", run_key="other")

@@ -2,7 +2,7 @@
 
 A program runs in its own locked CPython process (`inside`), never in this one. It sees only the functions
 that it is given, plain data and opaque handles. The package depends on the standard library and
-`videopro.errors`, not on videos, modules or models.
+on what lies below it (errors, storage), not on videos, modules or models.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from videopro.executor.outcome import (
 from videopro.executor.pool import Executor
 
 __all__ = [
+    "DEFAULT_LIMITS",
     "FORBIDDEN_BUILTINS",
     "IMPORTABLE_MODULES",
     "BudgetExceeded",

@@ -27,6 +27,10 @@ _BASES = {
 } | {"UnicodeError": UnicodeError}
 
 
+# Characters of a call's arguments in logs.
+_ARGUMENTS_SHOWN = 400
+
+
 class BudgetExceeded(Exception):
     """A budget is used up and the program ends. `kind`: the budget's name; `places`: where, if known."""
 
@@ -121,9 +125,7 @@ class HostCalls:
             raise ProtocolViolation("a call with a keyword that is none")
         if len(self.made) >= self._limits.calls:
             raise BudgetExceeded("CallLimit", f"the program made more than {self._limits.calls} calls")
-        parts = [brief(value, handle_repr) for value in args]
-        parts += [f"{key}={brief(value, handle_repr)}" for key, value in kwargs.items()]
-        shown = harmless(shorten(", ".join(parts), 400))
+        shown = _brief_arguments(args, kwargs)
         begun = time.perf_counter()
         self.called = True
 
@@ -161,18 +163,42 @@ class HostCalls:
     def _timed(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         begun = time.monotonic()
         try:
-            value = function(*args, **kwargs)
+            try:
+                value = function(*args, **kwargs)
+            finally:
+                self.seconds += time.monotonic() - begun
         except self._fatal:
             raise
         except Exception:
-            self._frames.check()
+            self._check_budgets()
             raise
-        finally:
-            self.seconds += time.monotonic() - begun
-        self._frames.check()
+        self._check_budgets()
         return value
+
+    def _check_budgets(self) -> None:
+        """Raise BudgetExceeded if the calls so far used too many frames, or too much time."""
+        self._frames.check()
+        if self.seconds > self._limits.module_seconds:
+            raise BudgetExceeded(
+                "ModuleTimeLimit",
+                f"the program's calls took more than {self._limits.module_seconds:g} s: make fewer of them, "
+                "or look at fewer frames",
+            )
 
     def _raised(self, error: Exception) -> ProgramException:
         base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)
         message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         return ProgramException(type(error).__name__, base, shorten(message, self._limits.error_bytes))
+
+
+def _brief_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call's arguments as one line. Takes time proportional to the line, not to the arguments."""
+    parts: list[str] = []
+    room = _ARGUMENTS_SHOWN
+    for name, value in (*(("", value) for value in args), *kwargs.items()):
+        shown = brief(value, handle_repr)
+        parts.append(f"{name[:room]}={shown}" if name else shown)
+        room -= len(parts[-1]) + 2
+        if room < 0:
+            break
+    return harmless(shorten(", ".join(parts), _ARGUMENTS_SHOWN))

@@ -127,7 +127,7 @@ class Conversation:
         trusted."""
         kind, body = self._channel.receive()
         if kind == wire.SETUP_FAILED:
-            why = wire.parse(body.decode("ascii"))
+            why = wire.parse(body.decode("ascii"), self._limits.digits)
             raise SandboxError(f"a program cannot be confined: {why}")
         if kind != wire.READY:
             raise ProtocolViolation("a message before the first")
@@ -153,7 +153,7 @@ class Conversation:
     def _message(self) -> tuple[bytes, Any]:
         kind, body = self._channel.receive()
         try:
-            return kind, wire.parse(body.decode("ascii"))
+            return kind, wire.parse(body.decode("ascii"), self._limits.digits)
         except (ValueError, RecursionError) as error:
             raise ProtocolViolation("a message that is none") from error
 
@@ -170,6 +170,8 @@ class Conversation:
         if type(content) is not list or len(content) != 3 or type(content[2]) is not int:
             raise ProtocolViolation("a call that is none")
         name, packed, line = content
+        if not 0 < line <= self._limits.source_bytes:
+            line = 0  # There is no such line.
         given = self._handles.unpack(packed)
         before = self._calls.seconds
         try:

@@ -33,7 +33,14 @@ class HandleTable:
         """
         before = len(self._objects)
         try:
-            return wire.pack(value, self._pack_handle, items=size // 2, size=size, depth=self._limits.depth)
+            return wire.pack(
+                value,
+                self._pack_handle,
+                items=size // 2,
+                size=size,
+                depth=self._limits.depth,
+                digits=self._limits.digits,
+            )
         except BaseException:
             for added in self._objects[before:]:
                 del self._numbers[id(added)]

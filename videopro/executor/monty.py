@@ -238,7 +238,13 @@ class _Run:
 
         limits = self._limits
         packed = wire.pack(
-            value, handle, items=limits.items, size=size, depth=limits.depth + 2, keys=wire.KEYS
+            value,
+            handle,
+            items=limits.items,
+            size=size,
+            depth=limits.depth + 2,
+            digits=limits.digits,
+            keys=wire.KEYS,
         )
         return self.calls.handles.unpack(packed)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from videopro.errors import VideoProError
+from videopro.storage import DIGITS, PROGRAM_DEPTH
 
 
 class SandboxError(VideoProError):
@@ -28,10 +29,10 @@ class ZygoteGone(SandboxError):
 class Limits:
     """The budgets of one program. A breach is a failure that says which budget and how much.
 
-    A breach of processor time, wall time, output, calls or frames decides the outcome, whatever the program
-    catches: `except Exception` does not catch it, and it counts even if a bare `except` swallows it. An
-    oversized argument raises TooLarge at the call, memory a MemoryError; a program may catch these two and
-    continue with less.
+    A breach of processor time, wall time, module time, output, calls or frames decides the outcome, whatever
+    the program catches: `except Exception` does not catch it, and it counts even if a bare `except` swallows
+    it. An oversized argument raises TooLarge at the call, memory a MemoryError; a program may catch these two
+    and continue with less.
     """
 
     cpu_seconds: float = 5.0
@@ -39,6 +40,9 @@ class Limits:
     wall_seconds: float = 30.0
     """Time from the first line to the result, without the time spent in host functions. The host's time for
     reading and answering messages counts."""
+    module_seconds: float = 1800.0
+    """Time in host functions, over all calls. A call is not interrupted, so that the last one may take
+    longer: its arguments bound it."""
     memory_bytes: int = 256 << 20
     """Address space beyond that of an empty program."""
     output_bytes: int = 64 << 10
@@ -55,8 +59,10 @@ class Limits:
     """Characters of an exception's message; a longer one is cut."""
     items: int = 10_000
     """Values in one call's arguments or in the program's result, counting containers and their parts."""
-    depth: int = 32
+    depth: int = PROGRAM_DEPTH
     """Containers within containers."""
+    digits: int = DIGITS
+    """Digits of an integer."""
     source_bytes: int = 64 << 10
     """The program's text."""
     log_chars: int = 4000

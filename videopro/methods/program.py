@@ -19,6 +19,7 @@ from videopro.backbones import Backbone, Sampling, ServerSettings, Visual, check
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
+from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
 from videopro.methods.served_planner import settle_served_planner
@@ -128,6 +129,7 @@ class BaseProgramMethod(Method):
             ("planner_weights", None),
             ("clip_times", "video"),
             ("encoder_dtype", "float32"),
+            ("module_seconds", DEFAULT_LIMITS.module_seconds),
         ):
             if facts[name] == default:
                 del facts[name]
@@ -270,6 +272,7 @@ class BaseProgramMethod(Method):
             thread_meter=thread_meter,
             visual=self._visual(loaded.planner, context, stack),
             prompt_file=loaded.prompt_file,
+            limits=self.settings.limits(),
             seed=context.seed,
             observer=context.observer,
         )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from videopro.backbones import Sampling, check_key_name
 from videopro.errors import ConfigError
+from videopro.executor import DEFAULT_LIMITS, Limits
 from videopro.modules import ModuleSettings
 from videopro.modules.calls import REMOVABLE
 from videopro.planners import PAPER_TEMPERATURE, PLAN_SAMPLING, check_answerer, check_planner
@@ -97,6 +98,10 @@ class ProgramSettings(ModuleSettings):
         default=(),
         metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
     )
+    module_seconds: float = field(
+        default=DEFAULT_LIMITS.module_seconds,
+        metadata=setting("seconds that the module calls of one program may take in all"),
+    )
     max_parallel: int = field(
         default=8, metadata=setting("maximum questions of a video that run in parallel", former="together")
     )
@@ -139,6 +144,8 @@ class ProgramSettings(ModuleSettings):
                 raise ConfigError(
                     f"without: unknown group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
                 )
+        if not self.module_seconds > 0:
+            raise ConfigError(f"module_seconds is {self.module_seconds:g}; it must be above 0")
         self.sampling()
         self.reasoning()
 
@@ -155,6 +162,10 @@ class ProgramSettings(ModuleSettings):
     def sampling(self) -> Sampling:
         """How the planner samples. Raises ConfigError."""
         return Sampling(self.max_new_tokens, self.temperature or 0.0, self.top_p)
+
+    def limits(self) -> Limits:
+        """The budgets of each program."""
+        return Limits(module_seconds=self.module_seconds)
 
     def reasoning(self) -> ReasoningSettings:
         """These settings for the `Reasoner`. Raises ConfigError."""

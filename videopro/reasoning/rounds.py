@@ -10,7 +10,11 @@ from typing import Protocol
 from videopro.planners import PlannerReply, PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import Question
+from videopro.storage import stored_text
 from videopro.traces import Call, Cost, Execution, Round, Step
+
+# Characters of a planner's reply that count; more are cut, and the reply says so.
+_REPLY_CHARS = 1 << 20
 
 
 class Observer(Protocol):
@@ -56,10 +60,12 @@ def round_from_reply(
     `seconds`: wall time of generating the reply, recorded as stage "plan"; None if it was not measured.
     `refines`: index of the round that it refines (synthesis).
     """
-    program = parse_program(reply.text)
+    # No planner's tokens come to as much, but a server may send any text.
+    text = reply.text if len(reply.text) <= _REPLY_CHARS else stored_text(reply.text, _REPLY_CHARS)
+    program = parse_program(text)
     round = Round(
         kind,
-        reply.text,
+        text,
         program.code or None,
         mode=program.mode if program.code.strip() else None,
         faults=program.faults,

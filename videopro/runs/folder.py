@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import yaml
 
 from videopro.errors import ConfigError, RunError
 from videopro.settings import read_yaml
-from videopro.storage import cannot_write, parse_json, write_atomically
-from videopro.traces import Trace, TraceLog, read_traces
+from videopro.storage import SetAside, cannot_write, parse_json, write_atomically
+from videopro.traces import Trace, TraceLog, read_traces, set_aside_traces
 
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
@@ -148,13 +149,24 @@ class RunFolder:
         return written if isinstance(written, str) else run_key(identity)
 
     def read(self) -> list[Trace]:
-        """The run's traces, one per question, in the order they were written. Raises RunError if there are
-        none, and for a line that is invalid, of another run or of a later version."""
-        return read_traces(self.traces, self.key())
+        """The run's traces, one per question, in the order they were written; a line that is none is told
+        once. Raises RunError if there is no file, and for a line of another run or of a later version."""
+        return read_traces(self.traces, self.key(), set_aside=self.set_aside)
 
     def log(self, *, writable: bool = True, redo_errors: bool = False) -> TraceLog:
         """The run's log of traces; see `TraceLog`. Raises RunError."""
-        return TraceLog(self.traces, run_key=self.key(), writable=writable, redo_errors=redo_errors)
+        return TraceLog(
+            self.traces,
+            run_key=self.key(),
+            writable=writable,
+            redo_errors=redo_errors,
+            set_aside=self.set_aside,
+        )
+
+    @cached_property
+    def set_aside(self) -> SetAside:
+        """The lines of the traces that are none, of those that were read so far."""
+        return set_aside_traces(self.traces)
 
     def check_same(self, identity: Mapping[str, Any]) -> None:
         """Check that `identity` is that of the folder's run; keys that it lacks are not compared.

@@ -22,7 +22,7 @@ from videopro.runs.folder import RunFolder
 from videopro.runs.grading import grade_of, needs_look, shown_answer
 from videopro.runs.summary import summarize, write_summary
 from videopro.settings import read_yaml, setting
-from videopro.storage import JsonLinesLog, parse_json
+from videopro.storage import JsonLinesLog, SetAside, parse_json
 from videopro.traces import Trace
 from videopro.video import Frame, Video, clue_times
 
@@ -129,7 +129,8 @@ def _digest(trace: Trace) -> str:
 
 
 def _lines(path: Path) -> dict[str, dict[str, Any]]:
-    """The last line of each question; a truncated last line, left by a killed process, is skipped."""
+    """The last line of each question; a truncated last line, left by a killed process, is skipped, and a line
+    that is no grade is set aside."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -137,6 +138,7 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: cannot be read ({error})") from error
     lines: dict[str, dict[str, Any]] = {}
+    set_aside = SetAside(path, "the judge is asked for their grades again")
     whole = text.split("\n")[:-1]
     for number, line in enumerate(whole, start=1):
         try:
@@ -144,9 +146,8 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
             own = {key: content[key] for key in ("judge", "answer", "raw")}
             lines[content["question_id"]] = own | ({"look": content["look"]} if "look" in content else {})
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(
-                f"{path}, line {number}: is not a valid grade ({error}); remove the line"
-            ) from error
+            set_aside.add(number, f"no grade: {error}")
+    set_aside.tell()
     return lines
 
 

@@ -34,6 +34,7 @@ class RunTail:
                 return 0
             self._log = self._folder.log(writable=False)
         new = self._log.refresh()
+        self._folder.set_aside.tell()
         for trace in new:
             self.traces.pop(trace.question_id, None)
             self.traces[trace.question_id] = _slim(trace)

@@ -14,16 +14,32 @@ from videopro.storage.json_objects import (
     read_object,
 )
 from videopro.storage.printable import printable
+from videopro.storage.set_aside import SetAside
+from videopro.storage.storable import (
+    DEPTH,
+    DIGITS,
+    LINE_BYTES,
+    PROGRAM_DEPTH,
+    is_storable,
+    stored_number,
+    stored_text,
+)
 from videopro.storage.surrogates import encodable
 
 __all__ = [
+    "DEPTH",
+    "DIGITS",
+    "LINE_BYTES",
+    "PROGRAM_DEPTH",
     "InvalidJson",
+    "SetAside",
     "JsonLinesLog",
     "cache_root",
     "cannot_lock",
     "cannot_write",
     "encodable",
     "is_full",
+    "is_storable",
     "non_finite",
     "non_finite_in",
     "parse_json",
@@ -32,6 +48,8 @@ __all__ = [
     "printable",
     "read_object",
     "read_json_lines",
+    "stored_number",
+    "stored_text",
     "write_atomically",
     "writing",
 ]

@@ -17,11 +17,9 @@ def read_json_lines(
     DatasetError for a file that cannot be read, saying what to `give`, and for a line that is not an
     object; with `left_out`, such a line is skipped, and its reason is put there by its number."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}); give {give}") from error
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path}: is not UTF-8 ({error}); give {give}") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{path}, line {number}"

@@ -14,14 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from videopro.errors import VideoProError
+from videopro.storage.storable import DEPTH, DIGITS
 from videopro.storage.surrogates import encodable
 
 T = TypeVar("T")
-
-MAX_DEPTH = 100
-"""Maximal nesting of lists and objects; the code that walks them is recursive."""
-# An integer of up to this many digits can be converted to a float.
-_MAX_DIGITS = 308
 
 
 class InvalidJson(ValueError):
@@ -33,7 +29,7 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
 
     Lone surrogates become U+FFFD. Raises InvalidJson for anything but JSON, for NaN and infinite numbers
     (unless `infinite`: Python's own writers produce them), numbers too large for a float, duplicate keys, and
-    nesting deeper than MAX_DEPTH.
+    nesting deeper than DEPTH.
     """
     try:
         plain = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
@@ -111,7 +107,7 @@ def _plain(value: Any, text: str) -> Any:
     return _encodable(value) if may_hold else value
 
 
-_TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} deep"
+_TOO_DEEP = f"lists and objects are nested more than {DEPTH} deep"
 
 
 def _float(digits: str) -> float:
@@ -122,7 +118,7 @@ def _float(digits: str) -> float:
 
 
 def _int(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:
+    if len(digits.lstrip("-")) > DIGITS:
         raise InvalidJson(f"{_short(digits)} is too large a number ({len(digits)} digits)")
     return int(digits)
 
@@ -151,7 +147,7 @@ def _short(text: str) -> str:
 
 def _check_depth(value: Any) -> None:
     level = [value] if isinstance(value, list | dict) else []
-    for _ in range(MAX_DEPTH):
+    for _ in range(DEPTH):
         if not level:
             return
         level = [

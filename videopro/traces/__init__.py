@@ -1,5 +1,6 @@
 """The trace of a question: its record, the append-only log of a run, and the choice of the final answer."""
 
+from videopro.traces.arguments import ArgumentRecorder
 from videopro.traces.counterfactual import (
     NATIVE,
     RESCORINGS,
@@ -14,7 +15,7 @@ from videopro.traces.counterfactual import (
     rescore_by_rule,
     without_stored_rounds,
 )
-from videopro.traces.log import TraceLog, read_traces
+from videopro.traces.log import TraceLog, read_traces, set_aside_traces
 from videopro.traces.record import (
     AGENT,
     FALLBACK,
@@ -33,6 +34,7 @@ from videopro.traces.record import (
     SetMember,
     Step,
     Trace,
+    UnstorableTrace,
     VideoRef,
     failed_result,
     moment,
@@ -49,6 +51,7 @@ from videopro.traces.selection import (
 __all__ = [
     "AGENT",
     "AnswerRule",
+    "ArgumentRecorder",
     "Call",
     "Cost",
     "Execution",
@@ -74,6 +77,7 @@ __all__ = [
     "SetMember",
     "Trace",
     "TraceLog",
+    "UnstorableTrace",
     "VideoRef",
     "failed_result",
     "rescore_always_program",
@@ -85,6 +89,7 @@ __all__ = [
     "moment",
     "rescore_all",
     "read_traces",
+    "set_aside_traces",
     "recorded_rule",
     "rescore_at_tau",
 ]

@@ -10,26 +10,34 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from videopro.errors import RunError
-from videopro.storage import JsonLinesLog
-from videopro.traces.record import LaterSchema, Trace
+from videopro.storage import JsonLinesLog, SetAside
+from videopro.traces.record import LaterSchema, Trace, UnstorableTrace
 
 # A message names at most this many ranges of foreign lines.
 _MAX_RANGES = 5
+_OUTCOME = "a question without another line is not answered yet; the run's own command answers it"
 
 
-def read_traces(path: Path, run_key: str | None = None) -> list[Trace]:
+def set_aside_traces(path: Path) -> SetAside:
+    """The lines of a file of traces that are none; empty so far."""
+    return SetAside(path, _OUTCOME)
+
+
+def read_traces(path: Path, run_key: str | None = None, *, set_aside: SetAside | None = None) -> list[Trace]:
     """The traces of a run, one per question, in the order in which they were written.
 
     `run_key`: the run's; None: the first line's. Read-only: a torn last line is left out and stays in the
-    file. Raises RunError for a missing file, a broken line, or a line of another run or of a later version.
+    file; so does a line that is no trace, which is told (of the lines in `set_aside` only the new ones).
+    Raises RunError for a missing file, or a line of another run or of a later version.
     """
-    log = TraceLog(path, run_key=run_key, writable=False)
+    log = TraceLog(path, run_key=run_key, writable=False, set_aside=set_aside)
     try:
         traces: dict[str, Trace] = {}
         for trace in log.refresh():
             # A question that was redone after an error has two lines; the later one counts.
             traces.pop(trace.question_id, None)
             traces[trace.question_id] = trace
+        log.set_aside.tell()
         return list(traces.values())
     finally:
         log.close()
@@ -38,16 +46,24 @@ def read_traces(path: Path, run_key: str | None = None) -> list[Trace]:
 class TraceLog:
     """The file `traces.jsonl` of a run. It reads nothing until `refresh` or `append` is called.
 
-    Every line must belong to the run `run_key`, or, if that is None, to the run of the first line. With
+    Every line must belong to the run `run_key`, or, if that is None, to the run of the first line. A line
+    that is no trace is put into `set_aside`, and its question counts as not answered. With
     `writable`, a missing file is created (its folder must exist). With `redo_errors`, a question whose trace
     has an error counts as not done until this object sees another trace of it; both lines stay in the file.
     Raises RunError for a file that cannot be opened.
     """
 
     def __init__(
-        self, path: Path, *, run_key: str | None = None, writable: bool = True, redo_errors: bool = False
+        self,
+        path: Path,
+        *,
+        run_key: str | None = None,
+        writable: bool = True,
+        redo_errors: bool = False,
+        set_aside: SetAside | None = None,
     ) -> None:
         self.path = path
+        self.set_aside = set_aside if set_aside is not None else set_aside_traces(path)
         self._run_key = run_key
         self._done: set[str] = set()
         self._writable = writable
@@ -69,8 +85,8 @@ class TraceLog:
     def refresh(self) -> list[Trace]:
         """Read what was appended since the last call, by any process.
 
-        The first call of a writable log cuts a torn last line. Raises RunError for a line that is broken, of
-        another run or of a later version, naming it.
+        The first call of a writable log cuts a torn last line. Raises RunError for a line of another run or
+        of a later version, naming it.
         """
         if self._writable and self._offset == 0:
             with self._file.locked():
@@ -85,7 +101,8 @@ class TraceLog:
 
     def append(self, trace: Trace) -> bool:
         """Write a trace; the disk has it a moment later, and at the latest when this is closed. Returns
-        False, and writes nothing, if its question is already done.
+        False, and writes nothing, if its question is already done. Of a trace that cannot be stored, the
+        question is written with that error.
 
         On a full disk (or any other failed write) the file is left as it was and RunError is raised.
         """
@@ -94,7 +111,7 @@ class TraceLog:
     def append_all(self, traces: Sequence[Trace]) -> int:
         """Write traces at once, all or none. Returns how many were written: those whose question was not
         done. Raises as `append`."""
-        lines = {trace.question_id: trace.to_line() for trace in traces}
+        lines = {trace.question_id: _line_of(trace) for trace in traces}
         with self._file.locked():
             self._read_new()
             new = {name: line for name, line in lines.items() if not self.is_done(name)}
@@ -119,10 +136,8 @@ class TraceLog:
             except LaterSchema as error:
                 raise RunError(f"{self.path}, line {self._line}: {error}; use that version") from error
             except RunError as error:
-                raise RunError(
-                    f"{self.path}, line {self._line}: {error}; delete that line and re-run the same command: "
-                    "its question will be answered again"
-                ) from error
+                self.set_aside.add(self._line, error)
+                continue
             self._run_key = self._run_key or trace.run_key
             if trace.run_key != self._run_key:
                 foreign.append((self._line, trace.run_key))
@@ -139,6 +154,13 @@ class TraceLog:
             )
         self._offset += len(new)
         return traces
+
+
+def _line_of(trace: Trace) -> bytes:
+    try:
+        return trace.to_line()
+    except UnstorableTrace as error:
+        return trace.without_result(error).to_line()
 
 
 def _line_ranges(lines: list[int]) -> str:

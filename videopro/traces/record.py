@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from videopro.errors import QUESTION_ERRORS, RunError
 from videopro.question import Answer, right_letters
-from videopro.storage import parse_json
+from videopro.storage import LINE_BYTES, parse_json
 
 SCHEMA = 4
 
@@ -30,6 +30,10 @@ FORCED = "the answer was forced"
 
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""
+
+
+class UnstorableTrace(RunError):
+    """A trace with a value that cannot be stored."""
 
 
 class LaterSchema(RunError):
@@ -216,7 +220,7 @@ class Round:
     """ "native" for a direct answer; for a program, one of `videopro.planners.PromptKind`; AGENT for all the
     steps of an agent; FALLBACK for the direct answer where none of these gave one."""
     raw: str
-    """The model's reply, untouched."""
+    """The model's reply, untouched (of one beyond a million characters the first million)."""
     program: str | None = None
     execution: Execution | None = None
     mode: Literal["native", "program"] | None = None
@@ -351,12 +355,26 @@ class Trace(Result):
         return letter in self.right
 
     def to_line(self) -> bytes:
-        """One line of ASCII JSON with its newline. Raises RunError for a value that JSON cannot hold."""
+        """One line of ASCII JSON with its newline, which `from_line` reads. Raises UnstorableTrace for a
+        value that cannot be stored."""
         try:
             text = json.dumps(self, default=_as_mapping, allow_nan=False, separators=(",", ":"))
-        except (ValueError, TypeError) as error:
-            raise RunError(f"question {self.question_id!r}: its trace cannot be written: {error}") from error
+            if len(text) >= LINE_BYTES:
+                raise ValueError(f"it has {len(text) >> 20:,} MiB, more than {LINE_BYTES >> 20}")
+            read = parse_json(text)
+            if "\\ud" in text:  # Perhaps a lone surrogate, which is not read as it was written.
+                text = json.dumps(read, separators=(",", ":"))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UnstorableTrace(
+                f"question {self.question_id!r}: its trace cannot be written: {error}"
+            ) from error
         return text.encode("ascii") + b"\n"
+
+    def without_result(self, error: UnstorableTrace) -> Trace:
+        """The trace of a question whose result cannot be stored: with the error instead."""
+        failed = Result(error=Failure(type(error).__name__, str(error)))
+        values = {entry.name: getattr(failed, entry.name) for entry in fields(Result)}
+        return replace(self, **values, official=None, official_intervals=None)
 
     @classmethod
     def from_line(cls, line: bytes) -> Trace:

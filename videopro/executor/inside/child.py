@@ -51,6 +51,8 @@ from .wire import (
 )
 
 NAME = "__program__"
+# The host's numbers are taken as they come.
+_ANY_DIGITS = sys.maxsize
 BROKEN = 70
 """Exit status of a process that could not even report what went wrong."""
 
@@ -88,7 +90,7 @@ def _receive() -> tuple[bytes, Any]:
     while length > 0:
         parts.append(_read(1 << 18))
         length -= len(parts[-1])
-    return kind, parse(b"".join(parts).decode("ascii"))
+    return kind, parse(b"".join(parts).decode("ascii"), _ANY_DIGITS)
 
 
 def _send(message: bytes) -> None:
@@ -122,6 +124,7 @@ class Session:
             items=self.limits["items"],
             size=size,
             depth=self.limits["depth"] + 2,
+            digits=self.limits["digits"],
             keys=KEYS,
         )
 
@@ -257,7 +260,7 @@ def rehearse() -> None:
     random.seed(0)  # The random module takes a fresh seed in every fork; runs must be repeatable.
     space: dict[str, Any] = {"__builtins__": _BUILTINS}
     exec(compile("def f(a):\n    return [x for x in a]\nf([1])", FILE, "exec"), space)
-    parse(frame(RESULT, [1, "a"])[HEADER.size :].decode("ascii"))
+    parse(frame(RESULT, [1, "a"])[HEADER.size :].decode("ascii"), _ANY_DIGITS)
 
 
 def _arguments(entry: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -13,6 +13,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 HEADER = struct.Struct(">cI")
@@ -35,9 +36,6 @@ ERROR = b"e"
 # the end.
 DUMPS = (b"S", b"F")
 
-INT_BITS = 1024
-"""Wider integers do not cross: converting them to text takes quadratic time."""
-_INT_DIGITS = 320
 KEYS = 1000
 """How many keys and members whose hash can be chosen may cross: colliding ones cost quadratic time."""
 # Smaller integers are their own hash.
@@ -61,21 +59,29 @@ def frame(kind: bytes, payload: Any) -> bytes:
     return HEADER.pack(kind, len(body)) + body
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > _INT_DIGITS:
-        raise ValueError("an integer of too many digits")
-    return int(digits)
+@cache
+def _scan(digits: int) -> Callable[[str], tuple[Any, int]]:
+    def whole(text: str) -> int:
+        # Before it is converted, which takes quadratic time.
+        if len(text.lstrip("-")) > digits:
+            raise ValueError("an integer of too many digits")
+        return int(text)
+
+    return json.JSONDecoder(parse_int=whole).raw_decode
 
 
-_scan = json.JSONDecoder(parse_int=_whole).raw_decode
-
-
-def parse(text: str) -> Any:
-    """Parse JSON text. Raises ValueError or RecursionError for invalid or malicious text."""
-    value, end = _scan(text)
+def parse(text: str, digits: int) -> Any:
+    """Parse JSON text whose integers have at most so many digits. Raises ValueError or RecursionError for
+    invalid or malicious text."""
+    value, end = _scan(digits)(text)
     if end != len(text):
         raise ValueError("more than one value")
     return value
+
+
+@cache
+def _beyond(digits: int) -> int:
+    return int(10**digits)
 
 
 def _is_odd(key: Any) -> bool:
@@ -98,18 +104,20 @@ def pack(
     items: int,
     size: int,
     depth: int,
+    digits: int,
     keys: int = 1 << 62,
 ) -> Any:
     """Convert plain data to JSON data.
 
     `other` packs a value that is not plain, given the value and a function that packs its parts, or raises
-    TypeError. Bounds: `items` values, about `size` bytes of JSON, nesting of `depth`, and `keys` keys and
-    members that are neither text nor ordinary numbers. Values are counted as they are visited, so that
-    shared references cannot explode. Raises TooLarge.
+    TypeError. Bounds: `items` values, about `size` bytes of JSON, nesting of `depth`, integers of `digits`
+    digits, and `keys` keys and members that are neither text nor ordinary numbers. Values are counted as they
+    are visited, so that shared references cannot explode. Raises TooLarge.
     """
     kind = type(value)
     if value is None or kind is bool or kind is float or (kind is str and len(value) < size):
         return value
+    beyond = _beyond(digits)
     count = 0
     spent = 0
     odd = 0
@@ -140,8 +148,8 @@ def pack(
             spend(4)
             return item
         if kind is int:
-            if item.bit_length() > INT_BITS:
-                raise TooLarge(f"it holds an integer of {item.bit_length():,} bits, more than {INT_BITS:,}")
+            if not -beyond < item < beyond:
+                raise TooLarge(f"it holds an integer of {item.bit_length():,} bits, beyond {digits} digits")
             spend(4)
             return item
         spend(2)

@@ -1,0 +1,252 @@
+"""What a program sends and the modules accept is stored and read back equal; what cannot be stored is the
+program's failure, which it can read. Every module, with hostile values and any keyword."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fuzzing import FUZZ
+from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
+from tests.support.traces import make
+from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
+from videopro.executor import Limits
+from videopro.modules import VideoContext
+from videopro.modules.calls import MODULES
+from videopro.program import parse_program
+from videopro.question import Question
+from videopro.reasoning import execute
+from videopro.traces import Execution, Round, Trace
+
+METER = ThreadMeter()
+
+
+@functools.cache
+def world() -> VideoContext:
+    return context(MeteredBackbone(BatchingBackbone(SceneBackbone(), adapter=False), METER))
+
+
+def run(body: str, question: Question = QUESTION, **limits: Any) -> Execution:
+    """Run a program, and check that its trace is read as it was written."""
+    program = parse_program(reply(body))
+    execution, _ = execute(program, question, world(), limits=Limits(**limits), thread_meter=METER)
+    trace = make(rounds=(Round("plan", "raw", program.code, execution, "program"),))
+    trace = replace(trace, first=execution.answer, final=execution.answer)
+    line = trace.to_line()
+    assert Trace.from_line(line) == trace
+    assert len(line) < 1 << 21
+    return execution
+
+
+VALUES = (
+    *("2**1024 - 1", "10**308", "10**308 - 1", "1 - 10**308", "10**307", "2**63", "10**400", "-1", "0"),
+    *("True", "False", "None", "1e308", "-1e308", "5e-324", "float('inf')", "float('nan')", "-0.0"),
+    *("''", "' '", "'x' * 200_000", "'\\ud800'", "'\\U0001f600' * 9", "'\\0'", "'A'", "'9' * 400"),
+    *("[]", "[[]]", "{}", "{1: 2}", "{'answer': 10**307}", "('A', 10**400)", "set()", "b'x'", "range(99)"),
+    *("video", "frame", "[frame] * 9000", "[video] * 2000", "clip", "question", "choices", "choices * 99"),
+    *("['x' * 9_000] * 3", "[frame, video, clip]", "[0, 0, 1e308, 1e308]", "[0, 0, 1, 10**400]", "answer"),
+    *("functools.reduce(lambda x, _: [x], range(40), 1)", "functools.reduce(lambda x, _: [x], range(25), 1)"),
+    *("iter([])", "lambda: 1", "type", "object()", "decimal.Decimal('1e400')", "fractions.Fraction(1, 3)"),
+)
+HEAD = """import decimal, fractions, functools
+frame = extract_frames(video, num_frames=1)[0]
+intervals, clips = get_informative_clips(video, "red", top_k=1)
+clip = clips[0]
+answer = query_yn(frame, "Is it red?")
+def attempt(function, /, *args, **keywords):
+    try:
+        function(*args, **keywords)
+    except Exception as error:
+        print(type(error).__name__)
+"""
+# Parameters of the library's own functions, of the executor's, and names that a program may choose.
+KEYWORDS = (
+    *("call", "self", "name", "spec", "args", "kwargs", "keywords", "values", "context", "function", "video"),
+    *("metadata", "frames", "answer", "confidence", "raw_output", "mode", "letters", "fatal", "library"),
+    *("result", "parameter", "given", "packed", "line", "message", "kind", "__class__"),
+    *("a b", "", "\u2026", "x" * 2000),
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_takes_any_value_in_every_place(name: str) -> None:
+    """What a module accepts is its own affair; that the program can go on, and that all of it is stored, is
+    not."""
+    some = ("question", "choices", "frame", "1.0", "2.0", "'red'")
+    lines = [HEAD]
+    for value in VALUES:
+        lines += [f"attempt({name}, {value})", f"attempt({name}, video, {value})"]
+        lines += [f"attempt({name}, frame, {value})", f"attempt({name}, video, {some[0]}, {value})"]
+    body = "\n".join(lines) + "\nreturn query_native(video, question, choices)"
+    execution = run(body, cpu_seconds=60, argument_bytes=1 << 22, calls=1000, frames=1 << 20)
+    assert execution.error is None
+    assert execution.answer.letter == "D"
+    assert {call.fn for call in execution.calls} >= {name, "query_native"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_keyword_never_meets_a_parameter_of_ours(name: str) -> None:
+    keywords = json.dumps(KEYWORDS)
+    body = f"""{HEAD}
+for keyword in {keywords}:
+    attempt({name}, **{{keyword: "A"}})
+    attempt({name}, frame, "what", **{{keyword: 1}})
+return query_native(video, question, choices)"""
+    execution = run(body)
+    assert execution.error is None
+    assert execution.answer.letter == "D"
+    errors = {call.result.partition(":")[0] for call in execution.calls if "Error:" in call.result[:40]}
+    # This world has no tracker.
+    assert errors <= {"ArgumentError", "NotFoundError", "UnavailableError"}
+
+
+@pytest.mark.parametrize("name", ["make_result", "finalize_result"])
+def test_a_result_takes_any_keyword(name: str) -> None:
+    execution = run(
+        f"""letter, sure = query_native(video, question, choices)
+made = {name}(letter, 2**1023, call="query_native", self=1, metadata={{}})
+assert made.metadata["call"] == "query_native" and made.metadata["self"] == 1
+assert made.confidence == 1.0
+return made"""
+    )
+    assert (execution.answer.letter, execution.claim) == ("D", 1.0)
+    assert execution.calls[-1].args["call"] == "query_native"
+
+
+@pytest.mark.parametrize("value", ["2**1024 - 1", "10**308", "-10**400"])
+@pytest.mark.parametrize(
+    "returned", ["('A', {})", "{{'answer': 'A', 'confidence': {}}}", "make_result('A', {})"]
+)
+def test_a_number_that_cannot_be_stored_is_a_readable_failure(returned: str, value: str) -> None:
+    execution = run("return " + returned.format(value))
+    assert execution.error is not None
+    assert execution.error.type == "TooLarge"
+    assert "beyond 308 digits" in execution.error.message
+
+
+@pytest.mark.parametrize(
+    ("value", "claim"), [("10**308 - 1", 1.0), ("1 - 10**308", 0.0), ("1e308", 1.0), ("float('nan')", None)]
+)
+def test_a_number_that_can_be_stored_is_a_claim(value: str, claim: float | None) -> None:
+    assert run(f"return 'A', {value}").claim == claim
+
+
+def test_a_flood_of_keywords_is_cut_and_says_so() -> None:
+    """256 calls with 0.9 MB of keywords each: 36 MiB were stored."""
+    execution = run(
+        """for many, long in ((4500, 180), *[(32, 600)] * 80):
+    try:
+        crop(**{f"k{i}": "x" * long for i in range(many)})
+    except Exception:
+        pass
+return query_native(video, question, choices)"""
+    )
+    assert execution.answer.letter == "D"
+    first, second, last = execution.calls[0], execution.calls[1], execution.calls[-2]
+    assert first.args["k0"] == "x" * 180
+    assert first.args["…"] == "4,468 more arguments; a call's first 32 are recorded"
+    assert second.args["k31"] == "x" * 500 + "… (600 characters)"
+    assert last.args == {
+        "…": "32 more arguments; the first 1,048,576 characters of a program's arguments are recorded"
+    }
+
+
+def test_long_names_texts_and_many_intervals_are_cut() -> None:
+    execution = run(
+        """for i in range(200):
+    try:
+        crop(**{"k" * 4_000 + str(i): 1})
+    except Exception as error:
+        assert len(str(error)) < 500
+made = make_result("A", raw_output="r" * 900_000, note="n" * 90_000)
+return made"""
+    )
+    assert execution.error is None
+    assert execution.calls[0].args == {"k" * 100 + "… (4,001 characters)": 1}
+    assert execution.calls[-1].args["note"] == "n" * 500 + "… (90,000 characters)"
+    assert len(execution.answer.raw) == 4000
+
+
+LONG_TEXTS = [
+    ("query_native(video, 'x' * 200_000, choices)", "question has 200,000 characters; give at most 16,000"),
+    ("query_mc(frame, question, ['x' * 9000, 'y' * 9000])", "choices has 18,000 characters"),
+    ("query_yn(frame, question, context='x' * 200_000)", "context has 200,000 characters"),
+    ("query_yn(frame, question, context=['x' * 20_000] * 2)", "context has 40,001 characters"),
+    ("get_informative_clips(video, 'x ' * 100_000)", "query has 199,999 characters"),
+    ("detect_object(frame, 'x' * 200_000)", "text has 200,000 characters"),
+    ("get_informative_clips(video, 'red', top_k=10**30)", "0000; give at most 10,000"),
+    ("get_subtitle_hints(video, question, choices, word_number=99_999)", "at most 3,000 words"),
+    ("extract_frames(video, num_frames=10**307)", "one call gives at most 1024 frames"),
+    ("query_yn([video] * 2000, question)", "frames holds more than 8,192 frames"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), LONG_TEXTS, ids=[call for call, _ in LONG_TEXTS])
+def test_what_takes_time_beyond_every_deadline_is_bounded(call: str, message: str) -> None:
+    execution = run(f"frame = extract_frames(video, num_frames=1)[0]\nreturn {call}")
+    assert execution.error is not None
+    assert execution.error.type == "ArgumentError"
+    assert message in execution.error.message
+
+
+def test_the_time_of_modules_has_a_limit() -> None:
+    """Whatever the program catches: its calls so far took longer than they may."""
+    body = """while True:
+    try:
+        query_yn(extract_frames(video), f"Is it {random.random()}?")
+    except BaseException:
+        pass"""
+    execution = run("import random\n" + body, module_seconds=1e-9)
+    assert execution.error is not None
+    assert (execution.error.type, execution.error.line) == ("ModuleTimeLimit", 5)
+    assert "the program's calls took more than 1e-09 s: make fewer of them" in execution.error.message
+
+
+literals = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**310), 10**310)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["x" * 600, 10**308, 1 - 10**308]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3)
+        | st.tuples(inner, inner)
+    ),
+    max_leaves=6,
+)
+
+
+def source(value: Any) -> str:
+    """Python source of a value."""
+    if isinstance(value, list | tuple):
+        return ("[{}]" if isinstance(value, list) else "({},)").format(", ".join(map(source, value)))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{source(key)}: {source(item)}" for key, item in value.items()) + "}"
+    return f"float('{value}')" if isinstance(value, float) else ascii(value)
+
+
+@FUZZ
+@given(st.dictionaries(st.text(max_size=6), literals, max_size=4), literals, literals, literals)
+def test_whatever_a_program_sends_is_stored_or_refused_readably(
+    keywords: dict[str, Any], answer: Any, confidence: Any, returned: Any
+) -> None:
+    given = ", ".join(f"{source(key)}: {source(value)}" for key, value in keywords.items())
+    calls = f"""for module in (make_result, finalize_result, query_mc):
+    try:
+        module({source(answer)}, {source(confidence)}, **{{{given}}})
+    except Exception as error:
+        print(error)
+"""
+    execution = run(calls + f"return {source(returned)}")
+    if execution.error is not None:
+        assert execution.error.type == "TooLarge"
+        assert "308 digits" in execution.error.message
+    assert {call.fn for call in execution.calls} <= {"make_result", "finalize_result", "query_mc"}
