@@ -49,6 +49,7 @@ from videopro.errors import RunError
 from videopro.methods import versions
 from videopro.modules import ModuleModels, ModuleSettings, check_paper_parts, is_pocket, paper_notes
 from videopro.planners import Planner, load_planner
+from videopro.pocket import check_scope
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.storage import cannot_write, write_atomically
 from videopro.work import Progress, units
@@ -108,6 +109,8 @@ def run(
     if config.assemble_only:
         folder.settings()
     else:
+        videos = dict.fromkeys(item.video for item in items) if source.name != "pocket" else ()
+        check_scope({**asdict(config), **config.backbone}, videos)
         _explore(config, items, folder, identity, selection.benchmark, load, load_teacher)
     return _finish(config, folder, selection, guard, items)
 

@@ -123,15 +123,24 @@ class ModuleSettings:
 
 
 def is_pocket(backbone: Backbone | str) -> bool:
-    """Whether a backbone, or the one of this name, is the shipped pocket model, with or without an adapter,
-    here or behind a server."""
+    """Whether a backbone, or the one of this name as `--model` takes it, is the shipped pocket model, with or
+    without an adapter, here or behind a server."""
     # Imported by name: the pocket package is a layer above the modules.
     shipped = import_module("videopro.pocket").model_dir
     try:
-        name = backbone if isinstance(backbone, str) else backbone.checkpoint or backbone.name
-        return bool(Path(name).resolve() == shipped().resolve())
-    except (BackboneError, OSError):
+        name = _model_in(backbone) if isinstance(backbone, str) else backbone.checkpoint or backbone.name
+        return name == "pocket" or bool(Path(name).expanduser().resolve() == shipped().resolve())
+    except (BackboneError, OSError, RuntimeError, ValueError):  # "~nobody", a NUL in the name
         return False
+
+
+def _model_in(spec: str) -> str:
+    """The model of MODEL, MODEL+ADAPTER or server:MODEL@URL."""
+    if spec.startswith("server:"):
+        spec = spec.removeprefix("server:").rpartition("@")[0]
+    if Path(spec).expanduser().exists():  # A folder's own name may contain a +.
+        return spec
+    return spec.partition("+")[0]
 
 
 def json_flag(setting: str) -> str:

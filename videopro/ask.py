@@ -1,6 +1,7 @@
 """videopro ask VIDEO "question" --choices ...: one question about one's own file.
 
-    videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
+    videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" \\
+        --model Qwen/Qwen3-VL-2B-Instruct
 
 The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
 steps are shown while they run (`videopro.ask_console`).
@@ -24,7 +25,7 @@ from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoProError
 from videopro.methods import MethodContext, MethodFlags
-from videopro.pocket import find_video
+from videopro.pocket import check_scope, find_video
 from videopro.question import Question
 from videopro.settings import setting
 from videopro.storage import encodable
@@ -122,6 +123,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
     if track is not None and not is_container(subtitles or path):
         raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
+    check_scope({**method.model_names(), "model": config.model, **config.backbone}, [path])
     if config.subtitles is not None or track is not None:
         load_subtitles(subtitles or path, duration=video.duration, track=track)
     note = method.backbone_note(config.model, config.backbone)

@@ -47,7 +47,10 @@ _ALL = (
         "Ask one question about a video file.",
         (
             'videopro ask film.mp4 "What happens?" --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1',
-            'videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket',
+            'videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" '
+            "--model Qwen/Qwen3-VL-2B-Instruct",
+            'videopro ask pocket:test/long_013 "At the temple there is a sign. What does it say?" '
+            "--choices TOYS RADIO BOOKS OPEN --model pocket",
         ),
     ),
     Command(
@@ -76,7 +79,7 @@ _ALL = (
         "Answer",
         "Embed the clips of videos so that programs can search them, or search one video.",
         (
-            'videopro index film.mp4 --encoder pocket --query "a ring at the beach"',
+            'videopro index pocket:test/long_013 --encoder pocket --query "a ring at the beach"',
             "videopro index FOLDER --encoder languagebind",
         ),
     ),

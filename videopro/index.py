@@ -1,6 +1,6 @@
 """videopro index: embed the clips of videos, so that programs can search them, or search one.
 
-    videopro index film.mp4 --encoder pocket --query "a ring at the beach"
+    videopro index film.mp4 --encoder languagebind --query "a ring at the beach"
     videopro index a.mp4 b.mp4 FOLDER --encoder languagebind
     videopro index FOLDER --encoder languagebind --shard 1/4
 
@@ -28,7 +28,7 @@ from videopro.errors import ConfigError, VideoError
 from videopro.index_cluster import index_on_cluster
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
-from videopro.pocket import VIDEO_PREFIX, find_video
+from videopro.pocket import VIDEO_PREFIX, check_scope, find_video
 from videopro.settings import setting
 from videopro.video import Video, check_no_url
 from videopro.work import Counter, Walk, shard
@@ -108,6 +108,7 @@ def index(config: IndexConfig) -> int:
     if config.query is not None and len(paths) != 1:
         raise ConfigError(f"--query searches one video, but these are {len(paths)}")
     shares = read_ray_settings(config.engine, config.ray)
+    check_scope({"encoder": _encoder(config)}, paths)
     load = partial(load_encoder, _encoder(config), config.device, dtype=config.dtype)
     if config.engine == "ray":
         if config.device is not None:

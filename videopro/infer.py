@@ -27,6 +27,7 @@ from videopro.cluster import MOST_IN_FLIGHT, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.infer_settings import InferConfig, load_benchmark, runs_of
+from videopro.pocket import check_scope
 from videopro.runner import (
     ClusterSupervisor,
     Supervisor,
@@ -142,6 +143,10 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
         options["prompts"] = dict(method.prompt_texts)
     method.check_open_questions(sum(item.question.is_open for item in benchmark.items))
     items = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
+    check_scope(
+        {**method.model_names(), "model": config.model, **config.backbone},
+        dict.fromkeys(item.video for item in items) if benchmark.name != "pocket" else (),
+    )
     identity = {
         "method": method.identity(),
         "protocol": {

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from tests.support.fakes import make_video
 from tests.support.infer_world import finish, wait_for
+from tests.support.making_videos import as_pocket
 from tests.support.ray_world import TestCluster, cluster, kill
 from tests.support.stub_server import StubServer
 from tests.support.synthesis_runs import KEY, datasets, flags, own_world, root, rows, stub
@@ -99,6 +100,7 @@ def test_indexing(two_nodes: TestCluster, tmp_path: Path) -> None:
     for number, colour in enumerate(("red", "green", "blue")):
         make_video(videos / f"v{number}.mp4", colour, seconds=25.0)
     (videos / "broken.mp4").write_bytes(b"this is no video" * 100)
+    as_pocket(*videos.iterdir())
     words = [str(videos), "--encoder", "pocket", "--root"]
     text = finish(two_nodes.start("videopro.index", *words, str(tmp_path / "there")), status=2)
     assert text.count("3 clips") == 3
@@ -123,6 +125,7 @@ def test_indexing(two_nodes: TestCluster, tmp_path: Path) -> None:
 
 def test_indexing_refuses_what_ray_decides(two_nodes: TestCluster, tmp_path: Path) -> None:
     make_video(tmp_path / "v.mp4", "red")
+    as_pocket(tmp_path / "v.mp4")
     for words, said in (
         (["--query", "a ring"], "--query: searches on this machine; leave out --engine ray"),
         (["--device", "cpu"], "--device: Ray gives each worker its device; leave it out"),

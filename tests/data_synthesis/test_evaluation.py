@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import make_video
+from tests.support.making_videos import as_pocket
 from tests.support.synthesis_sources import cg, write_cg
 from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
 from videopro.data_synthesis.datasets import assemble
@@ -31,6 +32,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own") / "b"
     make_questions(folder, videos=2, questions=1)
+    as_pocket(*folder.rglob("*.mp4"))
     return folder
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.support import ROOT
 from tests.support import reason_world as world
 from tests.support.fakes import load_fake, make_video
+from tests.support.making_videos import as_pocket
 from tests.support.method_world import OPTIONS, context, item
 from tests.support.reason_world import SceneBackbone, ScriptedPlanner
 from videopro import benchmarks, infer, methods
@@ -242,6 +243,7 @@ def test_the_examples_run_where_the_guide_puts_them(garden: Path, tmp_path: Path
         return done.stdout
 
     assert "- `get_brightness(frame)`: Measure how bright" in run("videopro.modules")
+    as_pocket(*(garden / "videos").glob("*.mp4"))
     words = ["--benchmark", "garden", "--root", str(garden), "--model", "pocket", "--method", "middle"]
     run("videopro.infer", *words, "--options", "seconds=1", "--output", str(tmp_path / "run"))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -15,6 +15,7 @@ from tests.support import ROOT
 from tests.support import reason_world as world
 from tests.support.fakes import load_fake, make_benchmark, make_video
 from tests.support.infer_world import SRT
+from tests.support.making_videos import as_pocket
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro import ask, compare, infer, prompts
@@ -45,6 +46,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two videos with three questions each; the third question of each has a wrong gold answer."""
     folder = tmp_path_factory.mktemp("colours")
     make_benchmark(folder, videos=2)
+    as_pocket(*folder.rglob("*.mp4"))
     return folder
 
 

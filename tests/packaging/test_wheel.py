@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from tests.support import ROOT
-from tests.support.making_videos import make
+from tests.support.making_videos import as_pocket, make
 from tests.support.wheel import installed
 from videopro import __version__
 from videopro.commands import COMMANDS
@@ -170,6 +170,7 @@ def test_accelerate_launches_a_trainer_of_the_wheel() -> None:
 
 def test_a_question_is_answered_outside_the_checkout(tmp_path: Path) -> None:
     make(tmp_path / "film.mp4", 48)
+    as_pocket(tmp_path / "film.mp4")
     said = installed().run(
         *("videopro", "ask", str(tmp_path / "film.mp4"), "What is the weather?"),
         *("--choices", "rainy", "sunny", "--model", "pocket"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import load_fake, make_benchmark
+from tests.support.making_videos import as_pocket
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import NATIVE, SceneBackbone
 from tests.support.stub_server import StubServer
@@ -147,6 +148,7 @@ def test_a_base_that_is_gone_stops_the_run(tmp_path: Path) -> None:
 
 def test_the_flag_of_infer(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "colours", videos=1, questions=1)
+    as_pocket(*(tmp_path / "colours").rglob("*.mp4"))
     words = ["--benchmark", "jsonl", "--root", str(tmp_path / "colours"), "--model", "m"]
     words += ["--output", str(tmp_path / "run"), "--method", "adaptive", "--planner", "pocket-teacher"]
     words += ["--answerer", "pocket", "--options", *NO_MODELS]

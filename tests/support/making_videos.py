@@ -7,6 +7,7 @@ decoder.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import zip_longest
@@ -99,6 +100,14 @@ def make(
             container.mux(stream.encode(picture))
         container.mux(stream.encode())
     return [tick / rate for tick in ticks]
+
+
+def as_pocket(*videos: Path) -> None:
+    """Declare videos to be of the pocket world, as its generator does, for commands that use its models there
+    only."""
+    for path in videos:
+        about = {"video": path.stem, "files": {path.suffix: [path.stat().st_size, ""]}}
+        path.with_suffix(".json").write_text(json.dumps(about))
 
 
 def box(data: bytes, kind: bytes) -> int:

@@ -5,8 +5,9 @@ Looks for the files and, on request, opens every video and subtitle file.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from videopro.video.decoding import probe_video
 
 # Names shown in a line of the report.
 _SHOWN = 5
+# Seconds by which evidence in whole seconds may pass the end.
+_ROUNDED = 1.0
 # Seconds allowed for opening one file.
 _TIMEOUT = 60.0
 
@@ -59,13 +62,16 @@ class CheckReport:
     """Number of videos whose subtitle file is there."""
     subtitles_missing: tuple[str, ...]
     """Videos whose listed subtitle file is missing."""
+    beyond: tuple[Issue, ...] = ()
+    """Questions whose evidence lies past the end of their video (checked with `open` only)."""
     archives: tuple[Archive, ...] = ()
     """Archives that are not unpacked, if videos or subtitles are missing."""
 
     @property
     def is_complete(self) -> bool:
         """Whether every question can be asked."""
-        return not (self.missing or self.unreadable or self.subtitles_missing or self.benchmark.broken)
+        faults = (self.missing, self.unreadable, self.subtitles_missing, self.beyond, self.benchmark.broken)
+        return not any(faults)
 
     def lines(self) -> Iterator[str]:
         """The lines of the report."""
@@ -98,6 +104,9 @@ class CheckReport:
         if self.unreadable:
             yield f"files that cannot be read: {len(self.unreadable)}"
             yield from _some([str(issue) for issue in self.unreadable])
+        if self.beyond:
+            yield f"evidence past the end of the video: {len(self.beyond)}"
+            yield from _some([str(issue) for issue in self.beyond])
         for kind in own.protocol.groups:
             counts = Counter(
                 name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
@@ -130,7 +139,11 @@ def check(config: CheckConfig) -> CheckReport:
     lost = [key for key, item in by_video.items() if item.subtitles and not _is_there(item.subtitles)]
     # The protocol may show subtitles, and not a single video has any.
     no_subtitles = bool(lost) or (benchmark.protocol.subtitles != "none" and not with_subtitles)
-    unreadable = list(_unreadable(by_video, missing, with_subtitles)) if config.open else []
+    unreadable, beyond = list[Issue](), list[Issue]()
+    if config.open:
+        durations = dict[str, float]()
+        unreadable = list(_unreadable(by_video, missing, with_subtitles, durations))
+        beyond = list(_beyond(benchmark.items, durations))
     return CheckReport(
         benchmark,
         tuple(missing),
@@ -138,6 +151,7 @@ def check(config: CheckConfig) -> CheckReport:
         len(by_video),
         len(with_subtitles),
         tuple(lost),
+        tuple(beyond),
         tuple(_archives(config, benchmark.items, missing)) if missing or no_subtitles else (),
     )
 
@@ -150,12 +164,16 @@ def _is_there(path: Path) -> bool:
 
 
 def _unreadable(
-    videos: dict[str, Item], missing: Sequence[str], with_subtitles: Sequence[str]
+    videos: dict[str, Item],
+    missing: Sequence[str],
+    with_subtitles: Sequence[str],
+    durations: dict[str, float],
 ) -> Iterator[Issue]:
+    """What cannot be read; the durations of the videos that can are put into `durations`."""
     for key in sorted(videos.keys() - set(missing)):
         item, duration = videos[key], None
         try:
-            duration = probe_video(item.video, _TIMEOUT).duration
+            duration = durations[key] = probe_video(item.video, _TIMEOUT).duration
         except VideoError as error:
             yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "download it again")
         if key in with_subtitles and item.subtitles is not None:
@@ -163,6 +181,20 @@ def _unreadable(
                 load_subtitles(item.subtitles, duration=duration or float("inf"))
             except SubtitleError as error:
                 yield Issue(str(item.subtitles), str(error))
+
+
+def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[Issue]:
+    """Questions whose evidence, or what may be shown of the video, ends after it."""
+    for item in items:
+        end = durations.get(item.video_key, math.inf)
+        for start, last in dict.fromkeys((*item.evidence, *item.shown)):
+            if start >= end or last > end + _ROUNDED:
+                yield Issue(
+                    f"question {item.id}",
+                    f"its evidence {start:g} to {last:g} s ends after {item.video.name} ({end:.2f} s)",
+                    "correct the interval, or give the video that it is about",
+                )
+                break
 
 
 def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]) -> Iterator[Archive]:

@@ -86,6 +86,10 @@ class Method(ABC):
         """What the run's key hashes of this method: its name and settings, JSON-serializable."""
         return {"name": self.name, **asdict(self.settings)}
 
+    def model_names(self) -> dict[str, Any]:
+        """By setting, the names of other models that this method uses, among its other settings."""
+        return asdict(self.settings)
+
     @classmethod
     def settle(
         cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings

@@ -7,43 +7,22 @@ real-world video.
 
 from pathlib import Path
 
-from videopro.errors import BackboneError, BenchmarkError
+from videopro.errors import BenchmarkError
+from videopro.pocket.scope import check_scope, is_pocket_video
+from videopro.pocket.shipped import ADAPTERS, AGENTS, PLANNERS, adapter_dir, model_dir
 from videopro.settings import did_you_mean
 
-
-def model_dir() -> Path:
-    """The folder of the shipped pocket model, as the Auto classes load it."""
-    folder = Path(__file__).parent / "model"
-    if not (folder / "model.safetensors").exists():
-        raise BackboneError(
-            f"the pocket model is not in {folder}: take a full clone, or train it with "
-            "train/pocket/language.py"
-        )
-    return folder
-
-
-PLANNERS = ("pocket-sft", "pocket-grpo")
-"""Shipped adapters that write programs."""
-
-AGENTS = ("pocket-vca", "pocket-lv-looks", "pocket-lv-times", "pocket-lv-words")
-"""Shipped adapters that write the replies of agents: of VCA, and of three different agents of LVAgent."""
-
-ADAPTERS = {
-    **{name: f"planners/{name.removeprefix('pocket-')}" for name in PLANNERS},
-    **{name: f"agents/{name.removeprefix('pocket-')}" for name in AGENTS},
-}
-"""Shipped adapters for the pocket model, by the name that the setting `adapter` takes, and their folders."""
-
-
-def adapter_dir(name: str) -> Path:
-    """The folder of a shipped adapter, by its name in `ADAPTERS`."""
-    folder = Path(__file__).parent / ADAPTERS[name]
-    if not (folder / "adapter_model.safetensors").exists():
-        script = "pocket.sh" if name in PLANNERS else "pocket_agents.sh"
-        raise BackboneError(
-            f"the adapter {name} is not in {folder}: take a full clone, or train it with launch/{script}"
-        )
-    return folder
+__all__ = [
+    "ADAPTERS",
+    "AGENTS",
+    "PLANNERS",
+    "VIDEO_PREFIX",
+    "adapter_dir",
+    "check_scope",
+    "find_video",
+    "is_pocket_video",
+    "model_dir",
+]
 
 
 VIDEO_PREFIX = "pocket:"

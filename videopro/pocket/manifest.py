@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SUFFIXES = (".srt", ".mp4")
-_NOTE = ".json"
+NOTE = ".json"
 
 
 def put(stem: Path, parts: Mapping[str, Path]) -> None:
@@ -27,7 +27,7 @@ def put(stem: Path, parts: Mapping[str, Path]) -> None:
             part.unlink()
         else:
             part.replace(place)
-    write_whole(stem.with_suffix(_NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
+    write_whole(stem.with_suffix(NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
 
 
 def find_video_fault(stem: Path) -> str | None:
@@ -35,7 +35,7 @@ def find_video_fault(stem: Path) -> str | None:
     if not stem.with_suffix(SUFFIXES[-1]).exists():
         return ""
     try:
-        note = json.loads(stem.with_suffix(_NOTE).read_bytes())
+        note = json.loads(stem.with_suffix(NOTE).read_bytes())
         sums = note["files"] if note["video"] == stem.name else {}
         noted = {suffix: tuple(sums[suffix]) for suffix in SUFFIXES}
     except OSError:

@@ -124,6 +124,10 @@ class AgentMethod(Method):
 
     # ---- the interface of a method ---------------------------------------------------------------------
 
+    def model_names(self) -> dict[str, Any]:
+        """The settings, and the model in each role."""
+        return {**super().model_names(), **self.role_names()}
+
     def check_open_questions(self, open_questions: int) -> None:
         if not self.answers_open_questions:
             super().check_open_questions(open_questions)

@@ -1,0 +1,40 @@
+"""Where the shipped pocket model and its adapters are."""
+
+from pathlib import Path
+
+from videopro.errors import BackboneError
+
+
+def model_dir() -> Path:
+    """The folder of the shipped pocket model, as the Auto classes load it."""
+    folder = Path(__file__).parent / "model"
+    if not (folder / "model.safetensors").exists():
+        raise BackboneError(
+            f"the pocket model is not in {folder}: take a full clone, or train it with "
+            "train/pocket/language.py"
+        )
+    return folder
+
+
+PLANNERS = ("pocket-sft", "pocket-grpo")
+"""Shipped adapters that write programs."""
+
+AGENTS = ("pocket-vca", "pocket-lv-looks", "pocket-lv-times", "pocket-lv-words")
+"""Shipped adapters that write the replies of agents: of VCA, and of three different agents of LVAgent."""
+
+ADAPTERS = {
+    **{name: f"planners/{name.removeprefix('pocket-')}" for name in PLANNERS},
+    **{name: f"agents/{name.removeprefix('pocket-')}" for name in AGENTS},
+}
+"""Shipped adapters for the pocket model, by the name that the setting `adapter` takes, and their folders."""
+
+
+def adapter_dir(name: str) -> Path:
+    """The folder of a shipped adapter, by its name in `ADAPTERS`."""
+    folder = Path(__file__).parent / ADAPTERS[name]
+    if not (folder / "adapter_model.safetensors").exists():
+        script = "pocket.sh" if name in PLANNERS else "pocket_agents.sh"
+        raise BackboneError(
+            f"the adapter {name} is not in {folder}: take a full clone, or train it with launch/{script}"
+        )
+    return folder
