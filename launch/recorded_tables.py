@@ -1,4 +1,6 @@
-"""Updates the tables of README and docs that are made of recorded results: python launch/recorded_tables.py.
+"""Updates the tables and statements of README and docs that are made of recorded results.
+
+    python launch/recorded_tables.py
 
 `<!-- from FILE: TITLE -->` is above such a table (perf/page_tables.py). The page keeps its rows, by name and
 in order; the cells and the head become those of the file. A page that shows no row yet gets all of them.
@@ -13,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
-from perf.page_tables import MARK, lines_of, pages
+from perf.page_tables import MARK, SAID, lines_of, pages, said
 
 
 def updated(mark: re.Match[str]) -> str:
@@ -32,13 +34,18 @@ def updated(mark: re.Match[str]) -> str:
     return head + "".join(f"{line}\n" for line in [*lines[:2], *(rows[name] for name in names)])
 
 
+def restated(mark: re.Match[str]) -> str:
+    """The mark and its text as recorded."""
+    return mark[0].removesuffix(mark["text"]) + said(mark["file"], mark["title"])
+
+
 def _name(line: str) -> str:
     return line.split("|")[1].strip()
 
 
 for page in pages():
     text = page.read_text(encoding="utf-8")
-    new = MARK.sub(updated, text)
+    new = SAID.sub(restated, MARK.sub(updated, text))
     if new != text:
         page.write_text(new, encoding="utf-8")
         print(page.relative_to(ROOT))

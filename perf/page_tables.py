@@ -1,18 +1,21 @@
-"""The tables of README and docs that are made of recorded results.
+"""The tables and statements of README and docs that are made of recorded results.
 
 A page names its table by `<!-- from FILE: TITLE -->`; `launch/recorded_tables.py` writes the table below it,
 and a test compares each cell. FILE is relative to the repository. `perf/tables` has a function for each table
-that is made of a file in JSON.
+that is made of a file in JSON. `<!-- said from FILE: TITLE -->` names a paragraph or a list in the same way,
+and `perf/statements` has a function for each.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 from perf import ROOT
+from perf.statements import STATEMENTS
 from perf.tables import TABLES, titled
 
 
@@ -45,6 +48,26 @@ def _line(cells: Iterable[str]) -> str:
 
 MARK = re.compile(r"<!-- from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<table>(?:\|.*\n)+)")
 """A table of a page, below the comment that names what it is made of."""
+
+
+SAID = re.compile(r"<!-- said from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<text>(?:[^\n]+\n)+)")
+"""A paragraph or a list of a page, below the comment that names what it is made of."""
+
+
+def said(file: str, title: str) -> str:
+    """A paragraph or a list as it stands on a page, in lines of at most 110 characters."""
+    texts = STATEMENTS[file, title]()
+    return "".join(
+        textwrap.fill(
+            " ".join(text.split()),
+            110,
+            break_long_words=False,
+            break_on_hyphens=False,
+            subsequent_indent="  " if text.startswith("- ") else "",
+        )
+        + "\n"
+        for text in texts
+    )
 
 
 def pages() -> list[Path]:

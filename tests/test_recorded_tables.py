@@ -61,6 +61,9 @@ _NO_MEASUREMENTS = {
         ("docs/own-videos.md", "| field | |"),
         ("docs/serving.md", "| flag | reason |"),
     ],
+    "exit statuses": [
+        ("docs/commands.md", "| exit status | when |"),
+    ],
     "settings and sizes of the paper, of its code and of ours": [
         ("docs/asp_clip.md", "| from the paper | from the authors' public code | ours |"),
         ("docs/deviations.md", "| | paper | release | here | why | to restore |"),
@@ -79,9 +82,6 @@ _NO_MEASUREMENTS = {
     "sizes of what a test or a script tries": [
         ("docs/hardening.md", "| tried | before | now |"),
         ("docs/status.md", "| part | what it measures |"),
-    ],
-    "versions, and sizes of what was run": [
-        ("docs/status.md", "| path | run here (2-core CPU) | on a GPU | never run |"),
     ],
 }
 

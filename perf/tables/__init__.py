@@ -1,6 +1,6 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
-from perf.tables import benchmarks, layout, results, serving, speed
+from perf.tables import benchmarks, layout, results, serving, speed, where
 from perf.tables.shared import Tables, titled
 
 TABLES: Tables = {
@@ -9,6 +9,7 @@ TABLES: Tables = {
     **results.TABLES,
     **benchmarks.TABLES,
     **layout.TABLES,
+    **where.TABLES,
 }
 """By file, relative to the repository, and title."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from perf import ROOT
+from perf.stored import configs, decoding
 from perf.tables.shared import Record, Table, Tables, titled
 
 
@@ -61,21 +62,37 @@ def _asp(record: Record) -> Table:
     return [*heads, "asp - mean", "asp - temporal"], rows
 
 
+_SHIPPED = "videopro by pocket-sft"
+_STORED = {
+    "native": "native",
+    "native, subtitles at its frames": "native-frames",
+    "native, all subtitles": "native-subtitles",
+    "program": "program",
+    "videopro": "videopro",
+    "videopro, reader off": "videopro-unread",
+    _SHIPPED: "shipped-videopro",
+}
+"""The names of the fresh world's rows in its archive."""
+
+
 def _test_and_fresh(record: list[Record]) -> Table:
-    """Methods on test, and in a world that was drawn once, after all settings were fixed. On test, the
-    shipped planner is the one of its three seeds that ships."""
+    """Methods on test, and in a world that was drawn once, after all settings were fixed, with how their
+    programs were written. On test, the shipped planner is the one of its three seeds that ships."""
     results = ROOT / "docs" / "results"
     fresh = json.loads((results / "pocket-fresh" / "last.json").read_text(encoding="utf-8"))
     shipped = json.loads((results / "pocket-sft" / "videopro-1.json").read_text(encoding="utf-8"))
     test = {row["name"]: (row["accuracy"], row["accuracy_ci95"]) for row in record}
-    test["videopro by pocket-sft"] = (shipped["accuracy"], shipped["accuracy_ci95"])
+    test[_SHIPPED] = (shipped["accuracy"], shipped["accuracy_ci95"])
+    if decoding(configs("pocket-sft")["videopro-1"]) != decoding(configs("pocket-fresh")["shipped-videopro"]):
+        raise KeyError("the shipped planner's runs on test and on the fresh world differ in their decoding")
     rows = []
     for row in fresh:
-        cells = [row["name"]]
+        cells = [row["name"], decoding(configs("pocket-fresh")[_STORED[row["name"]]]) or "none"]
         for accuracy, (low, high) in (test[row["name"]], (row["accuracy"], row["accuracy_ci95"])):
             cells += [f"{100 * accuracy:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
         rows.append(cells)
-    return ["", "right on test, %", "95 %, questions", "right on a fresh world, %", "95 %, questions"], rows
+    heads = ["", "programs", "right on test, %", "95 %, questions"]
+    return [*heads, "right on a fresh world, %", "95 %, questions"], rows
 
 
 _TOKENS = "tokens in + out, amortised"

@@ -1,0 +1,85 @@
+"""How long a newcomer's first steps take, in a fresh clone: installing, the demo, all checks and tests.
+
+    python perf/first_steps.py                    all three; needs a network for pip and 10 GB of disk
+    python perf/first_steps.py install demo       only these; the others stay as they were recorded
+
+Writes perf/first_steps.json, of which README and docs/quickstart.md are made (launch/recorded_tables.py). Run
+it with nothing else on the machine: the load average before each step is recorded, and said if it is above 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf import ROOT
+from perf.recording import recorded_rows, write_record
+
+STEPS = {
+    "install": ["bash", "-c", "source launch/setup.sh ''"],
+    "demo": ["bash", "launch/demo.sh"],
+    "tests": ["bash", "launch/test.sh"],
+}
+
+
+def passed(printed: str) -> int | None:
+    """How many tests passed, in what pytest printed at its end."""
+    found = re.findall(r"\b(\d+) passed\b", printed)
+    return int(found[-1]) if found else None
+
+
+def take(step: str, clone: Path) -> dict[str, object]:
+    """Do a step in a clone, and return what it took. Raises SystemExit if it fails."""
+    load, start = os.getloadavg()[0], time.monotonic()
+    # As from a new shell, on a machine without pocket videos.
+    kept = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    kept["VIDEOPRO_CACHE"] = str(clone.parent / "cache")
+    done = subprocess.run(STEPS[step], cwd=clone, env=kept, stdout=subprocess.PIPE, text=True)
+    seconds = time.monotonic() - start
+    if done.returncode:
+        raise SystemExit(f"{step}: ended with status {done.returncode}:\n{done.stdout[-2000:]}")
+    tests = passed(done.stdout) if step == "tests" else None
+    counted = {} if tests is None else {"tests": tests}
+    return {"seconds": round(seconds), "load_before": round(load, 1), **counted}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
+    parser.add_argument("--output", type=Path, default=ROOT / "perf" / "first_steps.json")
+    given = parser.parse_args()
+    unknown = set(given.steps) - set(STEPS)
+    if unknown:
+        parser.error(f"unknown step {min(unknown)!r}; steps: {', '.join(STEPS)}")
+    same = {"cores": os.cpu_count()}
+    steps = recorded_rows(given.output, "steps", same)
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "videopro"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        # Each step finds what a newcomer has when it begins.
+        wanted = [step for step in STEPS if step in given.steps or not given.steps]
+        for step in STEPS:
+            if step in wanted or (step == "install" and wanted):
+                taken = take(step, clone)
+                if step in wanted:
+                    steps[step] = taken
+                    print(f"{step}: {taken}")
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    versions = {"python": sys.version.split()[0]}
+    write_record(given.output, {**same, "commit": commit, "versions": versions, "steps": steps})
+
+
+if __name__ == "__main__":
+    main()

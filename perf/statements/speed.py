@@ -1,0 +1,83 @@
+"""How fast steps and engines are beside others, and what a worker takes."""
+
+from __future__ import annotations
+
+from perf.statements.shared import Statements, listed, record
+
+GRPO, SFT, LIVE, MEMORY = "perf/grpo.json", "perf/sft.json", "perf/flow_live.json", "perf/memory.json"
+
+
+def _step_of_grpo() -> list[str]:
+    ways = record(GRPO)["ways"]
+    ours, plain, remembered = (ways[way] for way in ("ours", "plain", "plain + remembered rewards"))
+    (steps,) = {len(way["passes"]) * record(GRPO)["steps"] for way in (ours, plain, remembered)}
+    faster, too = (ours["rollouts_per_s"] / way["rollouts_per_s"] for way in (plain, remembered))
+    return [
+        f"""On pocket a step is {faster:.1f} times as fast as in plain TRL with frames as images, and
+            {too:.1f} times if that remembers rewards too ({steps} steps of each; [where the time
+            goes](results/grpo.md#how-fast-a-step-is))."""
+    ]
+
+
+def _step_of_sft() -> list[str]:
+    ours, plain = (record(SFT)["ways"][way] for way in ("videopro", "plain TRL, frames as images"))
+    faster = ours["samples_per_s"] / plain["samples_per_s"]
+    batch = record(SFT)["batch"]
+    steps = record(SFT)["rows"] // batch
+    tokens = ours["tokens_a_row"] / plain["tokens_a_row"]
+    return [
+        f"""Two CPU cores, pocket size, {steps} steps of {batch} rows, median of
+            {record(SFT)["rounds"]} rounds (`python perf/sft.py --rounds 3`, `{SFT}`):
+            {ours["samples_per_s"]:.2f} rows a second, against {plain["samples_per_s"]:.2f} in plain TRL
+            with frames as images ({faster:.1f} times), with {ours["peak_mib"]:,.0f} and
+            {plain["peak_mib"]:,.0f} MiB and {tokens:.2f} times the tokens per row. Steps at the shapes of
+            Qwen3-VL-2B: [real shapes](real-shapes.md)."""
+    ]
+
+
+def _live_engine() -> list[str]:
+    legs = {
+        name: [
+            record(LIVE)[client][f"{name}, 64 in flight"] for client in ("results", "vllm_bench", "lmms_eval")
+        ]
+        for name in ("native-1", "native-10")
+    }
+    of_bench = [
+        f"{ours['questions_per_s'] / bench['questions_per_s']:.2f}" for ours, bench, _ in legs.values()
+    ]
+    of_lmms = [f"{ours['questions_per_s'] / lmms['questions_per_s']:.1f}" for ours, _, lmms in legs.values()]
+    engine, client = (
+        [ours[f"{side}_cpu_s_a_question"] * ours["questions_per_s"] for ours, _, _ in legs.values()]
+        for side in ("engine", "client")
+    )
+    return [
+        f"""With one question a video and with ten, a run reaches {listed(of_bench)} of the requests a
+            second that vLLM's client reaches (the aim was 0.9), and {listed(of_lmms)} times those of
+            lmms-eval (the aim was 3 at ten a video). The engine, with its HTTP server, takes
+            {max(engine):.1f} of the two cores and our client {max(client):.1f} of them, about as much as
+            the gap. The client CPU of lmms-eval and of vLLM's client holds their start, so what they take
+            while they ask is not known. The two rows of `videopro` have other questions; each row was
+            measured once."""
+    ]
+
+
+def _worker() -> str:
+    found = record(MEMORY)["results"]["512 MiB"]
+    early, most = found["rss_mib_by_tenth"][0] / 1024, found["peak_mib"] / 1024
+    questions = found["questions_by_tenth"][0]
+    return (
+        f"One worker takes {early:.1f} GiB after {questions} questions on pocket, and at most {most:.1f} in "
+        f"{found['questions']:,}, with 512 MiB of frames (`{MEMORY}`)."
+    )
+
+
+def _memory() -> list[str]:
+    return [f"{_worker()} What it takes over a long run is in [hardening](../hardening.md#runs-and-files)."]
+
+
+STATEMENTS: Statements = {
+    (GRPO, "how fast a step is"): _step_of_grpo,
+    (SFT, "how fast a step is"): _step_of_sft,
+    (LIVE, "beside other clients"): _live_engine,
+    (MEMORY, "what a worker takes"): _memory,
+}

@@ -1,0 +1,114 @@
+"""Tables that list commands, extras, configs, exit statuses and the like have all of them, and no others."""
+
+from __future__ import annotations
+
+import re
+import signal
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_pages import CONFIGS
+from tests.support import ROOT
+from videopro import benchmarks, methods
+from videopro.cli import exit_status
+from videopro.commands import COMMANDS
+from videopro.errors import RunError, WorkerBug
+from videopro.planners import check_planner
+
+DOCS = ROOT / "docs"
+# Set by launchers for the processes that they start, not by users.
+LAUNCHERS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "ACCELERATE_USE_DEEPSPEED"}
+
+
+def rows(page: Path, head: str) -> list[list[str]]:
+    """The cells of the table on a page whose head begins like this."""
+    text = page.read_text(encoding="utf-8")
+    start = text.index(f"\n| {head}")
+    lines = text[start + 1 :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def first_cells(page: Path, head: str) -> list[str]:
+    """The names in backticks in the first column."""
+    return [name for cells in rows(page, head) for name in re.findall(r"`([^`]+)`", cells[0])]
+
+
+def test_commands() -> None:
+    listed = {
+        cells[0].strip("`").removeprefix("videopro "): cells
+        for cells in rows(DOCS / "commands.md", "command")
+    }
+    groups = defaultdict(set)
+    for name in COMMANDS:
+        group, _, own = name.partition(" ")
+        groups[group].add(own)
+    assert set(listed) == set(groups)
+    for group, own in groups.items():
+        named = set(re.findall(r"`([a-z-]+)`", listed[group][1]))
+        assert own == {""} or named == own, group
+
+
+def test_extras() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    listed = first_cells(DOCS / "quickstart.md", "extra")
+    assert sorted(listed) == sorted(extras)
+
+
+def test_shipped_configs() -> None:
+    listed: dict[str, set[str]] = defaultdict(set)
+    for configs, commands, *_ in rows(DOCS / "commands.md", "shipped configs"):
+        for command in re.findall(r"`videopro ([a-z-]+)`", commands):
+            listed[command] |= set(re.findall(r"`([^`]+)`", configs))
+    for command, folder in CONFIGS.items():
+        if command in COMMANDS:
+            assert listed[command] == {path.stem for path in (ROOT / "configs" / folder).glob("*.yaml")}, (
+                command
+            )
+    assert set(listed) <= set(CONFIGS)
+
+
+def test_exit_statuses() -> None:
+    listed = {
+        int(number) for cells in rows(DOCS / "commands.md", "exit status") for number in cells[0].split(", ")
+    }
+    found = {0}
+    for end in (RunError("x"), WorkerBug("x"), KeyboardInterrupt()):
+        with exit_status() as status:
+            raise end
+        found.add(status.code)
+    stopped = {128 + one for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
+    assert listed == found | stopped
+
+
+def test_environment_variables() -> None:
+    listed = set(first_cells(DOCS / "commands.md", "environment variable"))
+    read = set()
+    for package in ("videopro", "modules", "train", "data_synthesis"):
+        for path in (ROOT / package).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            read |= set(re.findall(r"\bos\.environ(?:\.get\(|\[)\"([A-Z_]+)\"", text))
+    assert read - LAUNCHERS <= listed
+    # The others are read by libraries, or under a name that a setting has.
+    assert listed - read <= {"HF_HUB_OFFLINE", "OPENAI_API_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("page", "head"), [(ROOT / "README.md", "`--method`"), (DOCS / "methods" / "README.md", "method |")]
+)
+def test_methods(page: Path, head: str) -> None:
+    assert sorted(set(first_cells(page, head))) == sorted(methods.METHODS)
+
+
+def test_benchmarks() -> None:
+    listed = first_cells(DOCS / "benchmarks.md", "name | splits")
+    assert sorted([*listed, "pocket", "jsonl"]) == sorted(benchmarks.NAMES)
+
+
+def test_planners() -> None:
+    for spec in first_cells(DOCS / "planners.md", "`--planner`"):
+        check_planner(
+            spec.replace("[@URL]", "@http://localhost:8000/v1").replace("@URL", "@http://localhost/v1")
+        )

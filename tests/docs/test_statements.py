@@ -1,0 +1,126 @@
+"""What README and docs state of what ran where, how long and how good is what the records say.
+
+`<!-- said from FILE: TITLE -->` stands above a paragraph or list that is made of a record
+(perf/page_tables.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from perf.page_tables import SAID, pages, said
+from perf.statements import STATEMENTS
+from perf.statements.pocket import repairs
+from perf.statements.where import measured_parts
+from perf.stored import configs, decoding
+from tests.support import ROOT
+
+RESULTS = ROOT / "docs" / "results"
+RAN: dict[str, Any] = yaml.safe_load((ROOT / "perf" / "ran.yaml").read_text(encoding="utf-8"))
+GPU: dict[str, Any] = json.loads((ROOT / "perf" / "gpu.json").read_text(encoding="utf-8"))
+
+
+def marked() -> list[tuple[Path, str, str, str]]:
+    found = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        marks = list(SAID.finditer(text))
+        assert len(marks) == text.count("<!-- said from "), f"{page}: a mark without its text"
+        found += [(page, mark["file"], mark["title"], mark["text"]) for mark in marks]
+    return found
+
+
+@pytest.mark.parametrize(("page", "file", "title", "text"), marked(), ids=lambda value: str(value)[-60:])
+def test_a_statement_is_the_recorded_one(page: Path, file: str, title: str, text: str) -> None:
+    assert text.split() == said(file, title).split()
+
+
+def test_every_statement_is_made() -> None:
+    assert {(file, title) for _, file, title, _ in marked()} == set(STATEMENTS)
+
+
+# ---- what ran where ----------------------------------------------------------------------------------------
+
+
+def test_what_ran_on_a_gpu_is_what_its_record_has() -> None:
+    """A row says that something ran on a GPU if and only if it names parts that have figures, and every part
+    that has figures is said of some row."""
+    named: set[str] = set()
+    for row in RAN["rows"]:
+        assert bool(row.get("gpu")) == bool(row.get("gpu_parts")), row["path"]
+        assert set(row.get("gpu_parts", [])) <= set(measured_parts()), row["path"]
+        named |= set(row.get("gpu_parts", []))
+    assert named == {letter for letter, part in GPU["parts"].items() if '"figures"' in json.dumps(part)}
+    assert set(GPU["parts"]) <= set(RAN["gpu_check"])
+
+
+def test_a_place_is_said_only_of_what_ran_there() -> None:
+    cells = {"here": "here", "random": "here", "never": "never"}
+    for row in RAN["rows"]:
+        assert set(row) <= {"path", "here", "gpu", "never", "gpu_parts", "live_engine", "readme"}, row
+        assert all(row.get(cells[place]) for place in row.get("readme", {})), row["path"]
+
+
+def test_the_live_engine_is_the_one_that_was_measured() -> None:
+    engine = json.loads((ROOT / "perf" / "served.json").read_text())["engine"]
+    named = f"{engine['name']} {'.'.join(engine['version'].split('.')[:2])}".replace("vllm", "vLLM")
+    rows = [row["here"] for row in RAN["rows"] if row.get("live_engine")]
+    assert len(rows) > 1
+    assert all(re.findall(r"vLLM [\d.]+", here) == [named] for here in rows)
+
+
+def test_no_page_denies_what_ran() -> None:
+    """Claims of absence stand in the record alone."""
+    denied = re.compile(r"GPU: (?:nothing|none)|(?:has|have) (?:never )?run on (?:a|any) GPU", re.IGNORECASE)
+    found = [
+        f"{page.name}: {line}"
+        for page in pages()
+        for line in SAID.sub("", page.read_text(encoding="utf-8")).splitlines()
+        if denied.search(line)
+    ]
+    assert found == []
+
+
+# ---- how good ----------------------------------------------------------------------------------------------
+
+
+def test_faults_are_counted_as_in_the_stored_summary() -> None:
+    """The summary of the run counts, by fault, the questions that it refined, and those right before and
+    after; each question that refinement corrects or loses is one of these."""
+    by_fault = json.loads((RESULTS / "pocket-test" / "videopro.json").read_text())["repairs"]["by_fault"]
+    programs, faulty, repaired, of_faulty = repairs()
+    assert faulty == sum(found["n"] for kind, found in by_fault.items() if kind != "none")
+    assert faulty < programs <= sum(found["n"] for found in by_fault.values())
+    gained = {kind: found["right_after"] - found["right_before"] for kind, found in by_fault.items()}
+    assert of_faulty >= sum(gained.values()) - gained["none"]
+    assert repaired - of_faulty >= gained["none"]
+    assert repaired <= sum(found["repaired"] for found in by_fault.values())
+
+
+# How a page names the decoding of the runs behind its tables.
+_WORDS = {"greedy": r"greed(?:y|ily)", "teacher": r"teacher", "sampled at 0.7": r"sampled"}
+
+
+def test_every_table_of_answers_names_its_decoding() -> None:
+    """In its section, or before the page's first section."""
+    unnamed = []
+    for page in pages():
+        intro, *sections = re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for section in [intro, *sections]:
+            folders = set(re.findall(r"<!-- from (?:docs/results/)?(pocket-[\w-]+)/", section))
+            for folder in folders:
+                if not (RESULTS / folder / "traces.tar.xz").exists():
+                    continue
+                wanted = {decoding(config) for config in configs(folder).values()} - {""}
+                unnamed += [
+                    f"{page.relative_to(ROOT)}, {section.splitlines()[0]}: {how}"
+                    for how in sorted(wanted)
+                    if not re.search(_WORDS[how], intro + section, re.IGNORECASE)
+                ]
+    assert unnamed == []
