@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perf.programs.module_calls import HEAD, KEYWORDS, VALUES
 from tests.support.fuzzing import FUZZ
 from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
 from tests.support.traces import make
@@ -42,36 +43,6 @@ def run(body: str, question: Question = QUESTION, **limits: Any) -> Execution:
     assert Trace.from_line(line) == trace
     assert len(line) < 1 << 21
     return execution
-
-
-VALUES = (
-    *("2**1024 - 1", "10**308", "10**308 - 1", "1 - 10**308", "10**307", "2**63", "10**400", "-1", "0"),
-    *("True", "False", "None", "1e308", "-1e308", "5e-324", "float('inf')", "float('nan')", "-0.0"),
-    *("''", "' '", "'x' * 200_000", "'\\ud800'", "'\\U0001f600' * 9", "'\\0'", "'A'", "'9' * 400"),
-    *("[]", "[[]]", "{}", "{1: 2}", "{'answer': 10**307}", "('A', 10**400)", "set()", "b'x'", "range(99)"),
-    *("video", "frame", "[frame] * 9000", "[video] * 2000", "clip", "question", "choices", "choices * 99"),
-    *("['x' * 9_000] * 3", "[frame, video, clip]", "[0, 0, 1e308, 1e308]", "[0, 0, 1, 10**400]", "answer"),
-    *("functools.reduce(lambda x, _: [x], range(40), 1)", "functools.reduce(lambda x, _: [x], range(25), 1)"),
-    *("iter([])", "lambda: 1", "type", "object()", "decimal.Decimal('1e400')", "fractions.Fraction(1, 3)"),
-)
-HEAD = """import decimal, fractions, functools
-frame = extract_frames(video, num_frames=1)[0]
-intervals, clips = get_informative_clips(video, "red", top_k=1)
-clip = clips[0]
-answer = query_yn(frame, "Is it red?")
-def attempt(function, /, *args, **keywords):
-    try:
-        function(*args, **keywords)
-    except Exception as error:
-        print(type(error).__name__)
-"""
-# Parameters of the library's own functions, of the executor's, and names that a program may choose.
-KEYWORDS = (
-    *("call", "self", "name", "spec", "args", "kwargs", "keywords", "values", "context", "function", "video"),
-    *("metadata", "frames", "answer", "confidence", "raw_output", "mode", "letters", "fatal", "library"),
-    *("result", "parameter", "given", "packed", "line", "message", "kind", "__class__"),
-    *("a b", "", "\u2026", "x" * 2000),
-)
 
 
 @pytest.mark.parametrize("name", MODULES)

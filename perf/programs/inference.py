@@ -1,0 +1,127 @@
+"""Programs through `videopro infer`: a planner's server that replies with them, a folder of questions about
+pocket videos to ask for them, and the run's readers afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+from videopro import compare
+from videopro.pocket import world
+from videopro.report import __main__ as report
+from videopro.view import __main__ as view
+
+_NUMBER = re.compile(r"question number (\d+)")
+
+
+class PlannerServer:
+    """An OpenAI-compatible server that replies to question number N with program N, and to the request for a
+    refinement of it with another one. A context manager."""
+
+    def __init__(self, programs: Sequence[str]) -> None:
+        self.replies: Counter[int] = Counter()
+        """How often each question was asked about."""
+        self._programs = programs
+        self._lock = threading.Lock()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def reply(self, prompt: str) -> str:
+        """The reply to a prompt that names the number of its question."""
+        (number,) = {int(found) for found in _NUMBER.findall(prompt)}
+        with self._lock:
+            turn = self.replies[number]
+            self.replies[number] += 1
+        code = self._programs[(number + turn * (len(self._programs) // 2 + 1)) % len(self._programs)]
+        return f"<planning>\nLook for it.\n</planning>\n<code>\n{code}\n</code>"
+
+
+def _handler(server: PlannerServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send({"object": "list", "data": [{"id": "hostile", "object": "model"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            content = server.reply(json.dumps(body["messages"]))
+            message = {"role": "assistant", "content": content}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            about = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
+            self._send({**about, "choices": [choice], "usage": usage})
+
+        def _send(self, content: Any) -> None:
+            # Escaped: a program may hold a lone surrogate.
+            data = json.dumps(content).encode("ascii")
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
+
+
+def write_questions(root: Path, count: int, videos: int) -> list[str]:
+    """A folder of so many questions about the first short videos of pocket's val split. Returns their ids."""
+    root.mkdir(parents=True, exist_ok=True)
+    short = [(name, seed) for name, length, seed in world.video_names("val") if length == "short"][:videos]
+    for name, seed in short:
+        if not (root / f"{name}.mp4").exists():
+            world.make_video("short", seed, root / name)
+    about = {f"videos/{name}.mp4": name for name, _ in short}
+    known = [record for record in world.records("val") if record["video"] in about]
+    lines = []
+    for number in range(count):
+        record = known[number % len(known)]
+        name = about[str(record["video"])]
+        lines.append(
+            {
+                "id": f"q{number}",
+                "video": f"{name}.mp4",
+                "subtitles": f"{name}.srt",
+                "question": f"{record['question']} (question number {number})",
+                "choices": record["choices"],
+                "answer": record["answer"],
+            }
+        )
+    (root / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return [str(line["id"]) for line in lines]
+
+
+def infer_words(root: Path, run: Path, url: str, *options: str) -> list[str]:
+    """The words of `videopro infer` for such a folder and server, with the models that pocket brings (its own
+    grounding, RapidOCR, its encoder) unless `options` name others."""
+    words = ["--benchmark", "jsonl", "--root", str(root), "--model", "pocket", "--output", str(run)]
+    words += ["--method", "videopro", "--planner", f"api:hostile@{url}", "--workers", "1"]
+    return [*words, "--options", "planner_prompt=short", *options]
+
+
+def read_everywhere(run: Path, pages: Path, *others: Path) -> dict[str, int]:
+    """The exit statuses of the commands that read a run. `others`: runs to compare it with."""
+    runs = [str(run), *map(str, others)]
+    statuses = {
+        "view": view.main([str(run), "--output", str(pages / "view")]),
+        "report": report.main([*runs, "--output", str(pages / "report")]),
+    }
+    return statuses | ({"compare": compare.main(runs)} if others else {})
