@@ -82,20 +82,6 @@ pocket-sft() {
     echo "$output/pocket-sft/heldout.md"
 }
 
-# The shipped planner with its programs sampled at the paper's temperature, beside the same planner writing greedily.
-pocket-sampled() {
-    unpack pocket-sft
-    unpack pocket-fresh
-    local world prefix greedy
-    for world in test fresh; do
-        if [ "$world" = test ]; then prefix="" greedy=../pocket-sft/videopro-1; else prefix=fresh- greedy=../pocket-fresh/shipped-videopro; fi
-        (cd "$work/pocket-sampled" && videopro seeds "greedy=$greedy" "greedy, before refinement=first:$greedy" \
-            "sampled at 0.7=$(of "" "${prefix}videopro")" "sampled at 0.7, before refinement=$(of first: "${prefix}videopro")" \
-            --output "$output/pocket-sampled/$world.json" "$output/pocket-sampled/$world.md" > /dev/null)
-        echo "$output/pocket-sampled/$world.md"
-    done
-}
-
 # A planner that was trained without the rows of a family, on the questions of that family.
 pocket-sft-unseen() {
     unpack pocket-test
@@ -163,7 +149,7 @@ pocket-compare() {
     report pocket-compare --tables costs main pairs runs --title "Methods at equal budgets: pocket test, pocket"
 }
 
-for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sampled pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240 \
+for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240 \
     pocket-grpo-shipped pocket-tables pocket-compare}; do
     unpack "$results"
     "$results"

@@ -49,4 +49,7 @@ def decoding(config: Mapping[str, Any]) -> str:
         return ""
     if planner.startswith("pocket-teacher"):
         return "teacher"
-    return f"sampled at {method['temperature']:g}" if method["temperature"] else "greedy"
+    if not method["temperature"]:
+        return "greedy"
+    nucleus = f", top-p {method['top_p']:g}" if method.get("top_p", 1.0) < 1 else ""
+    return f"sampled at {method['temperature']:g}{nucleus}"

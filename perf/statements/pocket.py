@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from perf import ROOT
-from perf.statements.shared import Statements, listed, percent, record, row
+from perf.statements.shared import Statements, listed, record, row
 from perf.stored import traces
 from videopro.pocket.teacher.faults import SHARES
 from videopro.pocket.teacher.teacher import REFINED_SHARE
+from videopro.scoring import percent
 from videopro.traces import Trace
 
 TEST, SFT = "docs/results/pocket-test/last.json", "docs/results/pocket-sft"

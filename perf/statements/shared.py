@@ -27,11 +27,6 @@ def row(file: str, name: str) -> Any:
     return next(row for row in record(f"docs/results/{file}") if row["name"] == name)
 
 
-def percent(share: float) -> str:
-    """A share in per cent, with one digit."""
-    return f"{100 * share:.1f}"
-
-
 def listed(words: Sequence[str]) -> str:
     """Words as a list in a sentence."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -1,0 +1,32 @@
+"""The shipped planner's programs, written greedily and sampled."""
+
+from __future__ import annotations
+
+from perf.decodings import WORLDS, compared, on_val
+from perf.tables.shared import Record, Table, Tables
+from videopro.scoring import percent, percent_interval
+
+
+def _decodings(_: Record) -> Table:
+    """Each decoding on val, where the default was chosen, and on test and a fresh world, with three seeds."""
+    rows = []
+    for world, found in (("val", on_val()), *((world, compared(world)) for world in WORLDS)):
+        for how, row in found.items():
+            first, last = (row["rules"][rule] for rule in ("first", "last"))
+            rows.append(
+                [
+                    f"{world}, {how}",
+                    str(row["questions"]),
+                    str(len(row["seeds"])),
+                    percent(row["well_formed"]),
+                    percent(first["accuracy"]),
+                    percent(last["accuracy"]),
+                    percent_interval(last["accuracy_ci95"]),
+                    ", ".join(map(percent, last["seeds"])) if len(last["seeds"]) > 1 else "",
+                ]
+            )
+    heads = ["", "questions", "seeds", "first programs well-formed, %", "right before refinement, %"]
+    return [*heads, "right, %", "95 %, questions", "by seed"], rows
+
+
+TABLES: Tables = {("docs/results/pocket-sampled/videopro-0.json", "greedy and sampled"): _decodings}
