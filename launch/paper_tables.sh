@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reproduces every table and figure of the paper on a fixed subset of the pocket test split: makes the runs, then a report.
-# Eight minutes on two cores. If it is stopped, re-run the same command to resume.
+# If it is stopped, re-run the same command to resume.
 #   bash launch/paper_tables.sh [FOLDER]                    (default: runs/paper_tables)
 #   QUESTIONS=726 bash launch/paper_tables.sh FOLDER        the whole split, as recorded in docs/results
 # WORKERS is the number of worker processes (default 2). Programs come from the shipped planner; ADAPTER=FOLDER names

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Rebuilds the tables of docs/results from the traces stored there, for every rule of the final answer. No model runs.
-# About six minutes on one core.
 #   bash launch/recount.sh [FOLDER]      (default: docs/results, overwritten; another folder leaves it untouched)
 # RESULTS names the folders to do (default: all that RESULTS can name, as at the end of this file).
 set -euo pipefail

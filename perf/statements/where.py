@@ -41,10 +41,12 @@ def _readme() -> list[str]:
 
 def _status() -> list[str]:
     letters = ", ".join(measured_parts())
+    cases = [case for part in record(GPU)["parts"].values() for case in part["cases"].values()]
+    minutes = sum(case.get("seconds", 0.0) for case in cases) / 60
     return [
-        f"""Parts {letters} of this check ran on a GPU ({_on_gpu()}). The
-            [tables](results/real-shapes.md#on-an-h100) say which cases did not. Nothing else in this
-            project has run on a GPU. On a machine that has one,"""
+        f"""Parts {letters} of this check ran on a GPU ({_on_gpu()}); their cases took
+            {minutes:.0f} minutes. The [tables](results/real-shapes.md#on-an-h100) say which cases did not.
+            Nothing else in this project has run on a GPU. On a machine that has one,"""
     ]
 
 
