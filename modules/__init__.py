@@ -4,7 +4,7 @@
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
-from videopro.modules.errors import ModelError
+from videopro.modules.errors import CallError, ModelError, ModuleError
 from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
 from videopro.modules.loading import (
     OPTIONS_FLAG,
@@ -22,7 +22,9 @@ __all__ = [
     "OPTIONS_FLAG",
     "PAPER_FRAMES",
     "PAPER_HELP",
+    "CallError",
     "ModelError",
+    "ModuleError",
     "ModuleLibrary",
     "ModuleModels",
     "ModuleSettings",

@@ -23,5 +23,10 @@ class UnavailableError(ModuleError):
     """A module whose model, index or subtitles are missing for this video."""
 
 
+class CallError(ModuleError):
+    """A call that failed in the video, a model or a library, though the question can be answered without it:
+    what the program asked for cannot be done."""
+
+
 class ModelError(VideoProError):
     """A module's model that cannot be loaded; for the user to fix, not the program."""

@@ -75,8 +75,8 @@ class ModuleLibrary:
     """The modules of one video for one program. A program makes one call at a time; libraries on several
     threads may share a context and a cache.
 
-    A module raises ModuleError for errors that the program can fix. Any other VideoProError (an unreadable
-    video, a model that cannot be reached) is not the program's fault: the caller should stop the program.
+    A module raises ModuleError for errors that the program can fix, and whatever else the video, a model or a
+    library raises: `videopro.reasoning` sorts that.
     """
 
     prelude = PRELUDE

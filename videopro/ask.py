@@ -24,7 +24,7 @@ from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoProError
-from videopro.methods import MethodContext, MethodFlags
+from videopro.methods import MethodContext, MethodFlags, answer_each
 from videopro.pocket import check_scope, find_video
 from videopro.question import Question
 from videopro.settings import setting
@@ -133,14 +133,17 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         observer.on_wait("loading the model")
         backbone = load(config.model, **backbone_settings)
         stack.callback(backbone.close)
-        context = MethodContext(
-            video,
-            backbone,
-            Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens),
-            meter=Meter(),
-            seed=config.seed,
-            observer=observer,
-        )
+
+        def new_context() -> MethodContext:
+            return MethodContext(
+                video,
+                backbone,
+                Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens),
+                meter=Meter(),
+                seed=config.seed,
+                observer=observer,
+            )
+
         observer.on_wait("answering" if config.method == "native" else "preparing the video")
         item = Item(
             id="ask",
@@ -150,8 +153,10 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitles=subtitles,
             subtitle_track=track,
         )
-        result = method.run(item, context)
+        ((_, result),) = answer_each(method, [item], new_context)
         observer.end_wait()
+        if result.ended_by is not None:
+            print(result.ended_by.traceback, file=sys.stderr)
         if result.error is not None:
             raise VideoProError(result.error.message)
         show_answer(result, question)

@@ -2,6 +2,10 @@
 status.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 
 class VideoProError(Exception):
     """A failure whose message names what is wrong and how to fix it."""
@@ -27,8 +31,45 @@ class BackboneError(VideoProError):
     """A model that cannot be loaded or reached, or a request that it cannot serve."""
 
 
-QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError)
-"""Errors that fail a single question and leave the rest of the run unaffected."""
+@dataclass(frozen=True)
+class ExceptionRecord:
+    """An exception as a trace holds it."""
+
+    type: str
+    """Its class: "ValueError", or "cv2.error" with the package that defines it."""
+    place: str
+    """Where it was raised: file and line, below the package's folder."""
+    message: str
+    traceback: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Equal for two exceptions of one class that were raised at one place."""
+        return self.type, self.place
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message} ({self.place})"
+
+
+class UnexpectedError(VideoProError):
+    """An exception that nobody foresaw: a library's about its data, or a mistake of ours."""
+
+    def __init__(self, message: str, record: ExceptionRecord | None = None) -> None:
+        super().__init__(message, record)
+        self.record = record
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NativeError(UnexpectedError):
+    """An exception that nobody foresaw, and that shows without a program: no request of a planner or an agent
+    caused it."""
+
+
+QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError, NativeError, UnexpectedError)
+"""Errors that fail a single question and leave the rest of the run unaffected. A trace names the first one
+that fits."""
 
 
 class BenchmarkError(VideoProError):

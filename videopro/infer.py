@@ -48,7 +48,7 @@ from videopro.runs import (
     write_summary,
 )
 from videopro.settings import read_yaml
-from videopro.work import Progress, units
+from videopro.work import ExceptionWatch, Progress, keep_tracebacks, units
 
 COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer")
 
@@ -231,7 +231,9 @@ def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
         "run_key": settings["run_key"],
     }
     grades = read_grades(folder.grades, benchmark.protocol.judge)
-    summary = summarize(folder.read(), benchmark.protocol, about, grades)
+    traces = folder.read()
+    keep_tracebacks(folder.exceptions, traces)
+    summary = summarize(traces, benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
     Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))
@@ -252,7 +254,8 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
         supervisor = ClusterSupervisor(shares, model, method, most=len(work), in_flight=config.in_flight)
     else:
         supervisor = Supervisor(place_workers(config.workers, os.environ), model, method)
-    with Progress(ids, shown=rank == 0) as progress, supervisor:
+    watch = ExceptionWatch(folder.exceptions)
+    with Progress(ids, shown=rank == 0, seen=watch.see) as progress, supervisor:
         identity = {**start.identity, "model": supervisor.model_identity()}
         key = folder.open(_as_mapping(config), identity)
         job = WorkerJob(

@@ -208,11 +208,16 @@ def test_a_model_that_cannot_be_loaded(two_nodes: TestCluster, root: Path, tmp_p
     assert not output.exists()
 
 
-def test_an_internal_error(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
+def test_an_unexpected_exception_costs_its_question(
+    two_nodes: TestCluster, root: Path, tmp_path: Path
+) -> None:
     rewrite(root, "v0q0", "Which colour is shown (bug)?")
-    text = finish(start(two_nodes, root, tmp_path / "run"), status=1)
-    assert "ZeroDivisionError: an internal error on purpose" in text
-    assert text.endswith("an internal error (above) stopped the run; finished work is saved\n")
+    finish(start(two_nodes, root, tmp_path / "run"))
+    traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run")}
+    error = traces["v0q0"].error
+    assert error is not None
+    assert error.type == "NativeError"
+    assert "Traceback" in (tmp_path / "run" / "work" / "exceptions" / "ZeroDivisionError.txt").read_text()
 
 
 def test_no_room_for_a_worker(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:

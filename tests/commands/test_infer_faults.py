@@ -109,15 +109,59 @@ def test_an_unreachable_backbone_stops_the_run(
     assert lines(tmp_path / "run") == 0
 
 
-def test_an_internal_error_stops_the_run_with_its_cause(
+def test_an_exception_that_nobody_foresaw_costs_its_question_and_is_counted_by_class(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_benchmark(tmp_path / "b", videos=2)
     rewrite(tmp_path / "b", "v0q1", "What is it? (bug)")
-    assert main(flags(tmp_path / "b", tmp_path / "run", "--workers", "2"), load=load_fake) == 1
-    error = capsys.readouterr().err
-    assert "ZeroDivisionError: an internal error on purpose" in error
-    assert not (tmp_path / "run" / "summary.json").exists()
+    output = tmp_path / "run"
+    assert main(flags(tmp_path / "b", output, "--workers", "2"), load=load_fake) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    traces = {trace.question_id: trace for trace in check_complete(output, 6)}
+    assert [name for name, trace in traces.items() if trace.error] == ["v0q1"]
+    summary = json.loads((output / "summary.json").read_text())
+    # The other questions of its video are answered. No program asked, so it is left out, which is said.
+    assert (summary["n"], summary["left_out"]) == (5, {"NativeError": 1})
+    assert summary["accuracy"] == pytest.approx(3 / 5)
+    assert "left out: 1 NativeError" in shown
+    (kind,) = summary["exceptions"]
+    found = summary["exceptions"][kind]
+    assert (kind, found["questions"], found["videos"]) == ("ZeroDivisionError", 1, 1)
+    assert "1 question (videos: 1) met an unexpected ZeroDivisionError" in shown
+    kept = (output / "work" / "exceptions" / "ZeroDivisionError.txt").read_text()
+    assert kept.startswith("question v0q1, video ")
+    assert 'raise ZeroDivisionError("an internal error on purpose")' in kept
+
     rewrite(tmp_path / "b", "v0q1", "Which colour is shown (1)?")
-    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
-    check_complete(tmp_path / "run", 6)
+    assert main(flags(tmp_path / "b", output), load=load_fake) == 2, "its trace has another text"
+
+
+def test_one_exception_over_several_videos_stops_the_run_which_then_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_benchmark(tmp_path / "b", videos=8, questions=1)
+    for video in range(7):
+        rewrite(tmp_path / "b", f"v{video}q0", "What is it? (bug)")
+    words = flags(tmp_path / "b", tmp_path / "run", "--in-flight", "1", "--backbone", "delay=0.5")
+    done = []
+    for status in (1, 1, 0):
+        assert main(words, load=load_fake) == status
+        error = capsys.readouterr().err
+        assert ("The same exception (ZeroDivisionError at tests/support/fake" in error) == bool(status)
+        assert ("error: an internal error (above) stopped the run" in error) == bool(status)
+        done.append(lines(tmp_path / "run"))
+    # Each command counts anew, so none stops where the last one did.
+    assert 3 <= done[0] < done[1] <= done[2] == 8
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["n"], summary["left_out"]) == (1, {"NativeError": 7})
+
+
+def test_a_machine_without_memory_stops_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_benchmark(tmp_path / "b", videos=1)
+    rewrite(tmp_path / "b", "v0q1", "What is it? (memory)")
+    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 2
+    error = capsys.readouterr().err
+    assert "error: the machine failed (MemoryError: no room on purpose): free memory" in error
+    assert "Traceback" not in error
+    (log,) = (tmp_path / "run" / "work" / "logs").iterdir()
+    assert "Traceback" in log.read_text()

@@ -429,20 +429,6 @@ def test_a_backbone_error_counts_even_if_the_program_hides_it() -> None:
     assert result.final is None
 
 
-def test_an_internal_error_stops_the_run() -> None:
-    class Faulty(world.SceneIndex):
-        def search(self, *args: Any, **options: Any) -> Any:
-            raise ZeroDivisionError("a fault on purpose")
-
-    thread_meter = ThreadMeter()
-    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), thread_meter), index=Faulty())
-    reasoner = Reasoner(
-        ScriptedPlanner(lambda request: LOCAL), ReasoningSettings(), thread_meter=thread_meter
-    )
-    with pytest.raises(ZeroDivisionError, match="on purpose"):
-        reasoner.reason([ReasoningTask(QUESTION, modules)])
-
-
 def test_programs_run_in_parallel() -> None:
     """Two programs that wait for each other both finish."""
     meeting = threading.Barrier(2, timeout=60)

@@ -174,12 +174,13 @@ def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Pa
     assert (tmp_path / "run" / "traces.jsonl").read_bytes() == b""
 
 
-def test_an_internal_error_ends_the_run_while_other_questions_hang(tmp_path: Path) -> None:
+def test_an_error_of_the_machine_ends_the_run_while_other_questions_hang(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=2, questions=1)
     rewrite(tmp_path / "b", "v0q0", "What is it? (hang)")
-    rewrite(tmp_path / "b", "v1q0", "What is it? (bug)")
+    rewrite(tmp_path / "b", "v1q0", "What is it? (memory)")
     words = ["--in-flight", "2", "--backbone", "is_concurrent=true"]
-    assert "ZeroDivisionError" in finish(start(tmp_path / "b", tmp_path / "run", *words), status=1)
+    text = finish(start(tmp_path / "b", tmp_path / "run", *words), status=2)
+    assert "error: the machine failed (MemoryError: no room on purpose)" in text
 
 
 def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:

@@ -215,6 +215,8 @@ class FakeBackbone(Backbone):
             os.kill(os.getpid(), signal.SIGKILL)
         if "(hang)" in orders:
             time.sleep(600)
+        if "(memory)" in orders:
+            raise MemoryError("no room on purpose")
         if "(bug)" in orders:
             raise ZeroDivisionError("an internal error on purpose")
         self.asked.append((text, self.adapted))

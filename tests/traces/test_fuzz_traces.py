@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
-from videopro.errors import RunError
+from videopro.errors import ExceptionRecord, RunError
 from videopro.question import Answer
 from videopro.scoring import GROUP_SEPARATOR
 from videopro.traces import (
@@ -34,6 +34,7 @@ from videopro.traces import (
 from videopro.traces.record import LaterSchema
 
 CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
+EXCEPTION = ExceptionRecord("cv2.error", "cv2/x.py:3", "no size", "Traceback ...")
 STEP = Step(
     "reward",
     "llm",
@@ -59,6 +60,7 @@ EXECUTION = Execution(
     (CALL,),
     Cost(1.0, {"a": 1}),
     (STEP,),
+    (EXCEPTION,),
 )
 TRACE = Trace(
     rounds=(
@@ -74,6 +76,7 @@ TRACE = Trace(
     notes=("note",),
     cost=Cost(1.0, {"decode": 0.5}, 1.0, 2.0, 3.0, 4.0),
     prepared=(Preparation("index", "v/i", Cost(2.0), True),),
+    ended_by=EXCEPTION,
     schema=SCHEMA,
     run_key="key",
     question_id="q1",

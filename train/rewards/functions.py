@@ -5,8 +5,9 @@ own executor and modules.
         args = GRPOConfig(reward_weights=rewards.weights, ...)
         GRPOTrainer(model, reward_funcs=rewards.functions, args=args, ...).train()
 
-A program's failure is an outcome; an internal error, or a backbone that serves no request, stops the run with
-its cause.
+A program's failure is an outcome, whatever its requests made the video, a model or a library raise: it earns
+what a wrong answer earns. A row is left out only for what shows without a program. An error of the machine,
+or a backbone that serves no request, stops the run with its cause.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class ProgramRewards:
     """Reward functions that share one execution of each program.
 
     Pass `functions` and `weights` to TRL in the same order. The first function runs the programs that are not
-    running yet, waits, logs and reports metrics; the others reuse its results. Rows without a readable
-    video get None from all of them, and TRL leaves them out of their group.
+    running yet, waits, logs and reports metrics; the others reuse its results. Rows that fail
+    without a program too, such as those without a readable video, get None from all of them, and TRL leaves
+    them out of their group.
 
     Each process has its own object. Can be used as a context manager, which closes it.
     """

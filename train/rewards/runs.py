@@ -16,16 +16,27 @@ from cachetools import LRUCache
 
 from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
-from videopro.errors import BackboneError, SubtitleError, VideoError, VideoProError
+from videopro.errors import (
+    BackboneError,
+    ExceptionRecord,
+    NativeError,
+    SubtitleError,
+    UnexpectedError,
+    VideoError,
+    VideoProError,
+    WorkerBug,
+)
 from videopro.executor import Limits
 from videopro.modules import ModuleModels, VideoContext
 from videopro.modules.calls import CallCache
 from videopro.program import Program, parse_program
 from videopro.reasoning import execute
 from videopro.scoring import Mode
-from videopro.traces import Execution
+from videopro.traces import Execution, Failure
 from videopro.train.rewards.rows import RewardRow
+from videopro.unexpected import foreseen
 from videopro.video import Video, load_subtitles
+from videopro.work import Streaks
 
 # The number of programs and contexts kept: more than a few batches need.
 _RUNS = 1024
@@ -87,6 +98,8 @@ class ProgramRunner:
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
+        self._streaks = Streaks()
+        self._told: set[tuple[str, str]] = set()
         # A new thread uses the first GPU, whichever GPU the process uses.
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
         self._threads = ThreadPoolExecutor(
@@ -122,8 +135,8 @@ class ProgramRunner:
         """The outcome of each reply's program, started before or now. Returns when all have ended, within the
         executor's limits.
 
-        Raises the first internal error, and BackboneError when the backbone serves no request at all, or no
-        request of these programs.
+        Raises the machine's errors, WorkerBug for an exception that leaves out the rows of several videos,
+        and BackboneError when the backbone serves no request at all, or no request of these programs.
         """
         programs = [self._program(reply) for reply in replies]
         futures = [self._begin(row, program) for row, program in zip(rows, programs, strict=True)]
@@ -149,17 +162,28 @@ class ProgramRunner:
     # ---- one program ---------------------------------------------------------------------------------------
 
     def _run(self, row: RewardRow, program: Program) -> ProgramOutcome:
+        """Run a program. What shows without it (`execute`) leaves its row out; whatever else goes wrong is
+        its own failure, and earns what a wrong answer earns."""
         try:
-            context = self._context(row)
-            execution, log = execute(
-                program, row.question, context, limits=self._limits, thread_meter=self._counted
-            )
+            with foreseen(NativeError):
+                context = self._context(row)
+            with foreseen():
+                execution, log = execute(
+                    program, row.question, context, limits=self._limits, thread_meter=self._counted
+                )
         except (VideoError, SubtitleError) as error:
             self._leave_out(f"video {row.video}", error)
             return ProgramOutcome(error=error)
-        except BackboneError as error:
+        except (BackboneError, NativeError) as error:
             self._leave_out(f"row {row.id!r}", error)
+            if isinstance(error, NativeError):
+                self._count(error, row)
             return ProgramOutcome(error=error)
+        except UnexpectedError as error:
+            failure = Failure(type(error).__name__, str(error), log=str(error))
+            met = () if error.record is None else (error.record,)
+            execution, log = Execution("failed", error=failure, exceptions=met), failure.log
+        self._tell(execution.exceptions)
         return ProgramOutcome(execution, log)
 
     def _leave_out(self, what: str, error: VideoProError) -> None:
@@ -168,6 +192,28 @@ class ProgramRunner:
                 return
             self.left_out[what] = str(error)
         print(f"rewards: {what} is left out: {error}", file=sys.stderr)
+
+    def _count(self, error: NativeError, row: RewardRow) -> None:
+        """Raise WorkerBug if one exception leaves out the rows of several videos."""
+        if error.record is None:
+            return
+        self._tell([error.record])
+        with self._lock:
+            ends = self._streaks.add([error.record], str(row.video))
+        if ends is not None:
+            raise WorkerBug(
+                f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) left out rows of "
+                "several videos, whatever their programs"
+            )
+
+    def _tell(self, exceptions: Sequence[ExceptionRecord]) -> None:
+        """Print the first traceback of each exception that nobody foresaw."""
+        for exception in exceptions:
+            with self._lock:
+                is_new = exception.key not in self._told
+                self._told.add(exception.key)
+            if is_new:
+                print(f"rewards: a program met an exception:\n{exception.traceback}", file=sys.stderr)
 
     def _context(self, row: RewardRow) -> VideoContext:
         source = _source(row)

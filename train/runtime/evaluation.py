@@ -21,7 +21,7 @@ from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.errors import VideoError
-from videopro.methods import AdaptiveMethod, Method, MethodContext
+from videopro.methods import AdaptiveMethod, Method, MethodContext, answer_each
 from videopro.modules import json_flag
 from videopro.question import right_letters
 from videopro.reasoning import ReasoningSettings
@@ -152,8 +152,8 @@ class ProgramEvaluation:
         except VideoError as error:
             yield from ((item, failed_result(error)) for item in items)
             return
-        context = MethodContext(video, backbone, self._held_out.protocol, meter=Meter())
-        yield from method.run_video(items, context)
+        protocol = self._held_out.protocol
+        yield from answer_each(method, items, lambda: MethodContext(video, backbone, protocol, meter=Meter()))
 
     def _keep(self, planned: Sequence[PlanRecord], step: int) -> None:
         self._log.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
+from videopro.methods.isolating import answer_each
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import AdaptiveMethod, ProgramMethod, VideoProMethod
@@ -37,6 +38,7 @@ __all__ = [
     "Method",
     "MethodContext",
     "MethodFlags",
+    "answer_each",
     "create",
     "make_trace",
     "takes",

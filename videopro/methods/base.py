@@ -74,6 +74,9 @@ class Method(ABC):
 
     name: ClassVar[str]
     Settings: ClassVar[type]
+    makes_requests: ClassVar[bool] = True
+    """Whether it decides what the video and the models are asked, as a planner's programs and agents do: an
+    exception may then be its own doing."""
     flag_without_model: str = OPTIONS_FLAG
     """How the command at hand leaves out a module's model, for messages."""
     prompt_texts: Mapping[str, str] | None = None
@@ -135,8 +138,9 @@ class Method(ABC):
     @abstractmethod
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions about the context's video, yielding each result, with its cost, as soon as it is
-        ready. A question that cannot be answered has its error in its result and does not affect the others;
-        an exception is an internal error or concerns the whole run, and stops it."""
+        ready. A question that cannot be answered has its error in its result and does not affect the others.
+        A VideoProError concerns the whole run, and stops it; after any other exception, `answer_each` asks
+        the questions that are left one by one."""
 
     def run(self, item: Item, context: MethodContext) -> Result:
         """Answer one question."""

@@ -81,6 +81,7 @@ class NativeMethod(Method):
 
     name = "native"
     Settings = NativeSettings
+    makes_requests = False
     settings: NativeSettings
 
     def identity(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from videopro.backbones import Backbone, Sampling, ServerSettings, Visual, check_alive, recorded_spec
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
-from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, RunError
+from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, NativeError, RunError
 from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
@@ -47,6 +47,7 @@ from videopro.planners import (
 from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningTask
 from videopro.traces import Cost, Preparation, Result, failed_result
+from videopro.unexpected import foreseen
 from videopro.video import uniform_times
 
 logger = logging.getLogger(__name__)
@@ -209,7 +210,8 @@ class BaseProgramMethod(Method):
     def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         with ExitStack() as stack:
             try:
-                reasoner, modules, records = self._prepare(items[0], context, stack)
+                with foreseen(NativeError):
+                    reasoner, modules, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 self._check_answerer([failed_result(error)])
                 cost = context.meter.take().share(len(items))

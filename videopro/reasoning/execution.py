@@ -8,19 +8,13 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.errors import (
-    QUESTION_ERRORS,
-    BackboneError,
-    ConfigError,
-    SubtitleError,
-    VideoError,
-    VideoProError,
-)
-from videopro.executor import BudgetExceeded, Limits, Outcome, ZygoteGone, run, use_frames
+from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
+from videopro.executor import Limits, Outcome, ZygoteGone, run, use_frames
 from videopro.modules import ModelError, ModuleLibrary, VideoContext
 from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
 from videopro.program import Program
 from videopro.question import Answer, Question
+from videopro.reasoning.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.reasoning.rounds import Observer
 from videopro.traces import Call, Cost, Execution, Failure
 
@@ -33,16 +27,8 @@ INPUTS = ("video", "video_path", "question", "choices", "duration")
 """Names that are defined in a program, and the parameters that its `execute_command` may have."""
 
 
-class _ModuleBug(Exception):
-    """A module raised an internal error, which is not the program's failure: `error`."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
 # Errors that end a program even if it catches them: they are not its fault, and it gives no answer after one.
-_FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _ModuleBug)
+_FATAL = (*QUESTION_ERRORS, ConfigError, ModelError, MachineFailed)
 
 
 def execute(
@@ -56,8 +42,9 @@ def execute(
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
-    `thread_meter` is the meter of the context's backbone. A failed program has an execution too. Raises
-    VideoProError for an error of the video, the model or the sandbox, and any internal error.
+    `thread_meter` is the meter of the context's backbone. A failed program has an execution too: also one
+    whose request the video, a model or a library could not serve. Raises VideoProError for an error that
+    shows without a program and for one of the sandbox, and the machine's errors.
     """
     if not program.code.strip():
         why = " ".join(program.faults)
@@ -98,25 +85,32 @@ def _run_once(
     library = ModuleLibrary(context, use_frames=use_frames, is_open=question.is_open)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
     inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
-    functions = {
-        name: _guard_module(function, library, observer) for name, function in library.functions().items()
-    }
+    guard = CallGuard(library, question, observer)
     meter = Meter()
     with thread_meter.into(meter):
         try:
-            outcome = run(program.code, functions, inputs, limits, library.prelude, fatal=_FATAL)
-        except _ModuleBug as fault:
-            raise fault.error from None
+            outcome = run(program.code, guard.functions(), inputs, limits, library.prelude, fatal=_FATAL)
+        except MachineFailed as failed:
+            raise failed.error from None
     cost = _cost(meter, library)
     if outcome.status == "failed":
         assert outcome.error is not None
         error = Failure(outcome.error.type, outcome.error.message, outcome.error.line, outcome.log)
         return Execution(
-            "failed", error=error, calls=_calls_with_lines(outcome, library), cost=cost
+            "failed",
+            error=error,
+            calls=_calls_with_lines(outcome, library),
+            cost=cost,
+            exceptions=guard.exceptions,
         ), outcome.log
     answer, claim = _read(outcome.value, question, library.answers)
     execution = Execution(
-        _status(answer, question), answer, claim, calls=_calls_with_lines(outcome, library), cost=cost
+        _status(answer, question),
+        answer,
+        claim,
+        calls=_calls_with_lines(outcome, library),
+        cost=cost,
+        exceptions=guard.exceptions,
     )
     return execution, _answerless_log(outcome, execution)
 
@@ -132,12 +126,12 @@ def _calls_with_lines(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, .
 def answer_natively(
     question: Question, context: VideoContext, *, thread_meter: ThreadMeter, observer: Observer | None = None
 ) -> Execution:
-    """The direct answer of the native program, without a program."""
+    """The direct answer of the native program, without a program. Raises one of QUESTION_ERRORS, and the
+    machine's errors."""
     library = ModuleLibrary(context, is_open=question.is_open)
     meter = Meter()
     with thread_meter.into(meter):
-        query = _guard_module(library.functions()["query_native"], library, observer)
-        value = query(library.video, question.text, *([] if question.is_open else [list(question.choices)]))
+        value = ask_natively(library, question, observer)
     answer, claim = _read(value, question, library.answers)
     return Execution(
         _status(answer, question), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library)
@@ -191,20 +185,3 @@ def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
     # The frames of a cached call were counted by the first call.
     frames = sum(len(call.frames) for call in library.calls if not call.cached)
     return cost + Cost(stages={"run": cost.seconds}, frames=frames)
-
-
-def _guard_module(
-    function: Callable[..., Any], library: ModuleLibrary, observer: Observer | None
-) -> Callable[..., Any]:
-    def call(*args: Any, **keywords: Any) -> Any:
-        try:
-            return function(*args, **keywords)
-        except (VideoProError, BudgetExceeded):
-            raise
-        except Exception as error:
-            raise _ModuleBug(error) from error
-        finally:
-            if observer is not None:
-                observer.on_call(library.calls[-1])
-
-    return call

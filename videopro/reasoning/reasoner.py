@@ -34,6 +34,7 @@ from videopro.traces import (
     is_confident,
     select_answer,
 )
+from videopro.unexpected import foreseen
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Reasoner:
 
     def reason(self, tasks: Sequence[ReasoningTask]) -> list[Result]:
         """The result of each task, in order. Raises VideoProError for an error that concerns the whole run
-        and not a single question, and any internal error."""
+        and not a single question, and the machine's errors."""
         states = [_TaskState(task) for task in tasks]
         first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
         self._round(states, lambda state: (first, self._plan_prompt(state)))
@@ -174,12 +175,14 @@ class Reasoner:
         began = time.perf_counter()
         replies: list[PlannerReply | VideoProError] = []
         try:
-            replies += self._planner.write(requests)
+            with foreseen():
+                replies += self._planner.write(requests)
         except QUESTION_ERRORS:
             # One bad request fails the whole batch; sent alone, only that one fails.
             for request in requests:
                 try:
-                    replies += self._planner.write([request])
+                    with foreseen():
+                        replies += self._planner.write([request])
                 except QUESTION_ERRORS as error:
                     replies.append(error)
         seconds = (time.perf_counter() - began) / len(requests)

@@ -30,6 +30,7 @@ from videopro.methods import create
 from videopro.processes import defer_signals, leave_signals_to_parent, signal_name
 from videopro.runner.worker import WorkerJob, run_worker
 from videopro.storage import cannot_write, is_full
+from videopro.unexpected import is_machines, machines_message
 from videopro.work import record_crash
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
@@ -315,17 +316,20 @@ def _main(
     except VideoProError as error:
         channel.send("error", error)
         status = 2
-    except OSError as error:
-        if is_full(error):
+    except Exception as error:
+        # What ended it is in its log too, if that can be written.
+        with suppress(OSError):
+            traceback.print_exc()
+        if isinstance(error, OSError) and is_full(error):
             # Most likely the log, which receives what libraries print.
             channel.send("error", RunError(cannot_write(error.filename or log, error)))
+            status = 2
+        elif is_machines(error):
+            channel.send("error", RunError(machines_message(error)))
             status = 2
         else:
             channel.send("error", WorkerBug(traceback.format_exc()))
             status = 1
-    except Exception:
-        channel.send("error", WorkerBug(traceback.format_exc()))
-        status = 1
     if status:
         # At once: threads may still be answering, and wait for a server that is gone.
         with suppress(OSError):

@@ -14,18 +14,20 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol, Self
 
 from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import Item
 from videopro.benchmarks import Protocol as BenchmarkProtocol
-from videopro.errors import BackboneError, VideoError
-from videopro.methods import Method, MethodContext, make_trace, video_ref
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError
+from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
 from videopro.processes import trim_heap
 from videopro.question import Parser
 from videopro.runs import RunFolder
 from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
+from videopro.unexpected import foreseen
 from videopro.video import Video
 from videopro.work import (
     CrashRecord,
@@ -103,8 +105,8 @@ class UnitAnswerer:
 def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
     """Answer questions until all questions of the run are done, by this worker or another.
 
-    Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and any
-    internal error; earlier answers are in the log.
+    Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and the
+    machine's errors; earlier answers are in the log.
     """
     answerer = UnitAnswerer(job, method, backbone, report)
     most = units_in_flight(job.in_flight, backbone)
@@ -260,13 +262,17 @@ def _results(
 ) -> Iterator[tuple[Item, Result, VideoRef]]:
     meter = Meter()
     try:
-        with meter.stage("open"):
+        with foreseen(NativeError), meter.stage("open"):
             video = Video.open(items[0].video)
-    except VideoError as error:
+    except QUESTION_ERRORS as error:
         for item in items:
             yield item, failed_result(error), video_ref(item)
         return
     reference = video_ref(items[0], video)
-    context = MethodContext(video, backbone, job.protocol, meter=meter, seed=job.seed)
-    for item, result in method.run_video(items, context):
+    meters = chain([meter], iter(Meter, None))
+
+    def new_context() -> MethodContext:
+        return MethodContext(video, backbone, job.protocol, meter=next(meters), seed=job.seed)
+
+    for item, result in answer_each(method, items, new_context):
         yield item, replace(result, notes=(*video.notes, *backbone.notes, *result.notes)), reference

@@ -92,6 +92,7 @@ class RunFolder:
         self.leases = self.work / "leases"
         self.logs = self.work / "logs"
         self.crashes = self.work / "deaths.jsonl"
+        self.exceptions = self.work / "exceptions"
         self.requested = self.work / "asked.json"
         self.lock = self.work / "running.lock"
 

@@ -19,6 +19,7 @@ from videopro.scoring import (
     FEW_VIDEOS_NOTE,
     agent_metrics,
     cost_metrics,
+    exclusions_text,
     is_answerable,
     mean_frames_seen,
     official_records_of,
@@ -30,6 +31,7 @@ from videopro.scoring import (
 )
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Cost, Trace
+from videopro.work import traceback_file
 
 
 def summarize(
@@ -76,6 +78,8 @@ def summarize(
         "questions": len(traces),
         "videos": len({trace.video.key for trace in traces}),
         "scored_videos": overall.clusters,
+        "left_out": scoring.exclusions(traces),
+        "exceptions": _exceptions(traces),
         "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
         "error_ids": _error_ids(traces),
         "notes": dict(Counter(note for trace in traces for note in trace.notes)),
@@ -121,6 +125,23 @@ def _error_ids(traces: Sequence[Trace]) -> dict[str, list[str]]:
         if trace.error:
             found.setdefault(trace.error.type, []).append(trace.question_id)
     return found
+
+
+def _exceptions(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
+    """The exceptions that nobody foresaw, by class: how many questions and videos met them, and where they
+    were raised."""
+    met: dict[str, list[tuple[Trace, str]]] = {}
+    for trace in traces:
+        for exception in trace.exceptions:
+            met.setdefault(exception.type, []).append((trace, exception.place))
+    return {
+        kind: {
+            "questions": len({trace.question_id for trace, _ in found}),
+            "videos": len({trace.video.key for trace, _ in found}),
+            "places": dict(Counter(place for _, place in found)),
+        }
+        for kind, found in met.items()
+    }
 
 
 def _row(part: scoring.Accuracy) -> dict[str, Any]:
@@ -216,6 +237,13 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
             f"{counts['right_before']} before, {counts['right_after']} after"
         )
     yield from _agent_lines(summary)
+    if left_out := exclusions_text(summary["left_out"]):
+        yield f"{left_out}; a question of any other error counts as wrong"
+    for kind, met in summary["exceptions"].items():
+        yield (
+            f"{_questions(met['questions'])} (videos: {met['videos']}) met an unexpected {kind}; its first "
+            f"traceback: {traceback_file(RunFolder(folder).exceptions, kind)}"
+        )
     for kind, count in summary["errors"].items():
         yield _without_answer(kind, count, summary["error_ids"][kind], folder)
     if summary.get("broken_records"):

@@ -68,7 +68,14 @@ from videopro.scoring.programs import (
     planner_tokens_out,
     program_metrics,
 )
-from videopro.scoring.verdicts import is_answerable, official_records_of, records_of, score_trace
+from videopro.scoring.verdicts import (
+    exclusions,
+    exclusions_text,
+    is_answerable,
+    official_records_of,
+    records_of,
+    score_trace,
+)
 from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
@@ -106,6 +113,8 @@ __all__ = [
     "cost_metrics",
     "coverage",
     "exact_match",
+    "exclusions",
+    "exclusions_text",
     "expected_calibration_error",
     "planning_metrics",
     "group_accuracy",

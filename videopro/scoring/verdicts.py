@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from videopro.question import NO_OPTION, OR
 from videopro.scoring.metrics import QuestionScore
 from videopro.traces import Trace
 
-# Input errors: no method could have answered, so such a question is left out of the accuracy and lowers the
-# coverage. Every other error (a refused request, a crashed worker) counts as a wrong answer.
-INPUT_ERRORS = ("VideoError", "SubtitleError")
+# Errors that show without a program: no planner or agent brought them about, so such a question is left out
+# of the accuracy and lowers the coverage. Every other error (a refused request, a crashed worker, an
+# exception that an agent's own request may have caused) counts as a wrong answer.
+INPUT_ERRORS = ("VideoError", "SubtitleError", "NativeError")
+NO_RIGHT_OPTION = "no right option"
+NO_KNOWN_ANSWER = "no known answer"
 
 
 def score_trace(trace: Trace) -> QuestionScore:
@@ -38,6 +42,28 @@ def official_records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
     return [score_trace(trace) for trace in traces if trace.gold is not None and is_answerable(trace)]
 
 
+def exclusions(traces: Sequence[Trace]) -> dict[str, int]:
+    """How many questions the accuracy leaves out, by reason: the error of those that nobody could have
+    answered, or that the benchmark gives no answer. Open questions have metrics of their own."""
+    return dict(Counter(reason for trace in traces if (reason := _left_out_for(trace))))
+
+
+def _left_out_for(trace: Trace) -> str:
+    if trace.error is not None and trace.error.type in INPUT_ERRORS:
+        return trace.error.type
+    if trace.gold == NO_OPTION:
+        return NO_RIGHT_OPTION
+    is_open = trace.reference is not None or not trace.choices
+    return NO_KNOWN_ANSWER if trace.gold is None and not is_open else ""
+
+
+def exclusions_text(found: Mapping[str, int]) -> str:
+    """The exclusions in words, such as "left out: 2 VideoError"; empty if there are none."""
+    if not found:
+        return ""
+    return "left out: " + ", ".join(f"{count} {reason}" for reason, count in found.items())
+
+
 def is_answerable(trace: Trace) -> bool:
-    """Whether the input could be read, so that a method could have answered."""
+    """Whether a method could have answered: no error shows without a program."""
     return trace.error is None or trace.error.type not in INPUT_ERRORS

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from videopro.errors import QUESTION_ERRORS, RunError
+from videopro.errors import QUESTION_ERRORS, ExceptionRecord, RunError, UnexpectedError
 from videopro.question import Answer, right_letters
 from videopro.storage import LINE_BYTES, parse_json
 
@@ -210,6 +210,9 @@ class Execution:
     cost: Cost = field(default_factory=Cost)
     steps: tuple[Step, ...] = ()
     """The steps of an agent."""
+    exceptions: tuple[ExceptionRecord, ...] = ()
+    """What nobody foresaw in its calls, each kind once: libraries' exceptions about their data, mistakes of
+    ours."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,16 @@ class Result:
     cost: Cost = field(default_factory=Cost)
     prepared: tuple[Preparation, ...] = ()
     """What was made for many questions and used by this one."""
+    ended_by: ExceptionRecord | None = None
+    """The exception that nobody foresaw and that ended the question, as its `error`."""
+
+    @property
+    def exceptions(self) -> tuple[ExceptionRecord, ...]:
+        """All that nobody foresaw while the question was answered, each kind once."""
+        found = [self.ended_by] if self.ended_by is not None else []
+        for round in self.rounds:
+            found += round.execution.exceptions if round.execution is not None else ()
+        return tuple({exception.key: exception for exception in reversed(found)}.values())
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -285,7 +298,9 @@ def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
     """The result of a question that could not be answered; `error` is one of QUESTION_ERRORS."""
     # The base class, not a subclass: scoring decides by this name what leaves a denominator.
     kind = next(base for base in QUESTION_ERRORS if isinstance(error, base))
-    return Result(rounds, error=Failure(kind.__name__, str(error)))
+    record = error.record if isinstance(error, UnexpectedError) else None
+    log = "" if record is None else record.traceback
+    return Result(rounds, error=Failure(kind.__name__, str(error), log=log), ended_by=record)
 
 
 @dataclass(frozen=True)

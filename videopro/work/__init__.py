@@ -2,6 +2,13 @@
 
 from videopro.work.clock import SharedClock, Stopwatch
 from videopro.work.counter import Counter, counted
+from videopro.work.exception_watch import (
+    STOP_AFTER_VIDEOS,
+    ExceptionWatch,
+    Streaks,
+    keep_tracebacks,
+    traceback_file,
+)
 from videopro.work.in_flight import InFlight, UnitInFlight
 from videopro.work.progress import Progress
 from videopro.work.queue import (
@@ -18,18 +25,23 @@ from videopro.work.walk import Walk, shard
 __all__ = [
     "Counter",
     "CrashRecord",
+    "ExceptionWatch",
     "InFlight",
     "Progress",
+    "STOP_AFTER_VIDEOS",
     "SharedClock",
     "Stopwatch",
+    "Streaks",
     "Unit",
     "UnitInFlight",
     "Walk",
     "counted",
+    "keep_tracebacks",
     "lease",
     "read_crashes",
     "record_crash",
     "shard",
     "share_of_units",
+    "traceback_file",
     "units",
 ]

@@ -12,14 +12,15 @@ from typing import Self
 from rich import progress as bars
 from rich.console import Console
 
-from videopro.traces import TraceLog
+from videopro.traces import Trace, TraceLog
 from videopro.work.counter import PlainLines, RateColumn
 
 
 class Progress:
     """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
 
-    `doing` names the work; `note` returns more text for each update, such as the money spent.
+    `doing` names the work; `note` returns more text for each update, such as the money spent; `seen` is
+    called with each trace that is added while it watches.
     """
 
     def __init__(
@@ -29,11 +30,14 @@ class Progress:
         shown: bool = True,
         doing: str = "answering",
         note: Callable[[], str] = lambda: "",
+        seen: Callable[[Trace], None] = lambda trace: None,
     ) -> None:
         self._doing = doing
         self._note = note
+        self._seen = seen
         self._ids = set(ids)
         self._log: TraceLog | None = None
+        self._is_watching = False
         self._right: dict[str, bool] = {}
         self._console = Console(stderr=True, quiet=not shown)
         self._lines = PlainLines(self._console)
@@ -71,6 +75,7 @@ class Progress:
         speed."""
         self._log = log
         before = self._show()
+        self._is_watching = True
         self._lines.start(before)
         self._bars.reset(self._task, completed=before, description=self._doing)
 
@@ -81,7 +86,8 @@ class Progress:
     def _show(self, *, is_end: bool = False) -> int:
         if self._log is None:
             return 0
-        for trace in self._log.refresh():
+        new = self._log.refresh()
+        for trace in new:
             # An open question is neither right nor wrong.
             is_scored = trace.reference is None
             if is_scored and trace.question_id in self._ids and self._log.is_done(trace.question_id):
@@ -93,4 +99,7 @@ class Progress:
         self._bars.update(self._task, completed=done, right=right)
         if not self._console.is_terminal:
             self._lines.say(self._doing, done, len(self._ids), right, is_end=is_end)
+        if self._is_watching:
+            for trace in new:
+                self._seen(trace)
         return done

@@ -209,10 +209,27 @@ def test_metrics_are_those_of_the_programs() -> None:
 # ---- failures that are not the program's -------------------------------------------------------------------
 
 
-def test_an_internal_error_stops_the_run_with_its_cause() -> None:
+def test_a_row_is_left_out_only_for_what_shows_without_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """The model fails about one row whatever is asked; about the others only as the programs ask."""
+    strip = reply(
+        "frame = extract_frames(video, 1)[0]\nreturn query_mc([frame], question + '(bug)', choices)"
+    )
+    hidden = reply(
+        "try:\n    query_yn(extract_frames(video, 1), '(bug)')\nexcept Exception:\n    pass\nreturn 'B'"
+    )
     with make() as rewards:
-        given = [row(), row(question="What is shown? (bug)")]
-        with pytest.raises(ZeroDivisionError, match="an internal error"):
+        given = [row(), row(), row(id="r3", question="What is shown? (bug)"), row()]
+        # Two failing requests, one of them hidden: wrong answers, not rows without a reward.
+        found = score(rewards, given, [strip, hidden, LOCAL, LOCAL])
+        assert [None if rewarded[0] is None else rewarded[0] for rewarded in found] == [0, 0, None, 1]
+        assert list(rewards.left_out) == ["row 'r3'"]
+    assert capsys.readouterr().err.count("Traceback (most recent call last)") == 1
+
+
+def test_an_error_of_the_machine_stops_the_run_with_its_cause() -> None:
+    with make() as rewards:
+        given = [row(), row(question="What is shown? (memory)")]
+        with pytest.raises(MemoryError, match="no room"):
             score(rewards, given, [LOCAL, LOCAL])
         # Nothing hangs: the same object can still be used.
         assert score(rewards, [row()], [BLUE]) == [(0, 1, 1)]

@@ -29,6 +29,7 @@ from videopro.backbones.base import (
 from videopro.backbones.wrappers.base import BackboneWrapper
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer
+from videopro.unexpected import is_machines
 from videopro.video import Frame
 
 RequestT = TypeVar("RequestT")
@@ -188,14 +189,13 @@ class _Line:
     def _serve(self, batch: Sequence[_PendingRequests]) -> None:
         try:
             self._serve_batch(batch)
-        except BackboneError as error:
-            if len(batch) == 1:
-                batch[0].done.set_exception(error)
-                return
-            for pending in batch:
-                self._serve([pending])
         except BaseException as error:
-            # An internal error or an interruption: no caller may wait forever.
+            if len(batch) > 1 and isinstance(error, Exception) and not is_machines(error):
+                # One bad request fails the whole batch; served apart, only that one fails.
+                for pending in batch:
+                    self._serve([pending])
+                return
+            # Also after an interruption: no caller may wait forever.
             for pending in batch:
                 if not pending.done.done():
                     pending.done.set_exception(error)

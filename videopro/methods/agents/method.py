@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from videopro import prompts
 from videopro.backbones import Backbone
 from videopro.benchmarks import Item
-from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.errors import QUESTION_ERRORS, ConfigError, NativeError
 from videopro.methods.agents.budget import BudgetSpent
 from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
 from videopro.methods.agents.models import AgentModel
@@ -34,6 +34,7 @@ from videopro.traces import (
     Round,
     failed_result,
 )
+from videopro.unexpected import foreseen
 from videopro.video import Subtitles, uniform_times
 from videopro.work import SharedClock, Stopwatch
 
@@ -184,7 +185,8 @@ class AgentMethod(Method):
         try:
             subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
             opened = context.meter.take().share(len(items))
-            prepared = self.prepare(Scene(context, models, subtitles))
+            with foreseen(NativeError):
+                prepared = self.prepare(Scene(context, models, subtitles))
         except QUESTION_ERRORS as error:
             cost = context.meter.take().share(len(items))
             yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
@@ -229,16 +231,17 @@ class AgentMethod(Method):
 
     def _answer(self, session: Session, prepared: Prepared) -> Result:
         try:
-            run = self.start(session, prepared)
-            try:
-                conclusion = run.run()
-            except BudgetSpent as spent:
-                session.note(f"{spent}: {FORCED}")
-                session.budget.finish()
-                conclusion = run.conclude()
-            rounds = [_round(session, conclusion)]
-            if self.settings.fallback == "native" and _is_unanswered(session, conclusion.answer):
-                rounds.append(self._fallback(session))
+            with foreseen():
+                run = self.start(session, prepared)
+                try:
+                    conclusion = run.run()
+                except BudgetSpent as spent:
+                    session.note(f"{spent}: {FORCED}")
+                    session.budget.finish()
+                    conclusion = run.conclude()
+                rounds = [_round(session, conclusion)]
+                if self.settings.fallback == "native" and _is_unanswered(session, conclusion.answer):
+                    rounds.append(self._fallback(session))
         except QUESTION_ERRORS as error:
             return replace(failed_result(error, tuple(_interrupted(session))), notes=tuple(session.notes))
         first, final = conclusion.answer, rounds[-1].execution

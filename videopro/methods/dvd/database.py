@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from videopro import prompts as shared_prompts
-from videopro.errors import QUESTION_ERRORS, BackboneError, VideoProError
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError
 from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
@@ -31,6 +31,7 @@ from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Question
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation
+from videopro.unexpected import foreseen
 from videopro.video import Subtitles, Video, fps_times
 from videopro.work import SharedClock
 
@@ -172,7 +173,8 @@ class DatabaseBuilder:
                     if future.cancelled():
                         continue
                     try:
-                        clip = future.result()
+                        with foreseen(NativeError):
+                            clip = future.result()
                     except QUESTION_ERRORS as error:
                         # Those in flight are paid and kept; those that wait are not begun.
                         failure = failure or error
