@@ -16,7 +16,7 @@ from typing import Any
 from videopro.data_synthesis.datasets import Datasets, letters_of
 from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, trace_oracle_mode
 from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
-from videopro.traces import Round, Trace, is_confident
+from videopro.traces import CUT_OFF, Round, Trace, is_confident
 
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
 
@@ -109,7 +109,7 @@ def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool
         "replies": len(rounds),
         "no text": sum(REFUSED in round.notes for round, _ in rounds),
         "no program": sum(round.program is None and REFUSED not in round.notes for round, _ in rounds),
-        "cut off": sum("cut off" in round.notes for round, _ in rounds),
+        "cut off": sum(CUT_OFF in round.notes for round, _ in rounds),
         "not well-formed": sum(bool(round.faults) for round, _ in rounds),
         "malformed how": _counts(fault for round, _ in rounds for fault in round.faults),
         "repeated": sum(SAME_AS in round.notes for round, _ in rounds),

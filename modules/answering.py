@@ -143,7 +143,8 @@ def answer_in_words(call: CallContext, frames: list[Frame], question: str, conte
     """The backbone's answer to an open question, with Eq. 2 over the answer's tokens."""
     prompt = prompts.with_context(context, prompts.open_ended(question))
     reply = call.context.backbone.generate(frames, prompt, Sampling(WORDS_IN_REPLY))
-    return Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, reply.tokens_out)
+    cut_at = WORDS_IN_REPLY if reply.finish == "length" else None
+    return Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, reply.tokens_out, cut_at)
 
 
 def choose(call: CallContext, frames: list[Frame], question: Question, context: str) -> Answer:

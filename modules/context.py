@@ -13,6 +13,7 @@ from videopro.backbones import Sampling
 from videopro.modules.calls import CallContext, Choices, PositiveSeconds, Segment, Text, WordCount, module
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import search_tokens
+from videopro.modules.written_reply import said
 from videopro.question import Question
 from videopro.video import SubtitleLine
 
@@ -59,7 +60,7 @@ def hints(
         prompts.summarize(question, _text(lines), word_number),
         Sampling(max(64, word_number * 8 // 3)),
     )
-    return reply.text.strip()
+    return said(reply)
 
 
 def _relevant_lines(

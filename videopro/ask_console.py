@@ -130,6 +130,10 @@ def show_answer(result: Result, question: Question) -> None:
         print_line(f"no option: the model says {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
     else:
         print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
+    if reply.cut_at is not None:
+        is_direct = result.rounds[0].prompt_kind == "native"
+        fix = "; raise --max-new-tokens, or turn the model's thinking off" if is_direct else ""
+        print_line(f"the reply was cut off at {reply.cut_at} tokens{fix}", "yellow")
     if reply.letters or not result.steps:
         print_line(f"confidence {reply.confidence:.3f}", "dim")
         if not question.is_open:

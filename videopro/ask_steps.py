@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from videopro.storage import without_commands
 from videopro.traces import Cost, Result, Segment, Step
 
 _LINES, _CHARACTERS = 6, 600
@@ -79,8 +80,8 @@ def crop(text: str, lines: int, characters: int) -> tuple[str, int]:
 
 
 def print_line(text: str, style: str = "", indent: int = 0) -> None:
-    """Print text verbatim: brackets are not markup here."""
-    lines = "\n".join(" " * indent + line for line in text.split("\n"))
+    """Print text verbatim: brackets are not markup here, and the terminal obeys nothing in it."""
+    lines = "\n".join(" " * indent + line for line in without_commands(text).split("\n"))
     Console().print(lines, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

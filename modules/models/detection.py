@@ -21,6 +21,7 @@ from videopro.backbones import Backbone, Sampling
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.modules.written_reply import said
 from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame, pad_picture, without_margin
 
@@ -167,12 +168,13 @@ class BackboneDetector(Detector):
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
         shown = Frame(image, picture.time, picture.video)
         reply = self._backbone.generate([shown], prompts.locate(text), Sampling(512))
+        text_of_boxes = said(reply)
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
         boxes = [
             clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
-            for x0, y0, x1, y1 in parse_boxes(reply.text)
+            for x0, y0, x1, y1 in parse_boxes(text_of_boxes)
         ]
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if has_area(box)]
 

@@ -42,7 +42,7 @@ def test_a_body_is_a_reply_or_an_error(body: bytes) -> None:
         return
     for read in (
         lambda: read_choice(reply, COLOURS.letters, "server"),
-        lambda: read_generation(reply, "server"),
+        lambda: read_generation(reply, "server", 9),
     ):
         try:
             read()
@@ -57,7 +57,7 @@ def test_what_is_read_of_a_reply_can_be_scored_and_written(body: bytes) -> None:
     try:
         reply = read_completion(body)
         answer = read_choice(reply, COLOURS.letters, "server")
-        written = read_generation(reply, "server")
+        written = read_generation(reply, "server", 9)
     except (InvalidReply, BackboneError):
         return
     assert 0 <= answer.confidence <= 1

@@ -14,14 +14,20 @@ import pytest
 from tests.support import reason_world as world
 from tests.support.method_world import item
 from tests.support.reason_world import QUESTION, SceneBackbone
-from videopro.backbones import GenerateRequest, Interleaved
+from tests.support.stub_server import StubServer, completion, entry
+from tests.support.traces import make
+from videopro.backbones import BackboneConfig, GenerateRequest, Interleaved
+from videopro.backbones.server import ServerBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import ROBUST
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.errors import ConfigError
 from videopro.methods import Method, MethodContext, create
 from videopro.methods.native import NativeMethod, NativeSettings
 from videopro.methods.tracing import official_letter
-from videopro.traces import Result
+from videopro.question import Answer
+from videopro.runs import summarize, summary_table
+from videopro.traces import Result, Trace
 
 ASKS = AnswerPrompt("x", "{subtitles}{question}\n{options}", system="Watch.", prefill="Best: (")
 WRITES = Protocol("mlvu_4bcc3c0", name="writes", answer_prompt=ASKS, reply="text", reply_tokens=50)
@@ -149,3 +155,60 @@ def test_questions_with_other_subtitles_share_no_prefix(tmp_path: Path) -> None:
     assert [own.final.letter for _, own in method.run_video(items, context) if own.final] == ["B", "B"]
     said = [request.visual.texts[1] for request, *_ in backbone.written]  # type: ignore[union-attr]
     assert (said, backbone.prefixes) == (["one\n", "two\n"], 0)
+
+
+def test_a_reply_that_is_cut_off_is_recorded_as_such() -> None:
+    (result,), _ = ask(WRITES, lambda request: "word " * 60)
+    assert result.final is not None
+    assert (result.final.letter, result.final.cut_at) == (None, 50)
+    assert result.rounds[0].notes == {"cut off": "after 50 tokens"}
+    # A setting raises the protocol's limit.
+    (result,), _ = ask(WRITES, lambda request: "word " * 60 + "(B)", reply_tokens=100)
+    assert result.final is not None
+    assert (result.final.letter, result.final.cut_at, result.rounds[0].notes) == ("B", None, {})
+    with pytest.raises(ConfigError, match="reply_tokens is 0"):
+        NativeSettings(reply_tokens=0)
+
+
+def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A served model under 16 tokens, as Video-MME's protocol has: it thinks, says nothing, and the summary
+    says why."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    protocol = replace(WRITES, answer_prompt=None, reply_tokens=16)
+    thought = completion(
+        None, [entry("A", -0.5)] * 16, finish="length", message={"reasoning_content": "A or B? A"}
+    )
+    with StubServer(lambda body: thought) as stub:
+        backbone = ServerBackbone(
+            BackboneConfig("served", "server", base_url=stub.url, frames=2, pixels=4096)
+        )
+        context = MethodContext(world.video(), backbone, protocol, meter=Meter())
+        ((_, result),) = create("native", {}).run_video([item()], context)
+        backbone.close()
+    assert result.final is not None
+    assert (result.final.letter, result.final.raw, result.final.cut_at) == (None, "", 16)
+    assert result.rounds[0].notes == {"cut off": "after 16 tokens", "thoughts": "A or B? A"}
+    trace = make(rounds=result.rounds, final=result.final)
+    assert Trace.from_line(trace.to_line()).final == result.final
+    about = {"method": "native", "benchmark": "b", "split": "test", "model": "m", "subtitles": "none"}
+    summary = summarize([replace(trace, question_id=name) for name in "abc"], protocol, about)
+    assert summary["cut_replies"] == {"answers": {"questions": 3, "replies": 3, "unsaid": 3, "limits": [16]}}
+    caption = summary_table(summary, (), tmp_path).caption
+    assert (
+        "3 answers in words were cut off at 16 tokens, 3 of them before anything was said: give --options "
+        "reply_tokens=N with another --output, or turn the model's thinking off"
+    ) in caption
+
+
+def test_first_tokens_that_are_no_letter_are_named(tmp_path: Path) -> None:
+    """As of a served model that thinks although it was not asked to."""
+    protocol = Protocol(ROBUST)
+    traces = [
+        make(name, final=Answer(None, 0.0, {"A": 0.1, "B": 0.2}, raw))
+        for name, raw in (("a", "So"), ("b", "So"), ("c", "Okay"))
+    ]
+    about = {"method": "native", "benchmark": "b", "split": "test", "model": "m", "subtitles": "none"}
+    caption = summary_table(summarize(traces, protocol, about), (), tmp_path).caption
+    assert any("no letter begin with 'So' (2), 'Okay' (1)" in line for line in caption)

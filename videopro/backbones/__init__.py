@@ -31,6 +31,7 @@ from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.health import check_alive
 from videopro.backbones.identity import identify
 from videopro.backbones.server_settings import ServerSettings
+from videopro.backbones.thinking import reply_notes, shown_thoughts
 from videopro.errors import ConfigError
 
 __all__ = [
@@ -57,6 +58,8 @@ __all__ = [
     "read_address",
     "read_spec",
     "recorded_spec",
+    "reply_notes",
+    "shown_thoughts",
     "without_address",
 ]
 

@@ -32,20 +32,25 @@ DEFAULT_PIXELS = 50_176
 
 @dataclass(frozen=True)
 class Generation:
-    """A generated reply."""
+    """A generated reply: what is said, without what the model thought before it."""
 
     text: str
     token_ids: tuple[int, ...]
-    """The reply's tokens without the end-of-sequence token; empty if a server does not report them."""
+    """The text's tokens without the end-of-sequence token; empty if a server does not report them."""
     logprobs: tuple[float, ...]
     """Natural log-probability of each token under the model's own softmax over the full vocabulary, before
     temperature, top-p and banned tokens are applied."""
     finish: Literal["stop", "length"]
+    """Whether it ended by itself, or was cut off by the limit of tokens."""
     tokens_in: int
     is_constrained: bool = False
     """Whether decoding was constrained to the request's schema."""
     tokens: tuple[str, ...] = ()
     """The text of each token of `logprobs`; a token of part of a character has replacement characters."""
+    thoughts: str = ""
+    """What the model thought, with its marks if the server leaves them."""
+    thought_tokens: int = 0
+    """Tokens of the thoughts, which are neither in `token_ids` nor in `logprobs`."""
 
     @property
     def confidence(self) -> float:
@@ -56,8 +61,9 @@ class Generation:
 
     @property
     def tokens_out(self) -> int:
-        """The reply's tokens. A server that lists no ids lists the log-probability of every token."""
-        return max(len(self.token_ids), len(self.logprobs))
+        """The reply's tokens, with those of the thoughts. A server that lists no ids lists the
+        log-probability of every token."""
+        return max(len(self.token_ids), len(self.logprobs)) + self.thought_tokens
 
 
 class Prefix(ABC):

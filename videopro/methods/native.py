@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from videopro import prompts
-from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual
+from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
@@ -48,6 +48,13 @@ class NativeSettings:
             "protocol"
         ),
     )
+    reply_tokens: int | None = field(
+        default=None,
+        metadata=setting(
+            "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
+            "protocol"
+        ),
+    )
     sampling: SampleRule | None = field(
         default=None,
         metadata=setting(
@@ -62,6 +69,8 @@ class NativeSettings:
     def __post_init__(self) -> None:
         if self.frames is not None and self.frames < 1:
             raise ConfigError(f"native: frames is {self.frames}; it must be at least 1")
+        if self.reply_tokens is not None and self.reply_tokens < 1:
+            raise ConfigError(f"native: reply_tokens is {self.reply_tokens}; it must be at least 1")
         if self.fps is not None and not self.fps > 0:
             raise ConfigError(f"native: fps is {self.fps}; it must be above 0")
 
@@ -86,7 +95,7 @@ class NativeMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         """Settings that older runs did not have only if they are given."""
-        newer = ("reply", "sampling", "system")
+        newer = ("reply", "reply_tokens", "sampling", "system")
         own = super().identity()
         return {name: value for name, value in own.items() if name not in newer or value is not None}
 
@@ -160,10 +169,12 @@ class NativeMethod(Method):
         written = [i for i, item in enumerate(items) if self._is_written(item, context)]
         chosen = [i for i in range(len(items)) if i not in set(written)]
         answers: dict[int, Answer] = {}
+        notes: dict[int, Mapping[str, str]] = {}
         if written:
+            limit = self.settings.reply_tokens or context.protocol.reply_tokens
             replies = context.backbone.generate_batch(
                 [GenerateRequest(visual, asked[i].prompt, system=system, prefill=prefill) for i in written],
-                Sampling(context.protocol.reply_tokens),
+                Sampling(limit),
             )
             for i, reply in zip(written, replies, strict=True):
                 question = items[i].question
@@ -172,7 +183,11 @@ class NativeMethod(Method):
                 confidence = reply.confidence if question.is_open else 0.0
                 if letter:
                     confidence = letter_confidence(reply.tokens, reply.logprobs, letter, question)
-                answers[i] = Answer(letter, confidence, {}, reply.text, reply.tokens_in, reply.tokens_out)
+                cut_at = limit if reply.finish == "length" else None
+                notes[i] = reply_notes(reply.thoughts, cut_at)
+                answers[i] = Answer(
+                    letter, confidence, {}, reply.text, reply.tokens_in, reply.tokens_out, cut_at
+                )
         if chosen:
             requests = [
                 ChoiceRequest(visual, items[i].question, asked[i].prompt, system, prefill) for i in chosen
@@ -181,6 +196,7 @@ class NativeMethod(Method):
         return [
             _result(
                 answers[i],
+                notes.get(i, {}),
                 shown,
                 _intervals(answers[i].raw, context.protocol) if names_intervals else (),
                 is_open=items[i].question.is_open,
@@ -261,11 +277,16 @@ def _intervals(reply: str, protocol: Protocol) -> tuple[tuple[float, float], ...
 
 
 def _result(
-    answer: Answer, shown: _Shown, intervals: tuple[tuple[float, float], ...], *, is_open: bool
+    answer: Answer,
+    notes: Mapping[str, str],
+    shown: _Shown,
+    intervals: tuple[tuple[float, float], ...],
+    *,
+    is_open: bool,
 ) -> Result:
     refs = frame_refs(shown.visual)
     call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
     is_answered = answer.letter is not None or bool(intervals) or (is_open and bool(answer.raw.strip()))
     execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
-    only = Round("native", answer.raw, execution=execution, mode="native")
+    only = Round("native", answer.raw, execution=execution, mode="native", notes=notes)
     return Result((only,), answer, answer, selected=0, notes=shown.notes)

@@ -10,8 +10,8 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from videopro.backbones import Sampling
-from videopro.backbones.server import ChatClient, Completion, api_config
+from videopro.backbones import Sampling, reply_notes
+from videopro.backbones.server import ChatClient, Completion, api_config, read_reply
 from videopro.planners.base import (
     PLAN_SAMPLING,
     EmptyReply,
@@ -21,7 +21,6 @@ from videopro.planners.base import (
     sampling_identity,
 )
 from videopro.planners.served import stopping_run
-from videopro.storage import encodable
 
 
 class ApiPlanner(Planner):
@@ -86,22 +85,10 @@ class ApiPlanner(Planner):
         }
 
     def _read(self, reply: Completion, left_out: frozenset[str]) -> PlannerReply:
-        choice, usage = reply.choices[0], reply.usage
-        text = choice.message.content
-        if text is None:
-            raise EmptyReply(
-                f"planner {self.name}: the reply has no text (finish reason {choice.finish_reason!r}); "
-                f"reasoning may have used up its limit of {self._sampling.max_new_tokens} tokens",
-                usage.prompt_tokens if usage else 0,
-                usage.completion_tokens if usage else 0,
-            )
+        found = read_reply(reply, f"planner {self.name}", self._sampling.max_new_tokens)
+        if not found.text.strip():
+            message = f"planner {self.name}: {found.why_empty}"
+            raise EmptyReply(message, found.tokens_in, found.tokens_out)
         notes = {"left out": ", ".join(sorted(left_out))} if left_out else {}
-        if choice.finish_reason == "length":
-            notes["cut off"] = f"after {self._sampling.max_new_tokens} tokens"
-        return PlannerReply(
-            encodable(text),
-            usage.prompt_tokens if usage else 0,
-            usage.completion_tokens if usage else 0,
-            1,
-            notes,
-        )
+        notes |= reply_notes(found.thoughts, found.cut_at)
+        return PlannerReply(found.text, found.tokens_in, found.tokens_out, 1, notes)

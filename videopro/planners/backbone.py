@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro.backbones import Backbone, GenerateRequest, Sampling
+from videopro.backbones import Backbone, GenerateRequest, Sampling, reply_notes
 from videopro.planners.base import PLAN_SAMPLING, Planner, PlannerReply, PlanRequest, sampling_identity
 
 
@@ -43,9 +43,9 @@ class BackbonePlanner(Planner):
                 reply.tokens_out,
                 1,
                 # A program that was cut off fails; the note says why.
-                {"cut off": f"after {self._sampling.max_new_tokens} tokens"}
-                if reply.finish == "length"
-                else {},
+                reply_notes(
+                    reply.thoughts, self._sampling.max_new_tokens if reply.finish == "length" else None
+                ),
             )
             for reply in replies
         ]

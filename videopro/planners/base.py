@@ -50,7 +50,7 @@ class PlannerReply:
     """A planner's reply and what it cost."""
 
     text: str
-    """The whole reply, unchanged."""
+    """The whole reply, without what the model thought before it."""
     tokens_in: int = 0
     tokens_out: int = 0
     """0 from a planner without a tokenizer, such as the pocket teacher."""

@@ -22,6 +22,7 @@ from typing import Literal
 from videopro.executor import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
 from videopro.program.names import calls, required
 from videopro.python_syntax import REPLY, parse_python
+from videopro.question import spoken
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"
@@ -121,15 +122,7 @@ def planning_text(reply: str) -> str:
 
 def _plain(reply: str) -> str:
     """The reply with "\\n" as its only line ending, and without thinking."""
-    return _without_thinking(reply.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _without_thinking(text: str) -> str:
-    """The text without a reasoning model's thinking. An unclosed thought extends to the end."""
-    end = text.rfind("</think>")
-    if end >= 0:
-        return text[end + len("</think>") :]
-    return text[: text.index("<think>")] if "<think>" in text else text
+    return spoken(reply.replace("\r\n", "\n").replace("\r", "\n")).text
 
 
 def _between(text: str, tag: str) -> Iterator[tuple[str, bool]]:

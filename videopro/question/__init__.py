@@ -3,10 +3,12 @@
 from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
 from videopro.question.intervals import Parser, Reading, extract_intervals
+from videopro.question.invisible import visible
 from videopro.question.letter_token import letter_confidence
 from videopro.question.official_cg_bench import written_intervals, written_result
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
+from videopro.question.thoughts import SpokenReply, spoken
 
 __all__ = [
     "Answer",
@@ -17,10 +19,13 @@ __all__ = [
     "Parser",
     "Question",
     "Reading",
+    "SpokenReply",
     "extract_intervals",
     "extract_letter",
     "letter_confidence",
     "right_letters",
+    "spoken",
+    "visible",
     "written_intervals",
     "written_result",
 ]

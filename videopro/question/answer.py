@@ -29,3 +29,5 @@ class Answer:
     """Prompt tokens of the call, including visual tokens and those of a shared prefix; 0 if no call gave the
     answer, and in traces of schema 2 and older."""
     tokens_out: int = 0
+    cut_at: int | None = None
+    """The limit in tokens that cut the reply off; None: it ended by itself. In traces since schema 4."""

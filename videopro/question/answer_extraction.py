@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
@@ -23,6 +24,7 @@ from videopro.question.answer_languages import FOREIGN_VERDICTS
 from videopro.question.answer_lists import without_list
 from videopro.question.answer_verdicts import BARE, Contradiction, agreed, option_text_verdicts, verdicts_of
 from videopro.question.answer_wrappers import answer_tags, boxes, final_message, objects, plain
+from videopro.question.invisible import visible
 from videopro.question.named_options import by_text, named_option, yes_or_no
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 # Longer replies come from a model that never stops; a million verdicts would take too long.
 _LONGEST = 250_000
+# Stands for an option whose text no reply has (a character for private use).
+_NO_TEXT = "\ue000"
 _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
 
 
@@ -37,21 +41,40 @@ def extract_letter(reply: str, question: Question) -> str | None:
     """The letter of the option that `reply` chooses, or None if it chooses none of this question's options.
 
     Reads letters in any form (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in sentences
-    of English and of some twenty other languages, and options named by their text. Text inside <think> is
-    ignored; a reply that ends inside it has no answer, nor has a reply of more than 250,000 characters. Never
-    raises.
+    of English and of some twenty other languages, and options named by their text. Thoughts (`thoughts`) and
+    characters that no reader sees are ignored; a reply that ends inside a thought has no answer, nor has a
+    reply of more than 250,000 characters. A text that several options have is the first of these that agrees
+    with the rest of the reply: each of them is as right as the others. Never raises.
     """
     if len(reply) > _LONGEST:
         return None
-    text = unicodedata.normalize("NFKC", final_message(reply))
+    text = visible(unicodedata.normalize("NFKC", final_message(reply)))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     if not text:
         return None
+    letters = (_read(text, asked) for asked in (question, *_told_apart(question)))
+    return next((letter for letter in letters if letter is not None), None)
+
+
+def _read(text: str, question: Question) -> str | None:
     try:
         letter = _common_letter(_marked(text, question)) or _prose(text, question)
     except Contradiction:
         return None
     return letter if letter in question.letters else None
+
+
+def _told_apart(question: Question) -> Iterator[Question]:
+    """The question with each of several equal options in turn as the only one with its text; none if its
+    options differ."""
+    places: dict[str, list[int]] = {}
+    for place, choice in enumerate(question.choices):
+        places.setdefault(choice, []).append(place)
+    for turn in range(max(map(len, places.values()), default=0)):
+        kept = {equal[min(turn, len(equal) - 1)] for equal in places.values()}
+        if len(kept) < len(question.choices):
+            choices = (choice if place in kept else _NO_TEXT for place, choice in enumerate(question.choices))
+            yield replace(question, choices=tuple(choices))
 
 
 def _marked(text: str, question: Question) -> Iterator[str | None]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from videopro.question.invisible import visible
+from videopro.question.thoughts import spoken
 from videopro.storage import parse_json
 
-_THOUGHT_OPEN = re.compile(r"(?i)<(?:think|thinking|thought|reasoning|scratchpad)>")
-_THOUGHT_CLOSE = re.compile(r"(?i)</(?:think|thinking|thought|reasoning|scratchpad)>")
 _ANSWER_TAG = re.compile(r"(?i)<(?P<close>/?)(?P<name>answer|final_answer|final)>")
 _TOKEN = re.compile(r"<\|[^|<>]*\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>")
-_CHANNEL = "<|channel|>"
 _TAG = re.compile(r"</?(?![A-Z]>)[A-Za-z][A-Za-z0-9_]*\s*/?>")
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}|\\f?boxed\s+([A-Z])\b")
 _LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|rm|bf)\s*\{([^{}]*)\}")
@@ -25,16 +24,9 @@ _APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")
 
 
 def final_message(reply: str) -> str:
-    """The reply without control tokens and thinking. Empty if the thinking has not ended.
-
-    Of channels (`<|channel|>final<|message|>...`) only a final one that comes last counts.
-    """
-    if _CHANNEL in reply:
-        channel, _, message = reply.rpartition(_CHANNEL)[2].partition("<|message|>")
-        reply = message if channel.strip() == "final" else ""
-    # If the template put the opening tag into the prompt, only the closing tag is in the reply.
-    text = _THOUGHT_CLOSE.split(_TOKEN.sub(" ", reply))[-1]
-    return _THOUGHT_OPEN.split(text)[0]
+    """The reply without thoughts, control tokens and invisible characters. Empty if the thinking has not
+    ended."""
+    return visible(_TOKEN.sub(" ", spoken(reply).text))
 
 
 def boxes(text: str) -> Iterator[str]:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from videopro.question.invisible import visible
+from videopro.question.thoughts import spoken
+
 if TYPE_CHECKING:
     from videopro.question.question import Question
 
@@ -27,21 +30,20 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _ANY_TIME = re.compile(_TIME, re.IGNORECASE)
-_THOUGHT = re.compile(r"(?is)<think(?:ing)?>.*?(?:</think(?:ing)?>|$)")
 
 
 def extract_intervals(reply: str, question: Question | None = None) -> tuple[tuple[float, float], ...]:
     """The intervals (start, end) in seconds that a reply names, in its order; empty if it names none.
 
     Reads "24.3 - 30.4 s", "from 0:12 to 1:03", "[3, 5.5]" and JSON pairs, "starts at 3 s and ends at 5 s",
-    and two times that stand alone. Thoughts in <think> tags are left out; an end before its start is swapped.
+    and two times that stand alone. Thoughts are left out; an end before its start is swapped.
 
     >>> extract_intervals("The event happens in the 24.3 - 30.4 seconds.")
     ((24.3, 30.4),)
     >>> extract_intervals("It starts at 1:02 and ends at 1:09.")
     ((62.0, 69.0),)
     """
-    text = _THOUGHT.sub(" ", reply)
+    text = visible(spoken(reply).text)
     for form in (_LABELLED, _PAIR, _RANGE):
         if found := list(form.finditer(text)):
             return tuple(_ordered(match["start"], match["end"]) for match in found)

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from videopro.question.answer_extraction import extract_letter
+from videopro.question.invisible import visible
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -37,7 +38,7 @@ def letter_token(tokens: Sequence[str], letter: str, question: Question) -> int 
     A reply may name the letter several times, and "A" and "I" are words too: "A man sits, so (A). A is right"
     names it four times. Without the deciding one, the text before it is not read as this letter yet.
     """
-    words = [unicodedata.normalize("NFKC", token) for token in tokens]
+    words = [visible(unicodedata.normalize("NFKC", token)) for token in tokens]
     text = "".join(words)
     ends = list(accumulate(map(len, words)))
     found = list(_places(text, letter)) or list(_places(text, letter.lower()))

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from videopro.question.answer_phrases import CORRECTION, UNFINISHED
+from videopro.question.invisible import visible
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -198,7 +199,7 @@ def named_option(text: str, question: Question) -> str | None:
 
 def _spelled(text: str) -> str:
     """The sentence as options are compared: lower case, numbers as digits."""
-    text = re.sub(r"[*`~\"“”]", " ", unicodedata.normalize("NFKC", text).casefold())
+    text = re.sub(r"[*`~\"“”]", " ", visible(unicodedata.normalize("NFKC", text)).casefold())
     return _NUMBER_WORD.sub(lambda found: str(_NUMBERS[found[0]]), text)
 
 

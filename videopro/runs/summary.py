@@ -74,6 +74,8 @@ def summarize(
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
         ),
+        "cut_replies": scoring.cut_replies(traces),
+        "other_first_tokens": scoring.other_first_tokens(traces),
         "seconds_per_question": cost.seconds / len(traces) if traces else None,
         "questions": len(traces),
         "videos": len({trace.video.key for trace in traces}),
@@ -219,6 +221,7 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield from _open_lines(summary)
         yield from metric_lines(summary)
         yield f"unparsed {_share(summary['unparsed'])}, {coverage}"
+    yield from _cut_lines(summary)
     seconds = summary["seconds_per_question"]
     if seconds is not None:
         yield f"{seconds:.2f} s per question; subtitles: {summary['subtitles']}"
@@ -253,6 +256,32 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {note}"
+
+
+# From which share of unparsed replies on it is said what they begin with.
+_MANY_UNPARSED = 0.1
+_WHAT_WAS_CUT = {"answers": "answers in words", "programs": "programs", "steps": "replies to an agent"}
+
+
+def _cut_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Why replies have no answer, and what to do about it."""
+    for kind, found in summary.get("cut_replies", {}).items():
+        limits = ", ".join(map(str, found["limits"]))
+        unsaid = f", {found['unsaid']} of them before anything was said" if found["unsaid"] else ""
+        if kind != "answers":
+            fix = "give --options max_new_tokens=N with another --output"
+        elif summary.get("method") == "native":
+            fix = "give --options reply_tokens=N with another --output, or turn the model's thinking off"
+        else:
+            fix = "turn the model's thinking off"
+        yield f"{found['replies']} {_WHAT_WAS_CUT[kind]} were cut off at {limits} tokens{unsaid}: {fix}"
+    tokens = summary.get("other_first_tokens", {})
+    if tokens and (summary["unparsed"] or 0) >= _MANY_UNPARSED:
+        named = ", ".join(f"{token!r} ({count})" for token, count in tokens.items())
+        yield (
+            f"replies that are no letter begin with {named}: a model that writes before it answers needs "
+            "--options reply=text reply_tokens=N (method native), or its thinking turned off"
+        )
 
 
 def _open_lines(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from videopro.scoring.agents import (
 )
 from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
 from videopro.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
+from videopro.scoring.cut_replies import cut_replies, other_first_tokens
 from videopro.scoring.exploration import SegmentChoice, segment_choices
 from videopro.scoring.intervals import (
     FEW_VIDEOS_NOTE,
@@ -112,6 +113,7 @@ __all__ = [
     "counted",
     "cost_metrics",
     "coverage",
+    "cut_replies",
     "exact_match",
     "exclusions",
     "exclusions_text",
@@ -134,6 +136,7 @@ __all__ = [
     "open_metrics",
     "open_scores",
     "open_summary",
+    "other_first_tokens",
     "oracle_mode",
     "oracle_modes",
     "paired_difference",

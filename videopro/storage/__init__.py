@@ -13,7 +13,7 @@ from videopro.storage.json_objects import (
     parse_json_list,
     read_object,
 )
-from videopro.storage.printable import printable
+from videopro.storage.printable import printable, without_commands
 from videopro.storage.set_aside import SetAside
 from videopro.storage.storable import (
     DEPTH,
@@ -50,6 +50,7 @@ __all__ = [
     "read_json_lines",
     "stored_number",
     "stored_text",
+    "without_commands",
     "write_atomically",
     "writing",
 ]

@@ -18,6 +18,7 @@ from videopro.traces.counterfactual import (
 from videopro.traces.log import TraceLog, read_traces, set_aside_traces
 from videopro.traces.record import (
     AGENT,
+    CUT_OFF,
     FALLBACK,
     FORCED,
     NO_SUBTITLES,
@@ -57,6 +58,7 @@ __all__ = [
     "Execution",
     "FALLBACK",
     "FORCED",
+    "CUT_OFF",
     "NO_SUBTITLES",
     "Failure",
     "FallbackRule",

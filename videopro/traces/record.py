@@ -28,6 +28,9 @@ AGENT = "agent"
 FORCED = "the answer was forced"
 """Part of the note of a question whose agent was made to answer: its budget or its last round was spent."""
 
+CUT_OFF = "cut off"
+"""The note of a reply that the limit of tokens ended: "after 1024 tokens"."""
+
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""
 
@@ -156,7 +159,7 @@ class Step:
     frames: tuple[FrameRef, ...] = ()
     """The frames that it looked at."""
     raw: str = ""
-    """The model's last reply, untouched."""
+    """The model's last reply, untouched but for its thoughts."""
     parsed: Mapping[str, Any] | None = None
     """The reply as its schema reads it; None if it has no schema or could not be parsed."""
     rejected: tuple[str, ...] = ()
@@ -173,6 +176,10 @@ class Step:
     the question's own cost leaves it out."""
     cost: Cost = field(default_factory=Cost)
     """`seconds` is the wall time of this step, also while other questions were in flight."""
+    thoughts: str = ""
+    """What the model thought before the reply `raw`; of long thoughts the beginning."""
+    cut_at: int | None = None
+    """The limit in tokens that cut that reply off; None: it ended by itself."""
 
     @property
     def is_unparsed(self) -> bool:
@@ -223,7 +230,8 @@ class Round:
     """ "native" for a direct answer; for a program, one of `videopro.planners.PromptKind`; AGENT for all the
     steps of an agent; FALLBACK for the direct answer where none of these gave one."""
     raw: str
-    """The model's reply, untouched (of one beyond a million characters the first million)."""
+    """The model's reply without its thoughts, which are among the notes (of one beyond a million characters
+    the first million)."""
     program: str | None = None
     execution: Execution | None = None
     mode: Literal["native", "program"] | None = None

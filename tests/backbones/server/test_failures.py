@@ -63,7 +63,7 @@ def test_retry_after_is_honoured(stub: StubServer, make: Make, waits: BackoffDel
         (StubFault(200, {"choices": "A"}), "choices: "),
         (StubFault(200, {"choices": {"0": 1}}), "choices: "),
         (StubFault(200, {"choices": [{"message": "A"}]}), "choices.0.message"),
-        (StubFault(200, {"choices": [{"message": {"content": ["A"]}}]}), "choices.0.message.content"),
+        (StubFault(200, {"choices": [{"message": {"content": 5}}]}), "choices.0.message.content"),
         (StubFault(200, {"error": {"message": "out of memory"}}), "an error: out of memory"),
         (StubFault(200, {"error": [1]}), "an error"),
         (StubFault(200, b'data: {"choices": []}\n\ndata: [DONE]\n\n'), "stream of events"),

@@ -36,6 +36,7 @@ from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
 from videopro.question import Answer
 
@@ -207,8 +208,8 @@ class QwenBackbone(Backbone):
             ]
             written = run.generate(state, sampling, draws, banned=self._banned)
             return [
-                self._generation(reply, length + len(part.ids))
-                for reply, part, length in zip(written, parts, before, strict=True)
+                self._generation(reply, length + len(part.ids), is_begun=bool(requests[number].prefill))
+                for number, reply, part, length in zip(numbers, written, parts, before, strict=True)
             ]
 
         return self._serve(
@@ -227,8 +228,9 @@ class QwenBackbone(Backbone):
             )
         return self._generation(written[0], len(prompt.ids))
 
-    def _generation(self, written: SampledReply, tokens_in: int) -> Generation:
-        return Generation(
+    def _generation(self, written: SampledReply, tokens_in: int, *, is_begun: bool = False) -> Generation:
+        """`is_begun`: the prompt has the beginning of the reply, which is no thought."""
+        reply = Generation(
             text=self._tokenizer.decode(
                 written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
             ),
@@ -244,6 +246,7 @@ class QwenBackbone(Backbone):
                 )
             ),
         )
+        return without_thoughts(reply, is_opened=self._inputs.opens_thoughts and not is_begun)
 
     # Batching
 

@@ -24,6 +24,7 @@ from transformers.video_utils import VideoMetadata
 from videopro.backbones.base import Interleaved, Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError
+from videopro.question import spoken
 from videopro.video import pad_picture, padded_size, size_to_decode
 
 if TYPE_CHECKING:
@@ -137,6 +138,11 @@ class QwenInputs:
         if one_token and text.endswith("<think>\n"):
             text += "\n</think>\n\n"
         return text
+
+    @cached_property
+    def opens_thoughts(self) -> bool:
+        """Whether a prompt ends inside a thought, so that a reply begins there."""
+        return spoken(self.render(_user([], "?"))).is_thinking
 
     def _last_mark(self, rendered: str) -> str:
         """The special token that ends the visual part of a rendered prompt.

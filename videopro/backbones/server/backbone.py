@@ -372,7 +372,10 @@ class ServerBackbone(Backbone):
             fields.append(row)
         replies = self._send(list(zip(rows, fields, strict=True)))
         return [
-            replace(read_generation(reply, self._server), is_constrained=schema is not None)
+            replace(
+                read_generation(reply, self._server, sampling.max_new_tokens),
+                is_constrained=schema is not None,
+            )
             for reply, schema in zip(replies, schemas, strict=True)
         ]
 

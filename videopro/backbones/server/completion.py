@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from videopro.storage import InvalidJson, parse_json, printable
 
@@ -59,9 +59,47 @@ class Message(BaseModel):
     """The reply's text, its thoughts if the server separates them, and the tools that it calls."""
 
     content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    thoughts: str = ""
     tool_calls: list[CalledTool] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joined(cls, message: Any) -> Any:
+        """The parts of the text joined, and all that servers call thoughts."""
+        if not isinstance(message, dict):
+            return message
+        thoughts = [_words(message[name]) for name in _THOUGHTS if message.get(name)]
+        content = message.get("content")
+        parts = [content] if isinstance(content, dict) else content
+        if isinstance(parts, list):
+            content = "".join(_words(part) for part in parts if _kind(part) in _SAID)
+            thoughts += [_words(part) for part in parts if _kind(part) in _THOUGHT_PARTS]
+        if not content and isinstance(message.get("refusal"), str):
+            content = message["refusal"]
+        # Servers that are asked for both names give the same thoughts twice.
+        return {**message, "content": content, "thoughts": "".join(dict.fromkeys(thoughts))}
+
+
+# Fields of a message, and types of parts, that hold thoughts; types of parts that are said. Other parts, such
+# as pictures, are no text.
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_THOUGHT_PARTS = ("thinking", "reasoning", "reasoning_content", "thought", "redacted_thinking")
+_SAID = ("text", "output_text", "refusal", "")
+# What holds the words of a part.
+_TEXTS = ("text", "thinking", "reasoning", "refusal", "summary", "content", "value")
+
+
+def _kind(part: Any) -> str:
+    return str(part.get("type") or "") if isinstance(part, dict) else ""
+
+
+def _words(part: Any) -> str:
+    """The words of a part, or of a list of parts."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict):
+        return next((_words(part[name]) for name in _TEXTS if part.get(name)), "")
+    return "".join(map(_words, part)) if isinstance(part, list) else ""
 
 
 class Choice(BaseModel):
@@ -69,6 +107,12 @@ class Choice(BaseModel):
     logprobs: Logprobs | None = None
     finish_reason: str | None = None
     token_ids: list[_Count] | None = None
+
+    @field_validator("finish_reason", mode="before")
+    @classmethod
+    def _worded(cls, reason: Any) -> Any:
+        """SGLang's own form is an object with a type."""
+        return reason.get("type") if isinstance(reason, dict) else reason
 
 
 class Usage(BaseModel):

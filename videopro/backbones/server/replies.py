@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from videopro.backbones.base import Generation
+from videopro.backbones.server.spoken_reply import finish_of
+from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
 from videopro.question import Answer
 from videopro.storage import encodable
@@ -34,7 +36,8 @@ NO_LOGPROBS = (
 )
 THINKS = (
     "thinks before it answers, so its first token is not a letter; turn thinking off with extra_body "
-    '{"chat_template_kwargs": {"enable_thinking": false}}, or use a model without it'
+    '{"chat_template_kwargs": {"enable_thinking": false}}, let it write its answer (method native: --options '
+    "reply=text reply_tokens=4096), or use a model without it"
 )
 
 # End-of-sequence tokens as servers write them, if they list them at all.
@@ -51,7 +54,7 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
     choice = reply.choices[0]
     tokens_in, tokens_out = _usage(reply, server)
     entries = _entries(choice, server)
-    if _thoughts(choice) or (entries and entries[0].token.strip() == _THINK_START):
+    if choice.message.thoughts or (entries and entries[0].token.strip() == _THINK_START):
         raise BackboneError(f"{server} {THINKS}")
     if not entries:
         return Answer(None, 0.0, dict.fromkeys(labels, 0.0), "", tokens_in, tokens_out)
@@ -72,12 +75,12 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
     return Answer(letter, _probability(logprob), letters, best, tokens_in, tokens_out)
 
 
-def read_generation(reply: Completion, server: str) -> Generation:
-    """Read a generated reply, without its end-of-sequence token.
+def read_generation(reply: Completion, server: str, limit: int) -> Generation:
+    """Read a generated reply of at most `limit` tokens, without its end-of-sequence token.
 
-    Thoughts that a server separates (`reasoning_content`, `reasoning`) are neither in the text nor in the
-    log-probabilities. `token_ids` is filled if the server lists them (vLLM: extra_body
-    {"return_token_ids": true}). Raises `BackboneError`, naming `server`.
+    Thoughts are neither in the text nor in the log-probabilities, whether the server separates them
+    (`reasoning_content`, `reasoning`) or leaves them in the text. `token_ids` is filled if the server lists
+    them (vLLM: extra_body {"return_token_ids": true}). Raises `BackboneError`, naming `server`.
     """
     choice = reply.choices[0]
     tokens_in, _ = _usage(reply, server)
@@ -86,24 +89,31 @@ def read_generation(reply: Completion, server: str) -> Generation:
     ids = list(choice.token_ids or ())
     if ids and len(ids) != len(entries):
         raise BackboneError(f"{server} lists {len(ids)} token ids but {len(entries)} log-probabilities")
-    if _thoughts(choice):
-        # Without an end marker, the token budget ran out during the thoughts: there is no reply.
+    thoughts, listed = encodable(choice.message.thoughts), len(entries)
+    if thoughts:
+        # Without an end marker, the token budget ran out during the thoughts: there is no reply. Or the
+        # server lists the tokens of the text only.
         ends = [place for place, entry in enumerate(entries) if entry.token.strip() == _THINK_END]
-        start = ends[-1] + 1 if ends else len(entries)
+        of_text = "".join(entry.token for entry in entries).strip().startswith(text.strip())
+        start = ends[-1] + 1 if ends else 0 if text.strip() and of_text else len(entries)
         while start < len(entries) and not entries[start].token.strip():
             start += 1
         entries, ids = entries[start:], ids[start:]
-    finish = _finish(choice, server)
+    thought_tokens = listed - len(entries)
+    finish = finish_of(reply, server, limit)
     if finish == "stop" and entries and _END.fullmatch(entries[-1].token):
         entries, ids = entries[:-1], ids[:-1]
-    return Generation(
+    written = Generation(
         text=text,
         token_ids=tuple(ids),
         logprobs=tuple(min(0.0, float(entry.logprob)) for entry in entries),
         finish=finish,
         tokens_in=tokens_in,
         tokens=tuple(encodable(entry.token) for entry in entries),
+        thoughts=thoughts,
+        thought_tokens=thought_tokens,
     )
+    return without_thoughts(written)
 
 
 def prompt_tokens(reply: Completion, server: str) -> int:
@@ -131,19 +141,6 @@ def _entries(choice: Choice, server: str) -> list[Token]:
                 f"{server} returns tokens as ids; start it without --return-tokens-as-token-ids"
             )
     return list(listed)
-
-
-def _thoughts(choice: Choice) -> str:
-    message = choice.message
-    return message.reasoning_content or message.reasoning or ""
-
-
-def _finish(choice: Choice, server: str) -> Literal["stop", "length"]:
-    if choice.finish_reason == "stop":
-        return "stop"
-    if choice.finish_reason == "length":
-        return "length"
-    raise BackboneError(f"{server} ended a reply with {choice.finish_reason!r} instead of 'stop' or 'length'")
 
 
 def _usage(reply: Completion, server: str) -> tuple[int, int]:

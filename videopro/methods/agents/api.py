@@ -11,6 +11,7 @@ from videopro.backbones.server import (
     ChatClient,
     RequestRefused,
     encode_frames,
+    read_reply,
     response_format,
     sent_size,
     visual_parts,
@@ -58,14 +59,12 @@ class ApiModel(AgentModel):
 
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:
         reply = self.reply(prompt, frames, Sampling(_LETTER_TOKENS))
-        letter = extract_letter(reply.text, question)
-        return Answer(letter, 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
+        return _answer(reply, extract_letter(reply.text, question))
 
     def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
         reply = self.reply(prompt, frames, Sampling(_LETTER_TOKENS))
         word = re.match(r"\W*(yes|no)\b", reply.text, re.IGNORECASE)
-        letter = word[1].capitalize() if word else None
-        return Answer(letter, 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
+        return _answer(reply, word[1].capitalize() if word else None)
 
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
         fields = {"tools": [tool.as_openai() for tool in tools]} if tools else {}
@@ -101,19 +100,24 @@ class ApiModel(AgentModel):
             **self._config.extra_body,
         }
         (reply,), left_out = self._client.complete([body])
-        choice, usage = reply.choices[0], reply.usage
+        found = read_reply(reply, f"server {self._client.url}", sampling.max_new_tokens)
         return ModelReply(
-            encodable(choice.message.content or ""),
-            usage.prompt_tokens if usage else 0,
-            usage.completion_tokens if usage else 0,
+            found.text,
+            found.tokens_in,
+            found.tokens_out,
             "response_format" in fields and "response_format" not in left_out,
-            choice.finish_reason == "length",
+            found.cut_at,
             tuple(
                 ToolCall(call.function.name, encodable(call.function.arguments), call.id)
-                for call in choice.message.tool_calls or ()
+                for call in found.calls
             ),
             tuple(f"{name} left out: the server refuses it" for name in sorted(left_out & body.keys())),
+            found.thoughts,
         )
+
+
+def _answer(reply: ModelReply, letter: str | None) -> Answer:
+    return Answer(letter, 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out, reply.cut_at)
 
 
 def _message(turn: Turn) -> dict[str, Any]:

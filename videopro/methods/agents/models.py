@@ -71,11 +71,13 @@ class ModelReply:
     tokens_out: int = 0
     is_constrained: bool = False
     """Whether decoding was constrained to the schema."""
-    is_cut: bool = False
-    """Whether the limit of tokens cut it off."""
+    cut_at: int | None = None
+    """The limit in tokens that cut it off; None: it ended by itself."""
     calls: tuple[ToolCall, ...] = ()
     notes: tuple[str, ...] = ()
     """What the model left out of the request, because the server refused it."""
+    thoughts: str = ""
+    """What the model thought before it."""
 
 
 class ToolsRefused(Exception):
@@ -154,7 +156,8 @@ class BackboneModel(AgentModel):
             reply.tokens_in,
             reply.tokens_out,
             reply.is_constrained,
-            reply.finish == "length",
+            sampling.max_new_tokens if reply.finish == "length" else None,
+            thoughts=reply.thoughts,
         )
 
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:

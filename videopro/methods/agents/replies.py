@@ -7,18 +7,16 @@ the trace.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from videopro.question import Question, extract_letter
+from videopro.question import Question, extract_letter, spoken
 from videopro.storage import InvalidJson, parse_json_at
 
 SchemaT = TypeVar("SchemaT", bound=BaseModel)
 
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 # Mistakes that are named to the model; more would not fit a short repair prompt.
 _MISTAKES = 3
 
@@ -28,9 +26,9 @@ class UnparsedReply(ValueError):
 
 
 def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
-    """The first JSON object in `text` that fits `schema`; `<think>` blocks are left out. Raises
-    UnparsedReply, with the mistakes of the first object if none fits."""
-    text = _THOUGHTS.sub("", text)
+    """The first JSON object in `text` that fits `schema`; thoughts are left out. Raises UnparsedReply, with
+    the mistakes of the first object if none fits."""
+    text = spoken(text).text
     first: str | None = None
     start = text.find("{")
     while start >= 0:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from videopro.backbones import Sampling
+from videopro.backbones import Sampling, shown_thoughts
 from videopro.backbones.wrappers import Meter
 from videopro.methods.agents.budget import Budget, spread
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
@@ -129,7 +129,7 @@ class Session:
             try:
                 parsed = parse_reply(reply.text, schema)
             except UnparsedReply as error:
-                faults.append(f"{error}{' (the reply was cut off)' if reply.is_cut else ''}")
+                faults.append(f"{error}{_cut_off(reply)}")
                 if rejected or not self.settings.repair:
                     break
                 rejected.append(reply.text)
@@ -148,6 +148,8 @@ class Session:
                 rejected=tuple(rejected),
                 faults=tuple(faults),
                 is_constrained=reply.is_constrained,
+                thoughts=shown_thoughts(reply.thoughts),
+                cut_at=reply.cut_at,
                 segments=tuple(found(parsed)),
                 **facts,
             )
@@ -170,7 +172,19 @@ class Session:
         BackboneError."""
         self.budget.check()
         reply = self._reply(model, prompt, frames, None, sampling)
-        self.record(Step(kind, model, round, prompt, frames=frame_refs(frames), raw=reply.text, **facts))
+        self.record(
+            Step(
+                kind,
+                model,
+                round,
+                prompt,
+                frames=frame_refs(frames),
+                raw=reply.text,
+                thoughts=shown_thoughts(reply.thoughts),
+                cut_at=reply.cut_at,
+                **facts,
+            )
+        )
         return reply.text
 
     def choose(
@@ -219,7 +233,15 @@ class Session:
         self._count(answer.tokens_in, answer.tokens_out)
         parsed = {"letter": answer.letter, "confidence": answer.confidence}
         step = Step(
-            kind, model, round, prompt, frames=frame_refs(frames), raw=answer.raw, parsed=parsed, **facts
+            kind,
+            model,
+            round,
+            prompt,
+            frames=frame_refs(frames),
+            raw=answer.raw,
+            parsed=parsed,
+            cut_at=answer.cut_at,
+            **facts,
         )
         self.record(step)
         return answer
@@ -243,7 +265,19 @@ class Session:
         self._count(reply.tokens_in, reply.tokens_out)
         calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
         parsed = {"calls": calls} if calls else None
-        self.record(Step(kind, model, round, turns[-1].text, raw=reply.text, parsed=parsed, **facts))
+        self.record(
+            Step(
+                kind,
+                model,
+                round,
+                turns[-1].text,
+                raw=reply.text,
+                parsed=parsed,
+                thoughts=shown_thoughts(reply.thoughts),
+                cut_at=reply.cut_at,
+                **facts,
+            )
+        )
         return reply
 
     def tool(
@@ -311,6 +345,12 @@ class Session:
         """The sampling of the next reply: the same question gets the same seeds in any order."""
         seed = derive_seed(self.seed, "agent", len(self.steps), self.question.text, self.question.choices)
         return self.settings.sampling(seed)
+
+
+def _cut_off(reply: ModelReply) -> str:
+    if reply.cut_at is None:
+        return ""
+    return " (the reply was cut off)" if reply.text.strip() else " (it was cut off before it was said)"
 
 
 def repair_prompt(prompt: str, reply: str, fault: str) -> str:

@@ -1,0 +1,51 @@
+"""Sets apart what a model thought in a generated reply, and notes it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import accumulate
+
+from videopro.backbones.base import Generation
+from videopro.question import spoken
+from videopro.traces import CUT_OFF
+
+THOUGHTS = "thoughts"
+"""The note that holds what the model thought."""
+# Of longer thoughts, a note has the beginning.
+_LONGEST = 32_000
+
+
+def reply_notes(thoughts: str, cut_at: int | None) -> dict[str, str]:
+    """What a trace notes of a reply: its thoughts, and the limit of tokens that cut it off, if one did."""
+    notes = {} if cut_at is None else {CUT_OFF: f"after {cut_at} tokens"}
+    return notes | ({THOUGHTS: shown_thoughts(thoughts)} if thoughts else {})
+
+
+def shown_thoughts(thoughts: str) -> str:
+    """Thoughts as a trace holds them: of long ones the beginning."""
+    return thoughts if len(thoughts) <= _LONGEST else f"{thoughts[:_LONGEST]}…"
+
+
+def without_thoughts(reply: Generation, *, is_opened: bool = False) -> Generation:
+    """The reply with its thoughts in `thoughts`: the text, its tokens and its confidence are those of what is
+    said. `is_opened`: see `videopro.question.spoken`."""
+    found = spoken(reply.text, is_opened=is_opened)
+    if found.text == reply.text:
+        return reply
+    # The text of tokens may have replacement characters in other places, so its parts are found again.
+    joined = "".join(reply.tokens)
+    said = spoken(joined, is_opened=is_opened)
+    ends = list(accumulate(map(len, reply.tokens)))
+    first, last = bisect_right(ends, said.start), bisect_right(ends, said.end - 1) + 1
+    part = slice(first, max(first, last) if said.end > said.start else first)
+    kept = reply.tokens[part]
+    return replace(
+        reply,
+        text=found.text,
+        token_ids=reply.token_ids[part] if len(reply.token_ids) == len(reply.tokens) else (),
+        logprobs=reply.logprobs[part],
+        tokens=kept,
+        thoughts=reply.thoughts + found.thoughts,
+        thought_tokens=reply.thought_tokens + max(len(reply.tokens), len(reply.token_ids)) - len(kept),
+    )

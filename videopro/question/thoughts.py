@@ -1,0 +1,77 @@
+"""What a model thinks before it speaks, told apart from what it says.
+
+The one place that knows how models write their thoughts: letters, words, intervals, programs, objects and
+grades are read from what is said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NAME = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
+_OPEN = re.compile(
+    rf"<{_NAME}(?:\s[^<>]*)?>|◁think▷|\[THINK\]|<\|(?:begin_of_thought|START_THINKING)\|>", re.IGNORECASE
+)
+_CLOSE = re.compile(
+    rf"</{_NAME}\s*>|◁/think▷|\[/THINK\]|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
+)
+# Of gpt-oss: <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>[^<|]*?)\s*(?:<\|constrain\|>[^<|]*)?<\|message\|>")
+_CHANNELS = "<|channel|>"
+
+
+@dataclass(frozen=True)
+class SpokenReply:
+    """A reply's parts: what is said stands at `start` to `end` of the reply, and everything else in it is
+    thoughts."""
+
+    reply: str
+    start: int
+    end: int
+    is_thinking: bool
+    """Whether it ends in the middle of a thought."""
+
+    @property
+    def text(self) -> str:
+        """What is said; empty if the thinking has not ended."""
+        return self.reply[self.start : self.end]
+
+    @property
+    def thoughts(self) -> str:
+        """Everything else, with its marks."""
+        return self.reply[: self.start] + self.reply[self.end :]
+
+
+def spoken(reply: str, *, is_opened: bool = False) -> SpokenReply:
+    """Tell thoughts and what is said apart. `is_opened`: the prompt ended with the mark that begins a
+    thought, so that the reply begins inside it.
+
+    What comes after the last end of a thought is said, up to the next beginning. If there is an end without a
+    beginning, the mark was in the prompt. Of channels only a final one that comes last is said.
+
+    >>> spoken("<think>Red or blue?</think>B").text
+    'B'
+    >>> spoken("It is red, so", is_opened=True).text
+    ''
+    """
+    if _CHANNELS in reply:
+        return _of_channels(reply)
+    closed = max(_CLOSE.finditer(reply), key=re.Match.end, default=None)
+    if closed is None and is_opened:
+        return SpokenReply(reply, len(reply), len(reply), True)
+    start = closed.end() if closed is not None else 0
+    opened = _OPEN.search(reply, start)
+    end = opened.start() if opened is not None else len(reply)
+    if closed is not None:
+        # The line breaks that a template puts after a thought are not said.
+        start += len(reply[start:end]) - len(reply[start:end].lstrip())
+    return SpokenReply(reply, start, end, opened is not None)
+
+
+def _of_channels(reply: str) -> SpokenReply:
+    last = reply.rindex(_CHANNELS)
+    channel = _CHANNEL.match(reply, last)
+    if channel is not None and channel["name"] == "final":
+        return SpokenReply(reply, channel.end(), len(reply), False)
+    return SpokenReply(reply, len(reply), len(reply), True)
