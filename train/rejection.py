@@ -30,7 +30,7 @@ from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, setting
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
-from videopro.video import Video, uniform_times
+from videopro.video import Video
 from videopro.work import Counter
 
 with needs_extra("train", "videopro rejection", __name__):
@@ -127,8 +127,7 @@ def _write(
 def _encode_video(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
     """The video as the policy sees it in inference, encoded once for all prompts about it."""
     video = Video.open(path)
-    times = uniform_times(0.0, video.duration, policy.frames)
-    frames = video.frames(times, size=policy.frame_size(video.height, video.width, len(times)))
+    frames = video.sample(policy.frames, size=policy.frame_size(video.height, video.width, policy.frames))
     return stack.enter_context(policy.prefix(frames))
 
 

@@ -26,7 +26,7 @@ from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoProError
 from videopro.methods import MethodContext, MethodFlags, answer_each
 from videopro.pocket import check_scope, find_video
-from videopro.question import Question
+from videopro.question import Question, without_own_labels
 from videopro.settings import setting
 from videopro.storage import encodable
 from videopro.traces import Result
@@ -101,7 +101,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     config = replace(
         config,
         question=encodable(config.question),
-        choices=tuple(map(encodable, config.choices)),
+        choices=without_own_labels(tuple(map(encodable, config.choices))),
     )
     # Invalid requests are rejected before a model is loaded.
     is_open = not config.choices

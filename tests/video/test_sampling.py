@@ -8,6 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.making_videos import make, read_number
+from tests.support.method_world import item
+from tests.support.reason_world import SceneBackbone
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import ROBUST, Protocol
+from videopro.methods import MethodContext, create
 from videopro.video import Video, clue_times, frame_times
 
 
@@ -53,3 +59,34 @@ def test_clue_frames_lie_in_the_clues() -> None:
     # An interval beyond the end of the video gives its last moment, and one without length its frame.
     assert clue_times([(300, 310)], 200.0, 10.0, 4) == [200.0]
     assert clue_times([(5, 5)], 200.0, 10.0, 4) == pytest.approx([5.05])
+
+
+@pytest.fixture(scope="module")
+def slides(tmp_path_factory: pytest.TempPathFactory) -> Video:
+    """Three pictures, shown from 0, 20 and 50 s on; the last one for a second."""
+    path = tmp_path_factory.mktemp("slides") / "slides.mkv"
+    make(path, [0, 20, 50], rate=1)
+    return Video.open(path)
+
+
+def test_fewer_pictures_than_frames_are_each_shown_once(slides: Video) -> None:
+    frames = slides.sample(64)
+    assert [read_number(frame.image) for frame in frames] == [0, 1, 2]
+    assert [frame.time for frame in frames] == pytest.approx([0.0, 20.0, 50.0])
+    # Of a part: what is on display in it.
+    assert [frame.time for frame in slides.sample(8, start=10.0, end=30.0)] == pytest.approx([0.0, 20.0])
+    # Whoever names times gets a frame for each.
+    assert len(slides.frames([1.0, 2.0, 3.0])) == 3
+
+
+@pytest.mark.parametrize("sampling", ["midpoints", "starts"])
+def test_a_direct_question_shows_each_picture_once(slides: Video, sampling: str) -> None:
+    shown = MethodContext(slides, SceneBackbone(), Protocol(parser=ROBUST), meter=Meter())
+    result = create("native", {"frames": 12, "sampling": sampling}).run(item(), shown)
+    assert result.error is None
+    execution = result.rounds[0].execution
+    assert execution is not None
+    # 12 frames of 51 s, the last one at 46.75 or 48.875 s.
+    times = [0.0, 20.0]
+    assert [frame[0] for frame in execution.calls[0].frames] == times
+    assert result.cost.frames == len(times)

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from videopro.errors import ConfigError, VideoError
-from videopro.video import Frame, FrameStore, Video
+from videopro.video import Frame, FrameStore, Video, distinct_frames
 from videopro.video.decoding import check_file, content_id
 
 FORM = 1
@@ -29,8 +29,9 @@ Resize = Callable[[int, int, int], tuple[int, int]]
 
 
 class FrameCache:
-    """`count` uniform frames per video, resized by `resize`, which `form` names (files of different forms
-    coexist). About count x pixels x 3 bytes per video: 9.6 MB for 64 frames of 50,176 pixels."""
+    """`count` uniform frames per video, or each picture once if it has fewer, resized by `resize`, which
+    `form` names (files of different forms coexist). About count x pixels x 3 bytes per video: 9.6 MB for 64
+    frames of 50,176 pixels."""
 
     def __init__(self, root: Path, *, count: int, resize: Resize, form: str, timeout: float = 30.0) -> None:
         """`timeout`: seconds allowed to open a file, and to decode each frame."""
@@ -53,7 +54,10 @@ class FrameCache:
             # Missing, or truncated by a full disk or a crash.
             return self._decode(path, file)
         images.flags.writeable = False
-        return [Frame(image, float(time), video) for image, time in zip(images, times, strict=True)]
+        # Files of earlier versions hold a picture as often as it was asked for.
+        return distinct_frames(
+            Frame(image, float(time), video) for image, time in zip(images, times, strict=True)
+        )
 
     def prepare(
         self, paths: Iterable[Path], *, workers: int = 4, on_done: Callable[[], None] = lambda: None

@@ -4,10 +4,11 @@
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
 `id`, `video` and `question` are required; paths are relative to the folder. A question without `choices` is
-open: it is answered in words, and compared with the text in `reference` (or `answer`). Without `subtitles`,
-those embedded in the video are used (null: none, whatever the video contains). `family`, `kind` and
-`length` become the groups "family", "kind" and "duration"; further ones go into "groups", an object of texts.
-Missing videos are only noticed when their questions are asked, so a benchmark that lacks a few still runs.
+open: it is answered in words, and compared with the text in `reference` (or `answer`). Labels that choices
+bring ("A. a ball") are not shown twice. Without `subtitles`, those embedded in the video are used (null:
+none, whatever the video contains). `family`, `kind` and `length` become the groups "family", "kind" and
+"duration"; further ones go into "groups", an object of texts. Missing videos are only noticed when their
+questions are asked, so a benchmark that lacks a few still runs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.benchmarks.open_judge import judged
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.question import LETTERS, Question
+from videopro.question import LETTERS, Question, without_own_labels
 from videopro.scoring import normalized_words
 from videopro.settings import did_you_mean
 from videopro.storage import read_object
@@ -155,7 +156,7 @@ def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | No
             "'choices' out for an open question"
         )
     try:
-        question = Question(_text(record, "question", where), tuple(choices))
+        question = Question(_text(record, "question", where), without_own_labels(choices))
         answer = record.get("answer")
         if answer is not None:
             question.choice(answer)

@@ -14,7 +14,7 @@ from videopro.errors import ConfigError
 from videopro.modules import OPTIONS_FLAG
 from videopro.reasoning import Observer
 from videopro.traces import Cost, Result
-from videopro.video import Frame, Subtitles, Video, load_subtitles
+from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
 
 class MethodContext:
@@ -46,11 +46,12 @@ class MethodContext:
         """Seed of all random choices of a method."""
 
     def frames(self, times: Sequence[float], model: Backbone | None = None) -> list[Frame]:
-        """The frames on display at `times` (s), at the size that `model` uses; None: the backbone."""
+        """The frames on display at `times` (s), each picture once, at the size that `model` uses; None: the
+        backbone."""
         shown_to = self.backbone if model is None else model
         size = shown_to.frame_size(self.video.height, self.video.width, len(times))
         with self.meter.stage("decode"):
-            frames = self.video.frames(times, size=size)
+            frames = distinct_frames(self.video.frames(times, size=size))
         self.meter.add(Cost(frames=len(frames)))
         return frames
 

@@ -7,6 +7,7 @@ from videopro.question.invisible import visible
 from videopro.question.letter_token import letter_confidence
 from videopro.question.official_cg_bench import written_intervals, written_result
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
+from videopro.question.own_labels import without_own_labels
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
 from videopro.question.thoughts import SpokenReply, spoken
 
@@ -26,6 +27,7 @@ __all__ = [
     "right_letters",
     "spoken",
     "visible",
+    "without_own_labels",
     "written_intervals",
     "written_result",
 ]

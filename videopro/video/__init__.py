@@ -12,7 +12,7 @@ from videopro.video.subtitles import (
     is_container,
     load_subtitles,
 )
-from videopro.video.video import Frame, Video, fps_times, uniform_times
+from videopro.video.video import Frame, Video, distinct_frames, fps_times, uniform_times
 
 __all__ = [
     "LARGEST_RATIO",
@@ -24,6 +24,7 @@ __all__ = [
     "Video",
     "check_no_url",
     "clue_times",
+    "distinct_frames",
     "embedded_subtitles",
     "has_embedded_subtitles",
     "is_container",

@@ -19,7 +19,7 @@ from videopro.video.decoding import Probe, exact, probe_video, stream, torchcode
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.shapes import LARGEST_SIDE
 
-__all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]
+__all__ = ["Frame", "FrameStore", "Video", "distinct_frames", "fps_times", "shared_store", "uniform_times"]
 
 logger = logging.getLogger(__name__)
 
@@ -165,8 +165,10 @@ class Video:
     def sample(
         self, n: int, *, start: float = 0.0, end: float | None = None, size: tuple[int, int] | None = None
     ) -> list[Frame]:
-        """`n` frames at the midpoints of `n` equal parts of start..end (None: the whole video)."""
-        return self.frames(uniform_times(start, self.duration if end is None else end, n), size=size)
+        """Frames at the midpoints of `n` equal parts of start..end (None: the whole video): `n`, or each
+        picture once if there are fewer pictures."""
+        times = uniform_times(start, self.duration if end is None else end, n)
+        return distinct_frames(self.frames(times, size=size))
 
     def stream(
         self, times: Iterable[float], *, size: tuple[int, int] | None = None
@@ -238,6 +240,15 @@ class Video:
             raise VideoError(f"{self.path}: no longer exists; it was opened before") from None
         if (state.st_size, state.st_mtime_ns) != (self._facts.size, self._facts.modified):
             raise VideoError(f"{self.path}: has changed since it was opened; open it again")
+
+
+def distinct_frames(frames: Iterable[Frame]) -> list[Frame]:
+    """Each picture once, with its true time. Where a video has fewer pictures than there are times (a slide
+    show, a short clip), the same one is on display at several."""
+    found: dict[tuple[str, float, tuple[float, ...] | None], Frame] = {}
+    for frame in frames:
+        found.setdefault((frame.video, frame.time, frame.box), frame)
+    return list(found.values())
 
 
 def uniform_times(start: float, end: float, n: int) -> list[float]:

@@ -156,6 +156,14 @@ def test_frames_are_the_midpoints_of_equal_parts_with_their_times(tmp_path: Path
     assert [frame.time for frame in frames] == pytest.approx([0.5, 1.5, 2.5, 3.5])
 
 
+def test_a_video_of_fewer_pictures_shows_each_once(tmp_path: Path) -> None:
+    make(tmp_path / "slides.mkv", [0, 20, 50], rate=1)
+    for _ in range(2):  # decoded, then from the cache
+        frames = cache(tmp_path / "c", count=64).frames(tmp_path / "slides.mkv")
+        assert [read_number(frame.image) for frame in frames] == [0, 1, 2]
+        assert [frame.time for frame in frames] == pytest.approx([0.0, 20.0, 50.0])
+
+
 def test_a_video_is_decoded_once(tmp_path: Path, video: Path) -> None:
     first, second = cache(tmp_path / "c"), cache(tmp_path / "c")
     made = first.frames(video)

@@ -295,7 +295,7 @@ def _read_video(
     if not isinstance(source, str | Path):
         raise BackboneError(f"a video must be a path, a URL or a list of images, not {source!r}")
 
-    from videopro.video import Video, fps_times, uniform_times
+    from videopro.video import Video, distinct_frames, fps_times, uniform_times
 
     video = Video.open(_local(source))
     start = float(part.get("video_start") or 0.0)
@@ -310,7 +310,8 @@ def _read_video(
         cap = min(int(part.get("max_frames") or frames), frames)
         times = fps_times(start, end, float(part.get("fps") or DEFAULT_SAMPLE_FPS), cap)
     check_budget(len(times), frames)
-    return encode_frames(video.frames(times, size=sent_size(video.height, video.width, pixels)), pixels)
+    shown = distinct_frames(video.frames(times, size=sent_size(video.height, video.width, pixels)))
+    return encode_frames(shown, pixels)
 
 
 def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, pixels: int) -> EncodedFrames:

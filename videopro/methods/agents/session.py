@@ -24,7 +24,7 @@ from videopro.methods.frames import frame_refs
 from videopro.question import Answer, Question
 from videopro.reasoning import Observer, derive_seed
 from videopro.traces import Cost, Segment, Step
-from videopro.video import Frame, Subtitles, Video
+from videopro.video import Frame, Subtitles, Video, distinct_frames
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 
@@ -73,14 +73,15 @@ class Session:
 
     # ---- frames ----------------------------------------------------------------------------------------
 
-    def frames(self, times: Sequence[float], model: str) -> list[Frame]:
+    def frames(self, times: Sequence[float], model: str, *, one_each: bool = False) -> list[Frame]:
         """The frames on display at `times` (s), sorted, at the size of the role `model`: as many as the
-        budget and the model allow, spread evenly over the times. What is left out is noted. Raises
-        BudgetSpent, VideoError."""
+        budget and the model allow, spread evenly over the times. What is left out is noted. Each picture once
+        or, with `one_each`, one frame for every time. Raises BudgetSpent, VideoError."""
         allowed = self.admit(times, model)
         size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
         with self._meter.stage("decode"):
             frames = self.video.frames(allowed, size=size)
+        frames = frames if one_each else distinct_frames(frames)
         self._meter.add(Cost(frames=len(frames)))
         return frames
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.lvagent import prompts
-from videopro.methods.lvagent.frames import evenly, randomly
+from videopro.methods.lvagent.frames import evenly, has_pictures, randomly
 from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
 from videopro.methods.lvagent.settings import LvAgentSettings
 from videopro.modules.search import ClipIndex
@@ -108,13 +108,15 @@ class LvAgentRun(AgentRun):
         session, duration = self.session, self.session.video.duration
         rng = np.random.default_rng(self._seed(member, round))
         spans = self._spans(member, rng, round)
+        one_each = False
         if spans is None:
             times = uniform_times(0.0, duration, self._count)
         elif self._settings.drawn == "uniform":
             times = evenly(spans, self._count)
         else:
             times = randomly(rng, spans, self._count)
-        member.frames = session.frames(times, member.role)
+            one_each = has_pictures(session.video, spans, self._count)
+        member.frames = session.frames(times, member.role, one_each=one_each)
 
     def _act(self, member: Member, round: int) -> None:
         prompt = prompts.answer(self.session.question, self._context(member.frames))
@@ -125,8 +127,10 @@ class LvAgentRun(AgentRun):
     ) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
         session, settings, question = self.session, self._settings, self.session.question
-        glances = randomly(rng, [(0.0, session.video.duration)], settings.glance_frames)
-        glance = session.frames(glances, member.role)
+        whole = [(0.0, session.video.duration)]
+        glances = randomly(rng, whole, settings.glance_frames)
+        one_each = has_pictures(session.video, whole, settings.glance_frames)
+        glance = session.frames(glances, member.role, one_each=one_each)
         context = self._context(glance)
         prompt = prompts.whole(question, context)
         needs_whole = session.decide("whole", member.role, prompt, frames=glance, round=round).letter

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from videopro.video import uniform_times
+from videopro.video import Video, uniform_times
 
 
 def evenly(spans: Sequence[tuple[float, float]], count: int) -> list[float]:
@@ -17,6 +17,12 @@ def evenly(spans: Sequence[tuple[float, float]], count: int) -> list[float]:
 def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
     """`count` times drawn uniformly from the spans (s), sorted."""
     return _placed(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
+
+
+def has_pictures(video: Video, spans: Sequence[tuple[float, float]], count: int) -> bool:
+    """Whether the spans have at least `count` pictures. Two of the times that are drawn may show the same one
+    nevertheless, which is then shown twice."""
+    return video.fps * _total(spans) >= count
 
 
 def _total(spans: Sequence[tuple[float, float]]) -> float:

@@ -59,7 +59,7 @@ class VcaRun(AgentRun):
 
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
-        return Stills(self.session.frames(times, LLM))
+        return Stills(self.session.frames(times, LLM, one_each=True))
 
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
