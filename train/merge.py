@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from videopro.backbones import read_spec
-from videopro.backbones.qwen import Defaults, find_checkpoint, load_model, made_from, write_defaults
+from videopro.backbones import ModelRecord, library_versions, read_spec, write_model_record
+from videopro.backbones.qwen import find_checkpoint, load_model, made_from
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -69,7 +69,8 @@ def merge(config: MergeConfig) -> None:
             merged.save_pretrained(part)
             found.processor.save_pretrained(part)
             planner = made_from(found, loaded.planner)
-            write_defaults(part, Defaults(found.frames, found.pixels, planner))
+            record = ModelRecord(loaded.frames, loaded.pixels, found.as_base, planner, library_versions())
+            write_model_record(part, record)
             publish_checkpoint(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -4,12 +4,15 @@ the model, and programs that are run on held-out questions at each evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from accelerate.utils import is_peft_model
 from trl import SFTTrainer
 
+from videopro.train.finetune.collator import IGNORE_INDEX
 from videopro.train.finetune.config import VideoSFTConfig
 from videopro.train.finetune.sharded_head import gather_head
 from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups
@@ -29,6 +32,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         tuned: Any = self.model
         self._base = tuned.get_base_model() if is_peft_model(tuned) else tuned
         self._dummy = DummyVision(self._base.model)
+        self._eval_tokens: list[float] = []
 
     def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
         """The mean over all labelled tokens of the batch, across micro-batches and ranks."""
@@ -41,6 +45,53 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         if kept:
             self.state.num_input_tokens_seen = self._total_train_tokens
         return loss
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> Any:
+        """As in TRL; counts the loss of the replies' tokens."""
+        labels = self._own_labels(self._prepare_input(inputs["labels"]))
+        tokens = labels[:, 1:].ne(IGNORE_INDEX).sum()
+        with self._without_aux_loss():
+            found = super().prediction_step(
+                model, {**inputs, "labels": labels}, prediction_loss_only, ignore_keys
+            )
+        self.count_eval_loss(found[0], tokens)
+        # As many as TRL's own metrics of this batch were measured on.
+        self._eval_tokens.append(float(self.accelerator.gather_for_metrics(tokens).sum()))
+        return found
+
+    def evaluation_loop(self, *arguments: Any, **settings: Any) -> Any:
+        """As in TRL; its metrics of tokens are means over all tokens too."""
+        self._eval_tokens = []
+        output = super().evaluation_loop(*arguments, **settings)
+        counted = sum(self._eval_tokens)
+        for name in ("entropy", "mean_token_accuracy"):
+            values: list[Any] = self._metrics["eval"][name]
+            if len(values) == len(self._eval_tokens) and counted:
+                weighted = zip(values, self._eval_tokens, strict=True)
+                self._metrics["eval"][name] = [sum(value * tokens for value, tokens in weighted) / counted]
+        return output
+
+    def _own_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """Without those of rows that accelerate repeats, so that all ranks have equally many: it puts them at
+        the end of the last batch of all ranks."""
+        state = self.accelerator.gradient_state
+        if not (state.end_of_dataloader and state.remainder > 0):
+            return labels
+        first = self.accelerator.process_index * self.args.per_device_eval_batch_size
+        is_own = torch.arange(first, first + len(labels), device=labels.device) < state.remainder
+        return labels.masked_fill(~is_own[:, None], IGNORE_INDEX)
+
+    @contextmanager
+    def _without_aux_loss(self) -> Iterator[None]:
+        """Within, the loss is that of the tokens alone. The router's, of a mixture of experts, is computed
+        over whole batches, so that it depends on their size."""
+        enabled, self.aux_loss_enabled = self.aux_loss_enabled, False
+        try:
+            yield
+        finally:
+            self.aux_loss_enabled = enabled
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """The optimizer that the settings name, with a parameter group for each part of the model."""

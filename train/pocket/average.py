@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import Qwen3VLForConditionalGeneration
 
+from videopro.backbones import ModelRecord, library_versions, read_model_record, write_model_record
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -42,7 +43,9 @@ COMMAND = CommandLine(
 
 
 def average(first: Path, second: Path, share: float, output: Path) -> None:
-    """Write the model whose weights are (1 - share) of `first`'s and `share` of `second`'s, in bf16."""
+    """Write the model whose weights are (1 - share) of `first`'s and `share` of `second`'s, in bf16, with
+    what both record. Raises ConfigError if they record different trainings."""
+    record = _shared_record(first, second)
     models: list[Any] = [
         Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
         for folder in (first, second)
@@ -52,6 +55,21 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
         if weight.is_floating_point():
             weight.lerp_(theirs[name], share)
     checkpoint.save(models[0].bfloat16(), checkpoint.build_processor(), output)
+    write_model_record(output, replace(record, versions=library_versions()))
+
+
+def _shared_record(first: Path, second: Path) -> ModelRecord:
+    """The record of both; who wrote it may differ, and which model their trainings began with."""
+    records = [read_model_record(folder) for folder in (first, second)]
+    base = records[0].base if records[0].base == records[1].base else None
+    mine, theirs = (replace(record, base=base, versions={}) for record in records)
+    for name in ("frames", "pixels", "planner"):
+        if getattr(mine, name) != getattr(theirs, name):
+            raise ConfigError(
+                f"{second}: records {name} {getattr(theirs, name)}, and {first} {getattr(mine, name)}; "
+                "average two models that were trained alike"
+            )
+    return mine
 
 
 def main(argv: Sequence[str] | None = None) -> int:

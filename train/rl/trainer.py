@@ -99,7 +99,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._rows: list[GRPORow] = []
         self._rollouts: list[Rollout] = []
         self._conversations: dict[int, list[dict[str, str]]] = {}
-        self._eval_rounds = 0
+        self._eval_rows = 0
 
     def _set_up_prompts(self, make_prompts: MakePrompts) -> None:
         self.args.check_sampling()
@@ -208,6 +208,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
                 self._add_second_turns(self._next_turn, replies, seed)
         finally:
             self.model.train(was_training)
+        if not was_training:
+            self._eval_rows += self.accelerator.num_processes * len(self._rows)
         return replies, None
 
     def _add_second_turns(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
@@ -231,8 +233,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _write(self, prompts: Sequence[PolicyPrompt], seed: int, rows: Sequence[int]) -> list[SampledReply]:
         """Sample a reply to each prompt; `rows`: the indices of their rows. Each draw depends only on the
-        seed and the row's index among the rows of all processes."""
-        first = self.accelerator.process_index * len(self._rows)
+        seed and the row's index among the rows of all processes; in an evaluation, among all held-out rows,
+        whatever the size of a batch."""
+        first = self._eval_rows + self.accelerator.process_index * len(self._rows)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         written: dict[int, SampledReply] = {}
         for batch in batches_by_length(prompts, self.args.sampling_batch_size or len(prompts)):
@@ -266,8 +269,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         if self.model.training:
             key = [0, self.state.global_step, self._step % self.args.gradient_accumulation_steps]
         else:
-            key = [1, self.state.global_step, self._eval_rounds]
-            self._eval_rounds += 1
+            key = [1, self.state.global_step]
         return _mix_seed(self.args.seed, *key)
 
     # Log-probabilities
@@ -301,7 +303,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         for start in range(0, len(ids), size):
             some = slice(start, start + size)
             turns = Turns.of(self._rollouts[some], ids[some], mask[some])
-            values, entropies, loss = score(model, turns, compute_aux_loss)
+            values, entropies, loss = score(model, turns, compute_aux_loss, entropy=compute_entropy)
             shape = (len(ids[some]), logits_to_keep)
             entropies = turns.joined(entropies, shape) if entropies is not None else None
             parts.append((turns.joined(values, shape), entropies, loss))
@@ -312,8 +314,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             torch.stack(losses).mean() if compute_aux_loss else None,
         )
 
-    def _score_separately(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
-        """Score each turn in a row of its own, by TRL's pass with the rows' positions and visual inputs."""
+    def _score_separately(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
+        """Score each turn in a row of its own, by TRL's pass with the rows' positions and visual inputs.
+        `entropy`: only if TRL asks for it; the head of its reference model computes none."""
         ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
         types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
         before = ids.shape[1] - width
@@ -331,10 +334,10 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             **visual_inputs([prompt.encoded for prompt in turns.prompts], ids.device),
         )
         return super()._get_per_token_logps_and_entropies(
-            showing, ids, mask, width, compute_entropy=True, compute_aux_loss=aux_loss
+            showing, ids, mask, width, compute_entropy=entropy, compute_aux_loss=aux_loss
         )
 
-    def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
+    def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
         """Score the replies of each group with a single pass over its prompt."""
         packed = pack(
             turns.prompts, turns.replies, pad=self._tokenizer.pad_token_id, run=self._run, roots=turns.roots
@@ -375,8 +378,27 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Rewards of replies to held-out prompts, if there are any, and the metrics of held-out questions."""
-        self._eval_rounds = 0
-        return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        self._eval_rows = 0
+        try:
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        finally:
+            self._eval_rows = 0
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> Any:
+        """As in TRL; counts the loss of the replies, by tokens or by replies as `loss_type` does."""
+        inputs = self._prepare_inputs(inputs)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            loss = self.compute_loss(model, inputs).mean().detach()
+        weight: Any = len(inputs["completion_mask"])
+        if self.loss_type == "bnpo":
+            weight = inputs["completion_mask"].sum()
+        elif self.loss_type in ("cispo", "dapo", "vespo"):
+            # They divide by this, the tokens of all processes.
+            weight = inputs["num_items_in_batch"] / self.accelerator.num_processes
+        self.count_eval_loss(loss, weight)
+        return loss, None, None
 
 
 _ROUNDING = 1e-9

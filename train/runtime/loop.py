@@ -11,8 +11,7 @@ from accelerate import PartialState
 from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
-from videopro.backbones import folder_fingerprint
-from videopro.backbones.qwen import Defaults, made_from, write_defaults
+from videopro.backbones import folder_fingerprint, write_model_record
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
@@ -51,6 +50,8 @@ def run_training(
     run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
     if checkpoints(output):
         check_same_run(output, run)
+    is_adapter = bool(model.use_peft or start.adapter)
+    record = trainer.model_record = start.record(is_adapter=is_adapter)
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
         last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
@@ -62,12 +63,8 @@ def run_training(
         trainer.save_model(str(aside))
         if state.is_main_process:
             trainer.state.save_to_json(str(aside / STATE))
-            if not (model.use_peft or start.adapter):
-                planner = made_from(start.found, start.planner())
-                write_defaults(aside, Defaults(start.frames, start.pixels, planner))
-            elif start.prompts is not None:
-                write_defaults(aside, Defaults(start.frames, start.pixels, start.planner()))
-            if (model.use_peft or start.adapter) and training.adapter_dtype == "bfloat16":
+            write_model_record(aside, record)
+            if is_adapter and training.adapter_dtype == "bfloat16":
                 in_bfloat16(aside / "adapter_model.safetensors")
         state.wait_for_everyone()
         if state.is_main_process:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from accelerate import PartialState
 from transformers import TrainingArguments
 from trl import ModelConfig
 
-from videopro.backbones import folder_fingerprint
+from videopro.backbones import folder_fingerprint, library_versions
 from videopro.backbones.qwen import Checkpoint
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
@@ -103,13 +102,12 @@ def write_record(
     history: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write the record. `dropped`: the reason for each dropped row, by id; `history`: what was logged."""
-    names = ("torch", "transformers", "trl", "peft", "accelerate")
     record = {
         "run": run,
         "rows": len(rows),
         "kinds": dict(Counter(row.kind or "unnamed" for row in rows)),
         "dropped": dict(dropped),
-        "versions": {name: metadata.version(name) for name in names},
+        "versions": library_versions(),
         "history": list(history),
     }
     output.mkdir(parents=True, exist_ok=True)

@@ -15,11 +15,18 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from trl import ModelConfig
 
-from videopro.backbones import BackboneConfig, PlannerRecord, read_spec
-from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint, planner_record
+from videopro.backbones import ModelRecord, PlannerRecord, library_versions, read_spec
+from videopro.backbones.qwen import (
+    Checkpoint,
+    QwenInputs,
+    ResolvedRecord,
+    find_checkpoint,
+    made_from,
+    resolve_record,
+)
 from videopro.errors import ConfigError
 from videopro.extras import check_extra
-from videopro.planners import PromptFile, read_prompts
+from videopro.planners import PromptFile, prompt_notes, read_prompts
 from videopro.storage import cache_root
 from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
@@ -51,16 +58,34 @@ class TrainingSetup:
         if not model.model_name_or_path:
             raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
         # Shipped planners have short names, as in inference.
-        spec = read_spec(model.model_name_or_path, adapter=training.adapter)
+        spec = read_spec(
+            model.model_name_or_path,
+            adapter=training.adapter,
+            frames=training.frames,
+            pixels=training.pixels,
+        )
         found = find_checkpoint(spec.model)
-        frames = found.frames if training.frames is None else training.frames
-        pixels = found.pixels if training.pixels is None else training.pixels
+        resolved = resolve_record(spec, found)
+        who = f"adapter {spec.adapter!r}" if spec.adapter else f"model {spec.model!r}"
+        prompts, notes = _prompts(training, resolved, who)
+        if PartialState().is_main_process:
+            for note in (*resolved.notes, *notes):
+                print(f"warning: {note}", file=sys.stderr)
+        frames, pixels = resolved.frames, resolved.pixels
         inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
-        return cls(found, spec.adapter, frames, pixels, inputs, _prompts(training, spec, found))
+        return cls(found, spec.adapter, frames, pixels, inputs, prompts)
 
-    def planner(self) -> PlannerRecord | None:
-        """What the folder of a trained adapter records of it; None: nothing."""
-        return None if self.prompts is None else PlannerRecord(prompts=self.prompts.texts)
+    def record(self, *, is_adapter: bool) -> ModelRecord:
+        """What the folder of the trained planner records of it. An adapter leaves its base when it is turned
+        off; a planner that was trained as a whole names what answers inside its programs."""
+        own = PlannerRecord(prompts={} if self.prompts is None else self.prompts.texts)
+        return ModelRecord(
+            self.frames,
+            self.pixels,
+            self.found.as_base,
+            own if is_adapter else made_from(self.found, own),
+            library_versions(),
+        )
 
     def frame_cache(self, folder: str | None) -> FrameCache:
         """The cache of decoded frames for this model."""
@@ -128,13 +153,17 @@ class TrainingRows(Generic[R]):
         return TrainingRows(train, held_out, {**self.dropped, **names})
 
 
-def _prompts(training: TrainingConfig, spec: BackboneConfig, found: Checkpoint) -> PromptFile | None:
+def _prompts(
+    training: TrainingConfig, start: ResolvedRecord, who: str
+) -> tuple[PromptFile | None, tuple[str, ...]]:
+    """The user's prompts, and a note where those of the settings are not those of the start."""
+    recorded = start.planner
     if training.prompts is not None:
-        return read_prompts(training.prompts)
-    record = planner_record(spec, found)
-    if record is None or not record.prompts:
-        return None
-    return PromptFile(record.prompts, f"recorded by {spec.adapter or found.name}")
+        given = read_prompts(training.prompts)
+        return given, tuple(prompt_notes(who, recorded, "auto", given))
+    if recorded is None or not recorded.prompts:
+        return None, ()
+    return PromptFile(recorded.prompts, f"recorded by {who}"), ()
 
 
 def _check_trackers(names: Sequence[str]) -> None:

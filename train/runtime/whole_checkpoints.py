@@ -16,6 +16,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import Trainer
 
+from videopro.backbones import ModelRecord, write_model_record
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
@@ -43,6 +44,8 @@ class AtomicCheckpointsMixin(Trainer):
     def __init__(self, *arguments: Any, logs: Sequence[Path] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.logs = tuple(logs)
+        self.model_record: ModelRecord | None = None
+        """Goes into every checkpoint, which is then a model or an adapter of its own."""
         self._writing_in: Path | None = None
 
     @property
@@ -113,6 +116,8 @@ class AtomicCheckpointsMixin(Trainer):
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
         for is_chosen in (state.is_main_process, state.is_local_main_process):
             if is_chosen and made.exists():
+                if self.model_record is not None:
+                    write_model_record(made, self.model_record)
                 write_manifest(made, lengths)
                 publish_checkpoint(made, place)
             state.wait_for_everyone()

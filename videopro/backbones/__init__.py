@@ -21,7 +21,6 @@ from videopro.backbones.base import (
     GenerateRequest,
     Generation,
     Interleaved,
-    PlannerRecord,
     Sampling,
     Stills,
     Visual,
@@ -30,6 +29,16 @@ from videopro.backbones.base import (
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.health import check_alive
 from videopro.backbones.identity import identify
+from videopro.backbones.model_record import (
+    MODEL_RECORD,
+    BaseRecord,
+    ModelRecord,
+    PlannerRecord,
+    budget_notes,
+    library_versions,
+    read_model_record,
+    write_model_record,
+)
 from videopro.backbones.server_settings import ServerSettings
 from videopro.backbones.thinking import reply_notes, shown_thoughts
 from videopro.errors import ConfigError
@@ -37,30 +46,37 @@ from videopro.errors import ConfigError
 __all__ = [
     "DEFAULT_FRAMES",
     "DEFAULT_PIXELS",
+    "MODEL_RECORD",
     "YES_NO",
     "Backbone",
     "BackboneConfig",
+    "BaseRecord",
     "ChoiceRequest",
     "GenerateRequest",
     "Generation",
     "Interleaved",
+    "ModelRecord",
     "PlannerRecord",
     "Sampling",
     "ServerSettings",
     "Stills",
     "Visual",
     "YesNoRequest",
+    "budget_notes",
     "check_alive",
     "check_key_name",
     "folder_fingerprint",
     "identify",
+    "library_versions",
     "load_backbone",
     "read_address",
+    "read_model_record",
     "read_spec",
     "recorded_spec",
     "reply_notes",
     "shown_thoughts",
     "without_address",
+    "write_model_record",
 ]
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from videopro.backbones.address import check_key_name, url_problem
+from videopro.backbones.model_record import ModelRecord, PlannerRecord
 from videopro.backbones.server_settings import ServerSettings
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
@@ -229,9 +230,10 @@ class BackboneConfig:
     """Hub name or folder (`qwen`), or the name by which the server knows the model (`server`)."""
     kind: Literal["qwen", "server"] = "qwen"
     frames: int | None = None
-    """Maximum frames per call; None: `videopro.json` in the model's folder, else 64."""
+    """Maximum frames per call; None: what the adapter was trained with, or else the model (`videopro.json`
+    in its folder), else 64."""
     pixels: int | None = None
-    """Maximum pixels per frame (height x width after resizing); None: `videopro.json`, else 50,176."""
+    """Maximum pixels per frame (height x width after resizing); None: as `frames`, else 50,176."""
 
     # qwen
     adapter: str | None = None
@@ -302,26 +304,6 @@ class BackboneConfig:
         return replace(self, **changes)
 
 
-@dataclass(frozen=True)
-class PlannerRecord:
-    """What a trained planner's folder records of it, so that no setting is needed to run it."""
-
-    base: str = ""
-    """The model that answers inside its programs, for a planner without an adapter to turn off (merged, or
-    trained as a whole): "pocket", a hub name or a folder. Empty: the model with its adapter off."""
-    weights: str = ""
-    """The fingerprint of that base."""
-    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The texts of the user's prompts that it was trained on; empty: on our short ones."""
-
-    def facts(self) -> dict[str, object]:
-        """What `Backbone.identity` says of it."""
-        form: dict[str, object] = {"planner_prompt": "short"}
-        if self.prompts:
-            form = {"prompts": dict(self.prompts)}
-        return {"base": self.weights, **form} if self.base else form
-
-
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "kind": ("qwen", "server"),
     "dtype": ("auto", "bf16", "fp32"),
@@ -354,6 +336,8 @@ class Backbone(ABC):
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
     planner: PlannerRecord | None = None
     """What its folder records of it as a planner; None: nothing."""
+    record: ModelRecord | None = None
+    """What its folder, or its adapter's, records of its training; None: nothing is known."""
     checkpoint: Path | None = None
     """The folder of a served model's checkpoint, if it is on this machine."""
     notes: tuple[str, ...] = ()

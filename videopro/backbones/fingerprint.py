@@ -21,13 +21,21 @@ def folder_fingerprint(folder: Path, *, also: Sequence[str] = ()) -> str:
     A file of up to 64 MiB is hashed completely. Of a larger file, the size and 16 blocks of 1 MiB are hashed,
     evenly spread from the first byte (the safetensors header with every tensor's name, type and offset) to
     the last. Weights that differ only between the blocks get the same fingerprint; training changes all.
+
+    A `videopro.json` with versions is left out: how a model is asked is in a run's key by itself, and the
+    same weights have the same fingerprint whatever wrote them. Those of earlier versions have none and are
+    counted.
     """
     whole = hashlib.sha256()
     for path in sorted({path for pattern in (*_PATTERNS, *also) for path in folder.glob(pattern)}):
-        if path.is_file() and path.name not in _IGNORED:
+        if path.is_file() and path.name not in _IGNORED and not _is_dated_record(path):
             whole.update(f"{path.name}\0{path.stat().st_size}\0".encode())
             whole.update(_digest(path))
     return whole.hexdigest()[:16]
+
+
+def _is_dated_record(path: Path) -> bool:
+    return path.name == "videopro.json" and b'"versions"' in path.read_bytes()
 
 
 def _digest(path: Path) -> bytes:

@@ -15,7 +15,15 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from videopro.backbones import Backbone, Sampling, ServerSettings, Visual, check_alive, recorded_spec
+from videopro.backbones import (
+    Backbone,
+    Sampling,
+    ServerSettings,
+    Visual,
+    budget_notes,
+    check_alive,
+    recorded_spec,
+)
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, NativeError, RunError
@@ -40,6 +48,7 @@ from videopro.planners import (
     PromptKind,
     load_answerer,
     load_planner,
+    prompt_notes,
     read_prompts,
     spec_identity,
     teacher_of,
@@ -67,6 +76,8 @@ class _Loaded:
     models: ModuleModels
     prompt_file: PromptFile | None
     """The user's prompts, of the settings or recorded by the planner."""
+    notes: tuple[str, ...]
+    """What the user was warned of, about how the planner is asked."""
 
 
 _SHIPPED_PLANNER = (
@@ -236,10 +247,12 @@ class BaseProgramMethod(Method):
                     )
 
     def _planner_notes(self) -> tuple[str, ...]:
-        """What the user was warned of about the server of a planner of its own."""
-        planner = self._loaded.planner if self._loaded is not None else None
-        own = planner.backbone.notes if planner is not None and planner.backbone is not None else ()
-        return tuple(f"planner: {note}" for note in own)
+        """What the user was warned of about the planner, and the server of one of its own."""
+        if self._loaded is None:
+            return ()
+        server = self._loaded.planner.backbone
+        own = server.notes if server is not None else ()
+        return tuple(f"planner: {note}" for note in (*own, *self._loaded.notes))
 
     def _check_answerer(self, results: Sequence[Result]) -> None:
         """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
@@ -328,6 +341,9 @@ class BaseProgramMethod(Method):
                 raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
         # The module models of pocket go with who answers: a merged pocket planner is another folder.
         models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+        notes = self._own_notes(backbone) if settings.planner == "self" else ()
+        for note in notes:
+            logger.warning("warning: %s", note)
         return _Loaded(
             backbone,
             planner,
@@ -335,7 +351,16 @@ class BaseProgramMethod(Method):
             None if answerer is shared else answerer,
             models,
             self._prompts_for(backbone, planner),
+            notes,
         )
+
+    def _own_notes(self, backbone: Backbone) -> tuple[str, ...]:
+        """Where the settings ask the backbone as a planner in another way than it records of its training."""
+        who, settings = f"model {backbone.name!r}", self.settings
+        notes = prompt_notes(who, backbone.planner, settings.planner_prompt, self._prompt_file)
+        if backbone.record is not None:
+            notes += budget_notes(who, backbone.record, settings.planner_frames, None, prefix="planner_")
+        return tuple(notes)
 
     def _is_short(self, backbone: Backbone) -> bool | None:
         """Whether the planner was trained on the short prompts; None: a server's model, whose record says so.

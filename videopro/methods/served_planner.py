@@ -9,9 +9,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from videopro.backbones import ServerSettings
-from videopro.errors import BackboneError
-from videopro.planners import read_planner_weights, read_served_planner, spec_identity
+from videopro.backbones import PlannerRecord, ServerSettings
+from videopro.errors import BackboneError, ConfigError
+from videopro.planners import (
+    prompt_notes,
+    read_planner_weights,
+    read_prompts,
+    read_served_planner,
+    spec_identity,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +55,9 @@ def settle_served_planner(
         api_key_env=options.get("api_key_env"),
         server=server,
     )
+    if not is_open and found.planner is not None:
+        for note in _form_notes(spec, found.planner, options):
+            logger.warning("warning: %s", note)
     form: dict[str, Any] = {}
     if is_open:
         form = {"prompts": dict(found.prompts)} if found.prompts else {"planner_prompt": "short"}
@@ -59,6 +68,18 @@ def settle_served_planner(
     if found.weights and options.get("planner_weights") is None:
         form["planner_weights"] = dict(found.weights)
     return {**options, **form}
+
+
+def _form_notes(spec: str, recorded: PlannerRecord, options: Mapping[str, Any]) -> list[str]:
+    """Where the settings ask a planner otherwise than it was trained."""
+    given, prompts = None, options.get("prompts")
+    if prompts is not None:
+        try:
+            given = read_prompts(prompts)
+        except ConfigError:
+            # Reported where the method reads it.
+            return []
+    return prompt_notes(f"planner {spec}", recorded, options.get("planner_prompt", "auto"), given)
 
 
 def _weights_now(spec: str, recorded: Mapping[str, str] | None, api_key_env: str | None) -> dict[str, Any]:

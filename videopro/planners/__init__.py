@@ -24,7 +24,7 @@ from videopro.planners.base import (
     PlanRequest,
     PromptKind,
 )
-from videopro.planners.prompt_file import API, PromptFile, read_prompts
+from videopro.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
 from videopro.settings import did_you_mean
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "check_planner",
     "load_answerer",
     "load_planner",
+    "prompt_notes",
     "read_planner_weights",
     "read_prompts",
     "read_served_planner",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from videopro.backbones import PlannerRecord
 from videopro.errors import ConfigError
 from videopro.planners.base import PLAN_KINDS, PromptKind
 from videopro.question import Question
@@ -114,6 +115,23 @@ def read_prompts(given: str | Mapping[str, str]) -> PromptFile:
     if not texts:
         raise ConfigError(f"prompts {given}: holds no prompts; {did_you_mean('', [*_KINDS, API])}")
     return PromptFile(texts, given)
+
+
+def prompt_notes(who: str, recorded: PlannerRecord | None, form: str, given: PromptFile | None) -> list[str]:
+    """Where the settings ask a planner in another way than it was trained, as it records. `form`: the setting
+    `planner_prompt`, "auto", "short" or "full"; `given`: the user's prompts, if they are set."""
+    if recorded is None or (given is None and form == "auto"):
+        return []
+    if given is not None and given.texts == recorded.prompts:
+        return []
+    if given is None and form == "short" and not recorded.prompts:
+        return []
+    trained = "the prompts that it records" if recorded.prompts else "our short prompts"
+    asked = f"our {form} prompts" if given is None else f"the prompts {given.source}"
+    return [
+        f"{who} was trained on {trained}, and is asked with {asked}, as the settings say; leave them out to "
+        "use what it was trained on"
+    ]
 
 
 def _folder(path: Path) -> dict[str, str]:

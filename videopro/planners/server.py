@@ -42,6 +42,8 @@ class ServedForm:
     pixels: int | None
     weights: Mapping[str, str]
     """What the server says of its weights; empty: nothing."""
+    planner: PlannerRecord | None
+    """What it records of its training as a planner; None: nothing is known here."""
 
 
 def read_served_planner(
@@ -67,7 +69,9 @@ def read_served_planner(
             served.identity()
         known = served.served
         weights = served.weights
-    return ServedForm(record.prompts if record is not None else {}, known.frames, known.pixels, weights)
+    return ServedForm(
+        record.prompts if record is not None else {}, known.frames, known.pixels, weights, known.planner
+    )
 
 
 def read_planner_weights(spec: str, *, api_key_env: str | None = None) -> dict[str, str]:

@@ -4,7 +4,6 @@ All of them are the classes that a real Qwen3-VL checkpoint uses, at a small siz
 `AutoModelForImageTextToText` load a saved folder. `train/pocket/language.py` trains what this builds.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +19,7 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
+from videopro.backbones import ModelRecord, library_versions, write_model_record
 from videopro.pocket import lexicon, vocabulary
 
 FRAMES = 16
@@ -227,4 +227,4 @@ def save(model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor, fo
     """
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
-    (folder / "videopro.json").write_text(json.dumps({"frames": FRAMES, "pixels": PIXELS}) + "\n")
+    write_model_record(folder, ModelRecord(FRAMES, PIXELS, versions=library_versions()))

@@ -257,9 +257,9 @@ def test_the_budgets_of_a_checkpoint_on_the_hub_are_fetched(
             (copied / name).write_text('{"frames": 8, "planner": {"base": "owner/base"}}')
 
     monkeypatch.setattr(find_module, "cached_file", fetch)
-    found = find_module._defaults("owner/model", copied)
+    found = find_module.fetch_record("owner/model", copied)
     assert (found.frames, found.planner) == (8, PlannerRecord("owner/base"))
-    find_module._defaults(str(copied), copied)
+    find_module.fetch_record(str(copied), copied)
     assert fetched == [("owner/model", "videopro.json")]
 
 

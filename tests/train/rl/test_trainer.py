@@ -110,14 +110,21 @@ def test_samples_depend_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> 
             other = [reply.ids for reply in grpo.write(made, 6)]
     assert replies[0] == replies[1] == replies[2]
     assert other != replies[0]
-    # Another one at each round of sampling, each round of an evaluation, and for each run's own seed.
-    rounds = {made._seed(), made._seed()}
+    # Another one at each round of sampling, in an evaluation, and for each run's own seed.
+    rounds = {made._seed()}
     made.model.train()
+    rounds |= {made._seed()}
     made.state.global_step = 7
     rounds |= {made._seed()}
     made.args.seed += 1
     rounds |= {made._seed()}
     assert len(rounds) == 4
+    # The second batch of an evaluation goes on where the first one ended.
+    made.model.eval()
+    with torch.no_grad():
+        grpo.ask(made, rows[:2])
+        made._eval_rows = 4
+        assert [reply.ids for reply in grpo.write(made, 5)] == replies[0][4:]
 
 
 def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:

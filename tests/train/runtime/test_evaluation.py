@@ -14,7 +14,7 @@ from peft.tuners.lora import LoraLayer
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from tests.support.reason_world import SceneBackbone
-from videopro.backbones import PlannerRecord, folder_fingerprint
+from videopro.backbones import ModelRecord, PlannerRecord, folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.modules import library
@@ -204,7 +204,7 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     monkeypatch.setattr(library, "_cache", CallCache())
     measured = evaluation(held_out(oracle_mode=None), tmp_path)
     record = PlannerRecord("pocket", folder_fingerprint(model_dir()))
-    measured._found = replace(measured._found, planner=record)
+    measured._found = replace(measured._found, record=ModelRecord(planner=record))
     found = measured(trained)
     assert (found["questions"], found["executed"]) == (2, 1.0)
     # The oracle of the first question, and the answers of both programs.

@@ -30,6 +30,13 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
+from videopro.backbones import (
+    BaseRecord,
+    ModelRecord,
+    folder_fingerprint,
+    library_versions,
+    write_model_record,
+)
 from videopro.backbones.qwen import attach_adapter
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
@@ -192,6 +199,10 @@ def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> Non
         config.base_model_name_or_path = "pocket"
     adapted.save_pretrained(str(folder), state_dict=state)
     (folder / "README.md").unlink(missing_ok=True)
+    # No planner: it writes the replies of an agent.
+    base = BaseRecord("pocket", folder_fingerprint(model_dir()))
+    budgets = ModelRecord(checkpoint.FRAMES, checkpoint.PIXELS, base, versions=library_versions())
+    write_model_record(folder, budgets)
     facts = {name: value for name, value in asdict(recipe).items() if name != "adapter"}
     record = {
         "recipe": facts,

@@ -1,9 +1,8 @@
 """Qwen-VL models through transformers. Importing this package imports torch and transformers."""
 
 from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, read_defaults, write_defaults
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
-from videopro.backbones.qwen.find import Checkpoint, find_checkpoint, made_from, planner_record
+from videopro.backbones.qwen.find import Checkpoint, find_checkpoint, made_from
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
     LoadedModel,
@@ -12,18 +11,18 @@ from videopro.backbones.qwen.load import (
     load_model,
     load_weights,
 )
+from videopro.backbones.qwen.resolve import ResolvedRecord, resolve_record
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 
 __all__ = [
     "Checkpoint",
-    "DEFAULTS_FILE",
-    "Defaults",
     "EncodedPrompt",
     "LoadedModel",
     "NonFiniteLogits",
     "QwenBackbone",
     "QwenInputs",
     "QwenRunner",
+    "ResolvedRecord",
     "SampledReply",
     "attach_adapter",
     "checkpoint_facts",
@@ -33,9 +32,7 @@ __all__ = [
     "load_model",
     "load_weights",
     "made_from",
-    "planner_record",
-    "read_defaults",
+    "resolve_record",
     "takes_features",
     "visual_inputs",
-    "write_defaults",
 ]

@@ -88,6 +88,8 @@ class QwenBackbone(Backbone):
         self.frames = loaded.frames
         self.pixels = loaded.pixels
         self.planner = loaded.planner
+        self.record = loaded.record
+        self.notes = loaded.notes
         self._batch = batch_size
         self._facts = dict(loaded.facts)
         self._adapter = loaded.adapter

@@ -4,7 +4,7 @@ itself. Loads no weights; errors say how to fix the problem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,16 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 from transformers.processing_utils import ProcessorMixin
 from transformers.utils.hub import cached_file
 
-from videopro.backbones.base import BackboneConfig, PlannerRecord
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen.defaults import DEFAULTS_FILE, Defaults, lasting_name, read_defaults
+from videopro.backbones.model_record import (
+    MODEL_RECORD,
+    BaseRecord,
+    ModelRecord,
+    PlannerRecord,
+    lasting_name,
+    read_model_record,
+)
 from videopro.errors import BackboneError
 
 
@@ -31,11 +38,28 @@ class Checkpoint:
     settings: Any
     """The model's config."""
     processor: ProcessorMixin
-    frames: int
-    """The budgets it was trained for; see `videopro.backbones.qwen.defaults`."""
-    pixels: int
-    planner: PlannerRecord | None = None
-    """What it records of itself as a planner."""
+    record: ModelRecord = field(default_factory=ModelRecord)
+    """What its folder records of it."""
+
+    @property
+    def frames(self) -> int:
+        """The budgets it was trained for, else the paper's."""
+        return self.record.frames or DEFAULT_FRAMES
+
+    @property
+    def pixels(self) -> int:
+        """See `frames`."""
+        return self.record.pixels or DEFAULT_PIXELS
+
+    @property
+    def planner(self) -> PlannerRecord | None:
+        """What it records of itself as a planner."""
+        return self.record.planner
+
+    @property
+    def as_base(self) -> BaseRecord:
+        """What a training that begins with it records as its base."""
+        return BaseRecord(lasting_name(self.source), folder_fingerprint(self.folder))
 
 
 def find_checkpoint(name: str) -> Checkpoint:
@@ -44,20 +68,8 @@ def find_checkpoint(name: str) -> Checkpoint:
     source = find_source(name, "model")
     settings = _settings(name, source)
     folder = _folder(source)
-    own = _defaults(source, folder)
     processor = _processor(name, source)
-    return Checkpoint(name, source, folder, settings, processor, own.frames, own.pixels, own.planner)
-
-
-def planner_record(config: BackboneConfig, found: Checkpoint) -> PlannerRecord | None:
-    """What the adapter's folder records, else the checkpoint's; the base is the checkpoint's in any case, as
-    an adapter on a merged planner leaves that planner when it is turned off."""
-    if not config.adapter:
-        return found.planner
-    own = _defaults(find_source(config.adapter, "adapter"), adapter_folder(config.adapter)).planner
-    if own is None or found.planner is None:
-        return own or found.planner
-    return replace(own, base=found.planner.base, weights=found.planner.weights)
+    return Checkpoint(name, source, folder, settings, processor, fetch_record(source, folder))
 
 
 def made_from(found: Checkpoint, own: PlannerRecord | None) -> PlannerRecord:
@@ -65,20 +77,20 @@ def made_from(found: Checkpoint, own: PlannerRecord | None) -> PlannerRecord:
     record of its prompts. A planner that was made from another planner has the base of that one."""
     before = found.planner
     if before is None or not before.base:
-        before = PlannerRecord(lasting_name(found.source), folder_fingerprint(found.folder))
+        before = PlannerRecord(found.as_base.name, found.as_base.weights)
     return replace(before, prompts={} if own is None else own.prompts)
 
 
-def _defaults(source: str, folder: Path) -> Defaults:
-    """The defaults in a folder, whose file is first fetched if the source is a hub name and has one."""
+def fetch_record(source: str, folder: Path) -> ModelRecord:
+    """The record in a folder, which is first fetched if the source is a hub name and has one."""
     if not Path(source).is_dir():
         cached_file(
             source,
-            DEFAULTS_FILE,
+            MODEL_RECORD,
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         )
-    return read_defaults(folder)
+    return read_model_record(folder)
 
 
 def adapter_folder(adapter: str) -> Path:

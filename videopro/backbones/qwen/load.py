@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +16,22 @@ from transformers import AutoModelForImageTextToText, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.processing_utils import ProcessorMixin
 
-from videopro.backbones.base import BackboneConfig, PlannerRecord
+from videopro.backbones.base import BackboneConfig
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.model_record import ModelRecord, PlannerRecord
 from videopro.backbones.qwen.find import (
     Checkpoint,
     adapter_folder,
     find_checkpoint,
     find_source,
     first_line,
-    planner_record,
 )
+from videopro.backbones.qwen.resolve import resolve_record
 from videopro.errors import BackboneError
 from videopro.library_messages import hide_weights_bar
 from videopro.storage import non_finite, non_finite_in
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class LoadedModel:
     """What `Backbone.identity` returns."""
     planner: PlannerRecord | None = None
     """What the checkpoint, or the adapter's folder, records of it as a planner."""
+    record: ModelRecord | None = None
+    """What the adapter's folder, or else the checkpoint, records of its training."""
+    notes: tuple[str, ...] = ()
+    """What the user was warned of."""
 
 
 def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
@@ -97,6 +105,9 @@ def load_model(config: BackboneConfig) -> LoadedModel:
     the problem."""
     name = config.model
     found = find_checkpoint(name)
+    resolved = resolve_record(config, found)
+    for note in resolved.notes:
+        logger.warning("warning: %s", note)
     device_map, device = _device(config)
     dtype = _dtype(config, device)
     model = load_weights(
@@ -112,10 +123,12 @@ def load_model(config: BackboneConfig) -> LoadedModel:
         model=model,
         adapter=adapter,
         processor=found.processor,
-        frames=config.frames or found.frames,
-        pixels=config.pixels or found.pixels,
+        frames=resolved.frames,
+        pixels=resolved.pixels,
         facts=checkpoint_facts(config, found),
-        planner=planner_record(config, found),
+        planner=resolved.planner,
+        record=resolved.record,
+        notes=resolved.notes,
     )
 
 
@@ -123,7 +136,11 @@ def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, obj
     """What `Backbone.identity` returns for a checkpoint with its adapter on; reads files but loads no
     weights. Raises BackboneError."""
     _, device = _device(config)
-    planner = planner_record(config, found)
+    resolved = resolve_record(config, found)
+    planner = resolved.planner
+    if planner is not None and config.adapter and not (planner.base or planner.prompts):
+        # An adapter alone stands for our prompts, as in the keys of runs of earlier versions.
+        planner = None
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
     return {
         "kind": "qwen",
@@ -133,8 +150,8 @@ def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, obj
         "adapter": folder_fingerprint(adapter_folder(config.adapter)) if config.adapter else None,
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
         "attention": config.attention,
-        "frames": config.frames or found.frames,
-        "pixels": config.pixels or found.pixels,
+        "frames": resolved.frames,
+        "pixels": resolved.pixels,
         **(planner.facts() if planner is not None else {}),
     }
 

@@ -27,13 +27,13 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
-    PlannerRecord,
     Prefix,
     Sampling,
     Visual,
     YesNoRequest,
     check_system,
 )
+from videopro.backbones.model_record import PlannerRecord
 from videopro.backbones.server.engine import ENGINES
 from videopro.backbones.server.facts import ServerFacts
 from videopro.backbones.server.http import Endpoint, RequestRefused
@@ -209,6 +209,7 @@ class ServerBackbone(Backbone):
         queries the server. `form`: how videos are sent, if known; saves probing the server.
         """
         card = self._facts.card()
+        self._facts.compare_budget()
         if form is None:
             self._facts.require_video(self._probe)
         elif self.config.video != "auto":

@@ -143,12 +143,14 @@ class ServerFacts:
         if self._config.adapter_model is None:
             return base
         tuned = find_served(self.cards(), self._config.adapter_model)
-        # As with a local adapter, the base's budgets come first.
+        # As with a local adapter: its own record's, else the base's, as in runs of earlier versions.
         return replace(
             base,
-            frames=base.frames or tuned.frames,
-            pixels=base.pixels or tuned.pixels,
+            frames=tuned.record.frames or base.frames or tuned.frames,
+            pixels=tuned.record.pixels or base.pixels or tuned.pixels,
             planner=tuned.planner,
+            record=tuned.record,
+            base_notes=tuned.base_notes,
         )
 
     @property
@@ -169,6 +171,11 @@ class ServerFacts:
                     self._warn(note)
                 self._budget = frames, pixels
             return self._budget
+
+    def compare_budget(self) -> None:
+        """Warn if the settings differ from what the model records of its training, if that is known here."""
+        for note in self.served.notes(self._config.frames, self._config.pixels):
+            self._warn(note)
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
         """The (height, width) at which frames are sent: at most the budget's pixels, in multiples of 32,

@@ -7,17 +7,25 @@ The shipped pocket model and its adapters are known by their names as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, PlannerRecord
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.model_record import (
+    MODEL_RECORD,
+    BaseRecord,
+    ModelRecord,
+    PlannerRecord,
+    base_notes,
+    budget_notes,
+    lasting_name,
+    read_model_record,
+    read_training_run,
+)
 from videopro.errors import BackboneError
-from videopro.storage import parse_json
-
-_TRAINING = "training_record.json"
 
 Cards = Mapping[str, Mapping[str, Any]]
 """The server's list of models, by name."""
@@ -37,6 +45,14 @@ class ServedRecord:
     """What it records of itself as a planner; None: it is not one, or nothing here says so."""
     elsewhere: str = ""
     """The folder of the server's machine that holds its files, if it is not here."""
+    record: ModelRecord = field(default_factory=ModelRecord)
+    """What its folder, or its adapter's, records of its training; empty: nothing here says so."""
+    base_notes: tuple[str, ...] = ()
+    """What the user has to know of an adapter's base."""
+
+    def notes(self, frames: int | None, pixels: int | None) -> tuple[str, ...]:
+        """Those of its base, and where the settings (None: unset) differ from what it was trained with."""
+        return (*self.base_notes, *budget_notes(f"model {self.name!r}", self.record, frames, pixels))
 
 
 def find_served(cards: Cards, name: str) -> ServedRecord:
@@ -47,19 +63,41 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
     if parent is None:
         # Only a hub name or a folder has a root; servers that say nothing have no card, or none with it.
         return _checkpoint(name, card.get("root"))
-    base = _checkpoint(str(parent), cards.get(str(parent), {}).get("root"))
+    root = cards.get(str(parent), {}).get("root")
+    base = _checkpoint(str(parent), root)
     folder = _adapter_folder(name, card.get("root"))
     if folder is None:
-        return replace(base, name=name, frames=None, pixels=None, planner=None, elsewhere=str(card["root"]))
-    run = _training(folder)
+        return replace(
+            base,
+            name=name,
+            frames=None,
+            pixels=None,
+            planner=None,
+            elsewhere=str(card["root"]),
+            record=ModelRecord(),
+        )
+    own = read_model_record(folder)
+    # Of an adapter of an earlier version, which has no record, or one of its prompts alone.
+    run = read_training_run(folder) if own.base is None else None
     return replace(
         base,
         name=name,
-        frames=base.frames if run is None else int(run["frames"]),
-        pixels=base.pixels if run is None else int(run["pixels"]),
-        planner=_adapters_record(folder, run is not None),
+        frames=own.frames or (base.frames if run is None else int(run["frames"])),
+        pixels=own.pixels or (base.pixels if run is None else int(run["pixels"])),
+        planner=_adapters_planner(own, is_planner=run is not None),
         elsewhere="",
+        record=own,
+        base_notes=_base_notes(name, own, root, base.folder),
     )
+
+
+def _base_notes(name: str, own: ModelRecord, root: object, folder: Path | None) -> tuple[str, ...]:
+    """See `ServedRecord.base_notes`. `root`: where the server has the base from."""
+    if folder is None:
+        return ()
+    source = root if isinstance(root, str) else str(folder)
+    now = BaseRecord(lasting_name(source), folder_fingerprint(folder))
+    return tuple(base_notes(f"adapter {name!r}", own, lambda: now))
 
 
 def served_weights(cards: Cards, name: str) -> dict[str, str]:
@@ -78,11 +116,10 @@ def _checkpoint(name: str, root: object) -> ServedRecord:
     if folder is None:
         is_path = isinstance(root, str) and (root.startswith(("/", ".", "~")) or root.count("/") != 1)
         return ServedRecord(name, elsewhere=str(root) if is_path and root != name else "")
-    # Imported late: it imports torch, which a client of a server elsewhere does not need.
-    from videopro.backbones.qwen import read_defaults
-
-    own = read_defaults(folder)
-    return ServedRecord(name, folder, own.frames, own.pixels, own.planner)
+    own = read_model_record(folder)
+    return ServedRecord(
+        name, folder, own.frames or DEFAULT_FRAMES, own.pixels or DEFAULT_PIXELS, own.planner, record=own
+    )
 
 
 def _folder(name: str, root: object) -> Path | None:
@@ -111,33 +148,11 @@ def _pocket() -> Any:
     return import_module("videopro.pocket")
 
 
-def _training(folder: Path) -> Mapping[str, Any] | None:
-    """What the record of a training with `videopro sft` or `grpo` says of it; None for an adapter of another
-    origin, such as those of agents."""
-    path = folder / _TRAINING
-    if not path.is_file():
-        return None
-    try:
-        record = parse_json(path.read_text(encoding="utf-8"))
-        run: Mapping[str, Any] | None = record.get("run")
-        if run is not None:
-            int(run["frames"]), int(run["pixels"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackboneError(
-            f"{path}: does not say with how many frames and pixels the adapter was trained "
-            f"({type(error).__name__}: {error}); restore it, or remove it and give them as settings"
-        ) from error
-    return run
-
-
-def _adapters_record(folder: Path, is_planner: bool) -> PlannerRecord | None:
-    """What an adapter's folder records of its prompts: the texts of its user's, else, of a planner that was
-    trained here, ours. None for one of another origin."""
-    from videopro.backbones.qwen import read_defaults
-
-    own = read_defaults(folder).planner
-    if own is not None:
-        return replace(own, base="", weights="")
+def _adapters_planner(own: ModelRecord, is_planner: bool) -> PlannerRecord | None:
+    """What an adapter records of its prompts: the texts of its user's, else, of a planner that was trained
+    here, ours. None for one of another origin."""
+    if own.planner is not None:
+        return replace(own.planner, base="", weights="")
     return PlannerRecord() if is_planner else None
 
 
@@ -153,8 +168,8 @@ def budget(served: ServedRecord, frames: int | None, pixels: int | None, ask: st
     if served.elsewhere:
         raise BackboneError(
             f"the server has {served.name!r} from {served.elsewhere}, which is not on this machine, so "
-            f"nothing says with how many frames and pixels it was trained; give {ask} (as in its {_TRAINING} "
-            "or videopro.json)"
+            f"nothing says with how many frames and pixels it was trained; give {ask} (as in its "
+            f"{MODEL_RECORD}, or the training_record.json of an older one)"
         )
     frames, pixels = found_frames or DEFAULT_FRAMES, found_pixels or DEFAULT_PIXELS
     return (

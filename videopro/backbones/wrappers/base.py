@@ -30,6 +30,7 @@ class BackboneWrapper(Backbone):
         self.name = inner.name
         self.frames = inner.frames
         self.planner = inner.planner
+        self.record = inner.record
         self.server_settings = inner.server_settings
         self.is_concurrent = inner.is_concurrent
 

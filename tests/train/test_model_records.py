@@ -1,0 +1,163 @@
+"""What a trained planner records of itself, and who reads it: how many frames and pixels, which prompts,
+which base."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.support import grpo_runs
+from tests.support import sft_world as world
+from tests.support.qwen_models import checkpoint
+from tests.support.training_runs import LORA, flags
+from videopro.backbones import (
+    PlannerRecord,
+    folder_fingerprint,
+    load_backbone,
+    read_model_record,
+    write_model_record,
+)
+from videopro.pocket import ADAPTERS, PLANNERS, adapter_dir, model_dir
+from videopro.train import grpo, merge, sft
+from videopro.train.rl import VideoGRPOConfig
+from videopro.train.runtime import TrainingSetup, read_settings
+
+FRAMES, PIXELS = 6, 4096
+
+
+def arguments(output: Path, **changes: object) -> list[str]:
+    """Flags of a step of SFT with other budgets than those of the base, which records none."""
+    rows = world.folder() / "sft.jsonl"
+    given = {"train_data": rows, "frames": FRAMES, "pixels": PIXELS, "max_steps": 1, **changes}
+    return flags(output, **given)
+
+
+def without_budgets(words: list[str]) -> list[str]:
+    """The same flags without frames and pixels."""
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return [word for flag, value in pairs if flag not in ("--frames", "--pixels") for word in (flag, value)]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of an adapter, with a checkpoint at its only step."""
+    run = tmp_path_factory.mktemp("tuned") / "run"
+    saves = {"save_strategy": "steps", "save_steps": 1}
+    assert sft.main(arguments(run, **LORA, **saves)) == 0
+    return run
+
+
+def asked(model: object, **settings: object) -> tuple[int, int]:
+    backbone = load_backbone(str(model), **settings)
+    identity = backbone.identity()
+    assert (identity["frames"], identity["pixels"]) == (backbone.frames, backbone.pixels)
+    return backbone.frames, backbone.pixels
+
+
+def test_every_artefact_of_a_training_is_asked_as_it_was_trained(
+    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An adapter, a checkpoint of its run, what GRPO makes of it, a merged model and one that was trained as
+    a whole: with no setting, all are shown 6 frames of 4,096 pixels, and nothing is warned of."""
+    base = str(checkpoint("qwen3_vl"))
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_runs.SomeRewards)
+    saves = {"save_strategy": "steps", "save_steps": 1}
+    words = grpo_runs.arguments(tmp_path / "grpo", **saves, adapter=tuned, max_steps=1)
+    assert grpo.main(without_budgets(words)) == 0
+    assert merge.main(["--base", base, "--adapter", str(tuned), "--output", str(tmp_path / "merged")]) == 0
+    assert sft.main(arguments(tmp_path / "whole", use_peft="false", **saves)) == 0
+    for adapter in (tuned, tuned / "checkpoint-1", tmp_path / "grpo", tmp_path / "grpo" / "checkpoint-1"):
+        assert asked(base, adapter=str(adapter)) == (FRAMES, PIXELS)
+    for model in (tmp_path / "merged", tmp_path / "whole", tmp_path / "whole" / "checkpoint-1"):
+        assert asked(model) == (FRAMES, PIXELS)
+    assert [record.message for record in caplog.records if "was trained" in record.message] == []
+
+
+@pytest.mark.parametrize("kind", ["adapter", "whole"])
+def test_the_record_names_base_prompts_and_versions(kind: str, tuned: Path, tmp_path: Path) -> None:
+    base, run = checkpoint("qwen3_vl"), tuned
+    if kind == "whole":
+        run = tmp_path / "run"
+        assert sft.main(arguments(run, use_peft="false")) == 0
+    written = json.loads((run / "videopro.json").read_text())
+    name, weights = str(base.resolve()), folder_fingerprint(base)
+    # An adapter leaves its base when it is turned off; a whole model names who answers.
+    answers = {} if kind == "adapter" else {"base": name, "weights": weights}
+    assert written.pop("versions")["peft"] == metadata.version("peft")
+    assert written == {
+        "frames": FRAMES,
+        "pixels": PIXELS,
+        "base": {"name": name, "weights": weights},
+        "planner": answers,
+    }
+
+
+def test_training_continues_with_what_the_adapter_was_trained_with(
+    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = arguments(tmp_path, **LORA, adapter=tuned)
+    rows = ["--num_generations", "2", "--per_device_train_batch_size", "2"]
+    start = TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", [*without_budgets(words), *rows]))
+    assert (start.frames, start.pixels, start.inputs.frames) == (FRAMES, PIXELS, FRAMES)
+    assert "warning" not in capsys.readouterr().err
+    other = [*without_budgets(words), *rows, "--frames", "8"]
+    assert TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", other)).frames == 8
+    said = capsys.readouterr().err
+    assert "was trained with frames=6, and the setting frames=8 counts" in said
+    assert "pixels" not in said
+
+
+def test_a_setting_counts_and_the_difference_is_named(tuned: Path, caplog: pytest.LogCaptureFixture) -> None:
+    backbone = load_backbone(str(checkpoint("qwen3_vl")), adapter=str(tuned), frames=4, pixels=PIXELS)
+    assert backbone.frames == 4
+    (note,) = backbone.notes
+    assert "was trained with frames=6, and the setting frames=4 counts" in note
+    assert f"warning: {note}" in caplog.messages
+
+
+def test_an_adapter_on_another_base_is_named(tuned: Path, tmp_path: Path) -> None:
+    """A copy with the same files is the same base, wherever it is."""
+    copy = shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "copy")
+    assert load_backbone(str(copy), adapter=str(tuned)).notes == ()
+    settings = json.loads((copy / "generation_config.json").read_text())
+    (copy / "generation_config.json").write_text(json.dumps({**settings, "max_length": 77}))
+    (note,) = load_backbone(str(copy), adapter=str(tuned)).notes
+    assert f"was trained on {checkpoint('qwen3_vl').resolve()}" in note
+    assert f"is put on {copy.resolve()}" in note
+
+
+def test_an_adapter_of_an_earlier_version_is_read_as_before_with_a_note(tuned: Path, tmp_path: Path) -> None:
+    """It had no record, and was shown what its base is shown."""
+    base, old = str(checkpoint("qwen3_vl")), shutil.copytree(tuned, tmp_path / "old")
+    (old / "videopro.json").unlink()
+    backbone = load_backbone(base, adapter=str(old))
+    assert (backbone.frames, backbone.pixels) == (64, 50_176)
+    (note,) = backbone.notes
+    assert "was trained with frames=6 pixels=4096, as its training_record.json says" in note
+    (old / "training_record.json").unlink()
+    (note,) = load_backbone(base, adapter=str(old)).notes
+    assert "has no videopro.json that says with how many frames" in note
+    assert load_backbone(base, adapter=str(old), frames=FRAMES, pixels=PIXELS).notes == ()
+    # Its runs can be resumed: a record that says no more than the run's key changes no key.
+    assert backbone.identity()["adapter"] == folder_fingerprint(tuned)
+    assert "planner_prompt" not in load_backbone(base, adapter=str(tuned)).identity()
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_shipped_adapters_have_the_record(name: str) -> None:
+    record = read_model_record(adapter_dir(name))
+    assert (record.frames, record.pixels) == (16, 96 * 160)
+    assert record.base is not None
+    assert (record.base.name, record.base.weights) == ("pocket", folder_fingerprint(model_dir()))
+    assert record.planner == (PlannerRecord() if name in PLANNERS else None)
+    assert load_backbone("pocket", adapter=name).notes == ()
+
+
+def test_a_record_is_read_as_it_was_written(tuned: Path, tmp_path: Path) -> None:
+    record = read_model_record(tuned)
+    write_model_record(tmp_path, record)
+    assert read_model_record(tmp_path) == record

@@ -1,0 +1,215 @@
+"""`videopro.json`, the one record in the folder of a model, an adapter or a training's checkpoint: what its
+other files do not say.
+
+    {"frames": 64, "pixels": 50176,
+     "base": {"name": "Qwen/Qwen3-VL-8B-Instruct", "weights": "0f3a..."},
+     "planner": {"base": "Qwen/Qwen3-VL-8B-Instruct", "weights": "0f3a...", "prompts": {"plan": "..."}},
+     "versions": {"torch": "2.14.1", ...}}
+
+`frames` and `pixels` are the budgets that it was trained with, `base` is the model that its training began
+with (the one that an adapter goes on), and `planner` is a `PlannerRecord`. Earlier versions wrote no `base`
+and no `versions`, and no record for an adapter unless it was trained on a user's prompts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from videopro.errors import BackboneError, ConfigError
+from videopro.settings import did_you_mean
+from videopro.storage import parse_json
+
+MODEL_RECORD = "videopro.json"
+_TRAINING = "training_record.json"
+_LIBRARIES = ("videopro", "torch", "transformers", "trl", "peft", "accelerate")
+
+
+@dataclass(frozen=True)
+class PlannerRecord:
+    """What a trained planner's folder records of it, so that no setting is needed to run it."""
+
+    base: str = ""
+    """The model that answers inside its programs, for a planner without an adapter to turn off (merged, or
+    trained as a whole): "pocket", a hub name or a folder. Empty: the model with its adapter off."""
+    weights: str = ""
+    """The fingerprint of that base."""
+    prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The texts of the user's prompts that it was trained on; empty: on our short ones."""
+
+    def facts(self) -> dict[str, object]:
+        """What `Backbone.identity` says of it."""
+        form: dict[str, object] = {"planner_prompt": "short"}
+        if self.prompts:
+            form = {"prompts": dict(self.prompts)}
+        return {"base": self.weights, **form} if self.base else form
+
+
+@dataclass(frozen=True)
+class BaseRecord:
+    """The model that a training began with."""
+
+    name: str
+    """"pocket", a hub name, or a folder's whole path."""
+    weights: str
+    """The fingerprint of its folder."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the name is that of a folder, whose files can be compared. Which files of a hub name are
+        here differs between machines."""
+        return self.name == "pocket" or Path(self.name).is_absolute()
+
+    def is_other_than(self, now: BaseRecord) -> bool:
+        """Whether this is another model than `now`, as far as files and hub names tell."""
+        if self.weights == now.weights:
+            return False
+        return self.is_local or now.is_local or self.name != now.name
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """The content of a `videopro.json`; None and empty: it does not say."""
+
+    frames: int | None = None
+    """Frames of a video, and pixels of a frame."""
+    pixels: int | None = None
+    base: BaseRecord | None = None
+    planner: PlannerRecord | None = None
+    """None: it is no planner, or the record does not say."""
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Of the libraries that wrote it."""
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is of something that was trained for these budgets, and not of a model with defaults."""
+        return self.base is not None or self.planner is not None
+
+
+def read_model_record(folder: Path) -> ModelRecord:
+    """The folder's record; empty if it has none. Raises ConfigError for a broken file."""
+    path = folder / MODEL_RECORD
+    if not path.is_file():
+        return ModelRecord()
+    try:
+        found = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {found!r}")
+    _check_keys(found, ModelRecord, str(path))
+    for key in ("frames", "pixels"):
+        value = found.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
+    if "base" in found:
+        base = _texts(found["base"], "base", path)
+        _check_keys(base, BaseRecord, f"{path}: base")
+        found["base"] = BaseRecord(base.get("name", ""), base.get("weights", ""))
+    if "planner" in found:
+        found["planner"] = _planner(found["planner"], path)
+    if "versions" in found:
+        _texts(found["versions"], "versions", path)
+    return ModelRecord(**found)
+
+
+def write_model_record(folder: Path, record: ModelRecord) -> None:
+    """Write the folder's `videopro.json`. Raises OSError."""
+    content: dict[str, Any] = {name: value for name, value in asdict(record).items() if value is not None}
+    if record.planner is not None:
+        # An empty one says: a planner with an adapter to turn off, on our prompts.
+        content["planner"] = {name: value for name, value in content["planner"].items() if value}
+    (folder / MODEL_RECORD).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def budget_notes(
+    who: str, record: ModelRecord, frames: int | None, pixels: int | None, *, prefix: str = ""
+) -> Iterator[str]:
+    """Where settings (None: unset) differ from what `who` was trained with. `prefix`: of the settings'
+    names."""
+    if not record.is_trained:
+        return
+    for name, given, trained in (("frames", frames, record.frames), ("pixels", pixels, record.pixels)):
+        if given and trained and given != trained:
+            yield (
+                f"{who} was trained with {name}={trained}, and the setting {prefix}{name}={given} counts; "
+                "leave it out to use what it was trained with"
+            )
+
+
+def base_notes(who: str, record: ModelRecord, now: Callable[[], BaseRecord]) -> Iterator[str]:
+    """Where an adapter `who` is on another model than it was trained on. `now`: the model that it is on."""
+    if record.base is not None and record.base.is_other_than(on := now()):
+        yield (
+            f"{who} was trained on {record.base.name} (files {record.base.weights}), and is put on "
+            f"{on.name} (files {on.weights}): unless both have the same weights, give the model that it was "
+            "trained on"
+        )
+
+
+def library_versions() -> dict[str, str]:
+    """The versions of this package and of the libraries that training uses, as far as they are installed."""
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _check_keys(found: Mapping[str, Any], kind: type[Any], where: str) -> None:
+    known = [field.name for field in fields(kind)]
+    for key in found:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}; {did_you_mean(str(key), known)}")
+
+
+def _texts(found: Any, what: str, path: Path) -> Mapping[str, str]:
+    if not isinstance(found, Mapping) or not all(isinstance(text, str) for text in found.values()):
+        raise ConfigError(f"{path}: {what} is {found!r}; it must be an object of texts")
+    return found
+
+
+def _planner(found: Any, path: Path) -> PlannerRecord:
+    if not isinstance(found, dict):
+        raise ConfigError(f'{path}: planner must be an object such as {{"base": NAME}}, not {found!r}')
+    _check_keys(found, PlannerRecord, f"{path}: planner")
+    for name in ("base", "weights"):
+        if not isinstance(found.get(name, ""), str):
+            raise ConfigError(f"{path}: planner: {name} is {found[name]!r}; it must be a text")
+    _texts(found.get("prompts", {}), "planner: prompts", path)
+    return PlannerRecord(**found)
+
+
+def read_training_run(folder: Path) -> Mapping[str, Any] | None:
+    """What the record of a training with `videopro sft` or `grpo` says of an adapter; None for an adapter of
+    another origin, such as those of agents. Raises BackboneError for a broken record."""
+    path = folder / _TRAINING
+    if not path.is_file():
+        return None
+    try:
+        record = parse_json(path.read_text(encoding="utf-8"), infinite=True)
+        run: Mapping[str, Any] | None = record.get("run")
+        if run is not None:
+            int(run["frames"]), int(run["pixels"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackboneError(
+            f"{path}: does not say with how many frames and pixels the adapter was trained "
+            f"({type(error).__name__}: {error}); restore it, or remove it and give them as settings"
+        ) from error
+    return run
+
+
+def lasting_name(source: str) -> str:
+    """The name by which another command finds a model: "pocket", a hub name, or a folder's whole path."""
+    path = Path(source).expanduser()
+    if not path.is_dir():
+        return source
+    # Imported by name: `pocket` is a higher layer than `backbones`.
+    shipped = Path(import_module("videopro.pocket").__file__ or "").parent / "model"
+    return "pocket" if path.resolve() == shipped.resolve() else str(path.resolve())

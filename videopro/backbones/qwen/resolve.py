@@ -1,0 +1,93 @@
+"""How a model is asked: the settings, else its own record or that of its adapter.
+
+A setting always counts. Where it differs from what the model was trained with, or where nothing says what
+that was, the user is told; the traces of a run have the same words (`Backbone.notes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from videopro.backbones.base import BackboneConfig
+from videopro.backbones.model_record import (
+    MODEL_RECORD,
+    ModelRecord,
+    PlannerRecord,
+    base_notes,
+    budget_notes,
+    read_training_run,
+)
+from videopro.backbones.qwen.find import Checkpoint, adapter_folder, fetch_record, find_source
+from videopro.errors import BackboneError
+
+
+@dataclass(frozen=True)
+class ResolvedRecord:
+    """What counts for a model with its adapter, if it has one."""
+
+    frames: int
+    pixels: int
+    record: ModelRecord
+    """The adapter's, else the model's."""
+    planner: PlannerRecord | None
+    """What it records of itself as a planner; the base that answers is the model's in any case, as an
+    adapter on a merged planner leaves that planner when it is turned off."""
+    notes: tuple[str, ...]
+    """Where settings and record differ, and what nothing says."""
+
+
+def resolve_record(config: BackboneConfig, found: Checkpoint) -> ResolvedRecord:
+    """What counts for the model of `config`. Raises BackboneError for an adapter that cannot be found,
+    ConfigError for a broken record."""
+    record = found.record
+    if config.adapter:
+        record = fetch_record(find_source(config.adapter, "adapter"), adapter_folder(config.adapter))
+    resolved = ResolvedRecord(
+        frames=config.frames or record.frames or found.frames,
+        pixels=config.pixels or record.pixels or found.pixels,
+        record=record,
+        planner=_planner(record.planner, found.planner),
+        notes=(),
+    )
+    notes = list(_budget_notes(config, resolved))
+    if config.adapter:
+        notes += base_notes(f"adapter {config.adapter!r}", record, lambda: found.as_base)
+    return replace(resolved, notes=tuple(notes))
+
+
+def _planner(own: PlannerRecord | None, below: PlannerRecord | None) -> PlannerRecord | None:
+    if own is None or below is None:
+        return own or below
+    return replace(own, base=below.base, weights=below.weights)
+
+
+def _budget_notes(config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[str]:
+    record = resolved.record
+    who = f"adapter {config.adapter!r}" if config.adapter else f"model {config.model!r}"
+    yield from budget_notes(who, record, config.frames, config.pixels)
+    if config.adapter and not (record.frames and record.pixels) and not (config.frames and config.pixels):
+        yield from _older_adapter(who, config, resolved)
+
+
+def _older_adapter(who: str, config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[str]:
+    """Of an adapter without a record: earlier versions wrote none, and showed it its base's budgets. That
+    stays, so that their runs can be resumed."""
+    shown = f"it is shown {resolved.frames} frames of {resolved.pixels:,} pixels, as its base"
+    assert config.adapter is not None
+    try:
+        run = read_training_run(adapter_folder(config.adapter))
+    except BackboneError:
+        run = None
+    if run is None:
+        yield (
+            f"{who} has no {MODEL_RECORD} that says with how many frames and pixels it was trained; "
+            f"{shown}. If it was trained with others, set frames and pixels"
+        )
+        return
+    trained = int(run["frames"]), int(run["pixels"])
+    if trained != (resolved.frames, resolved.pixels):
+        yield (
+            f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its training_record.json "
+            f"says, by an earlier version that wrote no {MODEL_RECORD}; {shown}. To use its own, set them"
+        )
