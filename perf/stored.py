@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from perf import ROOT
+from videopro.report.runs import sampling_of
 from videopro.traces import Trace
 
 RESULTS = ROOT / "docs" / "results"
@@ -40,16 +41,8 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return file.read()
 
 
-def decoding(config: Mapping[str, Any]) -> str:
-    """How a run's programs were written: "" for none, by the "teacher", "greedy", or "sampled at" its
-    temperature."""
+def written(config: Mapping[str, Any]) -> str:
+    """How a run's programs were written: "" for none, by the "teacher", or how they were decoded."""
     method = config["identity"]["method"]
-    planner = method.get("planner")
-    if planner is None:
-        return ""
-    if planner.startswith("pocket-teacher"):
-        return "teacher"
-    if not method["temperature"]:
-        return "greedy"
-    nucleus = f", top-p {method['top_p']:g}" if method.get("top_p", 1.0) < 1 else ""
-    return f"sampled at {method['temperature']:g}{nucleus}"
+    is_teachers = str(method.get("planner")).startswith("pocket-teacher")
+    return "teacher" if is_teachers else sampling_of(method)

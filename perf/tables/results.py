@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from perf import ROOT
-from perf.stored import configs, decoding
+from perf.stored import configs, written
 from perf.tables.shared import Record, Table, Tables, titled
 
 
@@ -83,11 +83,11 @@ def _test_and_fresh(record: list[Record]) -> Table:
     shipped = json.loads((results / "pocket-sft" / "videopro-1.json").read_text(encoding="utf-8"))
     test = {row["name"]: (row["accuracy"], row["accuracy_ci95"]) for row in record}
     test[_SHIPPED] = (shipped["accuracy"], shipped["accuracy_ci95"])
-    if decoding(configs("pocket-sft")["videopro-1"]) != decoding(configs("pocket-fresh")["shipped-videopro"]):
+    if written(configs("pocket-sft")["videopro-1"]) != written(configs("pocket-fresh")["shipped-videopro"]):
         raise KeyError("the shipped planner's runs on test and on the fresh world differ in their decoding")
     rows = []
     for row in fresh:
-        cells = [row["name"], decoding(configs("pocket-fresh")[_STORED[row["name"]]]) or "none"]
+        cells = [row["name"], written(configs("pocket-fresh")[_STORED[row["name"]]]) or "none"]
         for accuracy, (low, high) in (test[row["name"]], (row["accuracy"], row["accuracy_ci95"])):
             cells += [f"{100 * accuracy:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
         rows.append(cells)

@@ -18,7 +18,7 @@ from perf.page_tables import SAID, pages, said
 from perf.statements import STATEMENTS
 from perf.statements.pocket import repairs
 from perf.statements.where import measured_parts
-from perf.stored import configs, decoding
+from perf.stored import configs, written
 from tests.support import ROOT
 
 RESULTS = ROOT / "docs" / "results"
@@ -117,7 +117,7 @@ def test_every_table_of_answers_names_its_decoding() -> None:
             for folder in folders:
                 if not (RESULTS / folder / "traces.tar.xz").exists():
                     continue
-                wanted = {decoding(config) for config in configs(folder).values()} - {""}
+                wanted = {written(config) for config in configs(folder).values()} - {""}
                 unnamed += [
                     f"{page.relative_to(ROOT)}, {section.splitlines()[0]}: {how}"
                     for how in sorted(wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from videopro.methods.tracing import make_trace
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
+from videopro.report.runs import sampling_of
 from videopro.scoring import QuestionScore, weighted_accuracy, weighted_difference
 from videopro.scoring import metrics as scoring
 from videopro.traces import (
@@ -182,3 +185,18 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
     assert (found.final, found.selected, found.refined) == (real.final, real.selected, real.refined)
     assert len(found.rounds) == len(real.rounds) == (1 if tau <= 0.4 else 2)
     assert (found.cost.calls, found.cost.frames) == pytest.approx((real.cost.calls, real.cost.frames))
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ({"name": "native", "frames": 16}, ""),
+        ({"planner": "pocket-teacher:unread", "temperature": 0.7, "top_p": 1.0}, ""),
+        ({"planner": "self", "temperature": 0.0, "top_p": 1.0}, "greedy"),
+        ({"planner": "api:m@http://h/v1", "temperature": 0.7, "top_p": 1.0}, "sampled at 0.7"),
+        ({"planner": "self", "temperature": 1.0, "top_p": 0.95}, "sampled at 1, top-p 0.95"),
+        ({"name": "vca", "temperature": 0.5}, "sampled at 0.5"),
+    ],
+)
+def test_a_run_says_how_its_programs_were_sampled(method: dict[str, Any], said: str) -> None:
+    assert sampling_of(method) == said

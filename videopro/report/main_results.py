@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from videopro.report.rules import notes_for, variants_of
-from videopro.report.runs import DatasetKey, ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.runs import (
+    DatasetKey,
+    ReportRun,
+    by_dataset,
+    protocol_notes,
+    question_notes,
+    sampling_of,
+)
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
 from videopro.scoring import (
@@ -32,6 +39,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
                     f"{run.protocol.name} {data.protocol_hash}".strip(),
                     run.model,
                     run.planner,
+                    sampling_of(run.identity["method"]),
                     run.rule.title if run.writes_programs else "",
                     run.identity["method"].get("frames") or run.identity.get("model", {}).get("frames"),
                     found["n"],
@@ -51,6 +59,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
             "protocol",
             "model",
             "planner",
+            "sampling",
             "final answer",
             "frames",
             "questions",

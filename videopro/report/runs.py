@@ -39,6 +39,18 @@ _PLANNING = (
 )
 
 
+def sampling_of(method: Mapping[str, Any]) -> str:
+    """How the programs or the replies of a run were decoded, of its method's identity: "greedy", or "sampled
+    at" a temperature; "" where nothing is decoded, as by the pocket teacher or a direct answer."""
+    temperature = method.get("temperature")
+    if temperature is None or str(method.get("planner")).startswith("pocket-teacher"):
+        return ""
+    if temperature == 0:
+        return "greedy"
+    nucleus = f", top-p {method['top_p']:g}" if method.get("top_p", 1.0) < 1 else ""
+    return f"sampled at {temperature:g}{nucleus}"
+
+
 @dataclass(frozen=True)
 class DatasetKey:
     """A benchmark's split under one protocol; runs on the same dataset are comparable."""

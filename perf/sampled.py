@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from perf.stored import configs, decoding, traces
+from perf.stored import configs, traces, written
 from videopro.scoring import SeedRow, seed_table
 from videopro.traces import Trace
 
@@ -25,9 +25,9 @@ def compared(world: str) -> Mapping[str, Any]:
     for, ValueError if the seeds have other questions."""
     folder, run = _GREEDY[world]
     names = [f"{_PREFIX[world]}videopro-{seed}" for seed in SEEDS]
-    (how,) = {decoding(configs(SAMPLED)[name]) for name in names}
-    if decoding(configs(folder)[run]) != "greedy" or not how.startswith("sampled"):
-        raise KeyError(f"{world}: the runs are {decoding(configs(folder)[run])} and {how}")
+    (how,) = {written(configs(SAMPLED)[name]) for name in names}
+    if written(configs(folder)[run]) != "greedy" or not how.startswith("sampled"):
+        raise KeyError(f"{world}: the runs are {written(configs(folder)[run])} and {how}")
     sampled = [traces(SAMPLED, name) for name in names]
     (asked,) = {frozenset(trace.question_id for trace in own) for own in sampled}
     greedy = [trace for trace in traces(folder, run) if trace.question_id in asked]
@@ -39,7 +39,7 @@ def on_val() -> Mapping[str, Any]:
     """The same for each decoding that was tried on val, with one seed."""
     return _numbers(
         {
-            decoding(config): [traces(SAMPLED, name)]
+            written(config): [traces(SAMPLED, name)]
             for name, config in sorted(configs(SAMPLED).items())
             if name.startswith("val-")
         }
