@@ -24,7 +24,7 @@ from videopro.modules import ModuleModels, is_pocket
 from videopro.planners import Planner
 from videopro.processes import trim_heap
 from videopro.traces import Failure, Result, Trace, TraceLog
-from videopro.work import Progress, Unit, read_crashes, record_crash, units
+from videopro.work import ExceptionWatch, Progress, Unit, read_crashes, record_crash, units
 
 _SHOW_SECONDS = 0.5
 
@@ -80,14 +80,15 @@ def explore_on_cluster(
     """
     work = units(items)
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress([item.id for item in items], doing="exploring", note=spent))
+        ids, watch = [item.id for item in items], ExceptionWatch(folder.exceptions)
+        progress = stack.enter_context(Progress(ids, doing="exploring", note=spent, seen=watch.see))
         cluster = stack.enter_context(Cluster())
         desk = TeacherDesk(cluster)
         make = partial(ExploringWorker, config, load, load_free_teacher, desk.mailbox, models_flag)
         pool: WorkerPool[Item, Trace] = WorkerPool(cluster, make, settings, most=len(work))
         stack.enter_context(pool)
         key = open_folder(pool.start())
-        stack.enter_context(folder.running([item.id for item in items], alone=True))
+        stack.enter_context(folder.running(ids, alone=True))
         stack.enter_context(desk.serving(make_teacher()))
         log = stack.enter_context(closing(folder.log(redo_errors=config.redo_errors)))
         log.refresh()

@@ -25,7 +25,7 @@ from videopro.data_synthesis.rules import (
     shown_prompt,
 )
 from videopro.data_synthesis.teacher import Refusal, collect
-from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError
 from videopro.executor import Limits
 from videopro.methods import video_ref
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
@@ -41,6 +41,7 @@ from videopro.reasoning import (
     run_parallel,
 )
 from videopro.traces import NO_SUBTITLES, Cost, Result, Round, VideoRef, failed_result
+from videopro.unexpected import foreseen
 from videopro.video import Video, load_subtitles
 
 
@@ -118,11 +119,12 @@ class Explorer:
         """The result of each question about one video. Questions that a cap cut short are left out.
 
         Raises RunError when the teacher serves no request, VideoProError for models that cannot be loaded,
-        and any internal error.
+        and the machine's errors.
         """
         try:
-            video = Video.open(items[0].video)
-        except VideoError as error:
+            with foreseen(NativeError):
+                video = Video.open(items[0].video)
+        except QUESTION_ERRORS as error:
             for item in items:
                 yield item, failed_result(error), video_ref(item)
             return
@@ -133,7 +135,8 @@ class Explorer:
             groups.setdefault((str(item.subtitles), item.subtitle_offset), []).append(item)
         for group in groups.values():
             try:
-                context = self._context(video, group[0])
+                with foreseen(NativeError):
+                    context = self._context(video, group[0])
             except QUESTION_ERRORS as error:
                 yield from ((item, failed_result(error), seen) for item in group)
                 continue

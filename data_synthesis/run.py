@@ -52,7 +52,7 @@ from videopro.planners import Planner, load_planner
 from videopro.pocket import check_scope
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.storage import cannot_write, write_atomically
-from videopro.work import Progress, units
+from videopro.work import ExceptionWatch, Progress, units
 
 MODELS_FLAG = "--{option} none"
 """How a synthesis leaves out the model of a part."""
@@ -170,7 +170,9 @@ def _explore(
     log = folder.log(redo_errors=config.redo_errors)
     try:
         log.refresh()
-        with Progress([item.id for item in items], doing="exploring", note=budget.text) as progress:
+        watch = ExceptionWatch(folder.exceptions)
+        ids = [item.id for item in items]
+        with Progress(ids, doing="exploring", note=budget.text, seen=watch.see) as progress:
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(items),

@@ -41,6 +41,8 @@ from videopro.scoring import (
     OpenScore,
     QuestionScore,
     accuracy,
+    exclusions,
+    exclusions_text,
     is_answerable,
     lack_of_model,
     mean_costs,
@@ -291,6 +293,7 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
     own += [gap for gap in gaps if gap is not None]
     if any(found.n and found.shown_ci95 is None for found in own):
         yield FEW_VIDEOS_NOTE
+    yield from _exclusions(runs)
     for run in runs:
         if run.lacks:
             yield f"{run.name} {run.lacks}"
@@ -299,6 +302,13 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
     asked = [{record.question_id for record in run.records} for run in runs]
     if any(ids != asked[0] for ids in asked):
         yield "the runs do not have the same questions: accuracies are over each run's own"
+
+
+def _exclusions(runs: Sequence[ComparisonRun]) -> Iterator[str]:
+    """What the accuracy of each run leaves out, by reason."""
+    for run in runs:
+        if found := exclusions(run.traces):
+            yield f"{run.name}: left out: {exclusions_text(found)}"
 
 
 def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
@@ -320,7 +330,7 @@ def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
             "accuracy % by each rule of the final answer",
             ("", "n", "videos", *RESCORINGS),
             tuple(rows),
-            (RESCORINGS_NOTE,),
+            (RESCORINGS_NOTE, *_exclusions(planned)),
         )
     ]
 

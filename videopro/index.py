@@ -26,6 +26,7 @@ from videopro.cluster import ENGINE, RAY, read_ray_settings
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
 from videopro.index_cluster import index_on_cluster
+from videopro.index_faults import Unindexed
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
 from videopro.pocket import VIDEO_PREFIX, check_scope, find_video
@@ -144,6 +145,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
     turn = threading.Lock()
     out = sys.stdout
     failed: list[Path] = []
+    told = Unindexed()
 
     def work(counter: Counter) -> None:
         while index_next(counter):
@@ -175,10 +177,15 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 failed.append(path)
             except _Stopped:
                 return False
-            except BaseException:
-                walk.stop()
-                raise
+            except BaseException as error:
+                try:
+                    told.tell(path, error)
+                except BaseException:
+                    walk.stop()
+                    raise
+                failed.append(path)
             else:
+                told.indexed(path)
                 # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
                 print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
             if len(paths) > 1:

@@ -14,10 +14,12 @@ from functools import partial
 from pathlib import Path
 
 from videopro.cluster import Cluster, RaySettings, WorkerPool
-from videopro.errors import RunError, VideoError
+from videopro.errors import NativeError, RunError, VideoError
+from videopro.index_faults import Unindexed
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.modules.search import build_index, default_root, index_path
 from videopro.processes import trim_heap
+from videopro.unexpected import foreseen
 from videopro.video import Video
 from videopro.work import Counter, CrashRecord, Unit
 
@@ -69,12 +71,16 @@ class IndexingWorker:
         """The encoder's."""
         return dict(self._encoder.identity())
 
-    def work(self, job: IndexJob, items: Sequence[VideoFile]) -> Iterator[tuple[str, Indexed | VideoError]]:
-        """The index of each video, or why it cannot be read."""
+    def work(
+        self, job: IndexJob, items: Sequence[VideoFile]
+    ) -> Iterator[tuple[str, Indexed | VideoError | NativeError]]:
+        """The index of each video, or why there is none."""
         for item in items:
             try:
-                yield item.id, self._index(item.path, job)
-            except VideoError as error:
+                with foreseen(NativeError):
+                    made = self._index(item.path, job)
+                yield item.id, made
+            except (VideoError, NativeError) as error:
                 yield item.id, error
             trim_heap()
 
@@ -101,10 +107,10 @@ def index_on_cluster(
     """
     job = IndexJob(clip_seconds, root or default_root())
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
-    failed = 0
+    failed, told = 0, Unindexed()
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
         make = partial(IndexingWorker, load)
-        pool: WorkerPool[VideoFile, Indexed | VideoError]
+        pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
         with WorkerPool(cluster, make, settings, most=len(work)) as pool:
             pool.start()
             for made, given_up in pool.run(work, job, CrashRecord.empty(), lambda ids, reason: None):
@@ -112,7 +118,11 @@ def index_on_cluster(
                     if isinstance(result, VideoError):
                         print(f"error: {result}", file=sys.stderr)
                         failed += 1
+                    elif isinstance(result, NativeError):
+                        told.tell(Path(name), result)
+                        failed += 1
                     else:
+                        told.indexed(Path(name))
                         _check_seen(name, result)
                         print(f"{name}: {result.clips} clips, {result.seconds:.1f} s, {result.where}")
                 for item, reason in given_up:

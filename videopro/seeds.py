@@ -34,6 +34,7 @@ from videopro.scoring import (
     ROUTING,
     TOKENS_NOTE,
     SeedRow,
+    exclusions_text,
     oracle_modes,
     percent,
     percent_interval,
@@ -241,7 +242,10 @@ def _answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
     answers = {row["answers"] for row in found if row["answers"]}
     title = f"right %: {answers.pop()}" if len(answers) == 1 else "right %"
     few = any(row["videos"] < MIN_VIDEOS for row in found)
-    caption = (_INTERVALS, *([FEW_VIDEOS_NOTE] if few else []))
+    left_out = [
+        f"{row['name']}: left out: {exclusions_text(row['left_out'])}" for row in found if row["left_out"]
+    ]
+    caption = (_INTERVALS, *left_out, *([FEW_VIDEOS_NOTE] if few else []))
     return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 

@@ -12,7 +12,9 @@ from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import check_complete, flags, lines, rewrite
 from tests.support.infer_world import root as root
 from tests.support.making_videos import box
+from videopro import compare, seeds
 from videopro.infer import main
+from videopro.report.__main__ import main as report_main
 from videopro.traces import read_traces
 
 
@@ -37,6 +39,21 @@ def test_a_broken_video_is_counted_and_can_be_fixed(tmp_path: Path) -> None:
     assert len(read_traces(output / "traces.jsonl")) == 12
     summary = json.loads((output / "summary.json").read_text())
     assert (summary["n"], summary["coverage"], summary["errors"]) == (12, 1.0, {})
+
+
+def test_what_is_left_out_stands_beside_every_accuracy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_benchmark(tmp_path / "b", broken=[1])
+    output = tmp_path / "run"
+    assert main(flags(tmp_path / "b", output), load=load_fake) == 0
+    assert compare.main([str(output), str(output)]) == 0
+    assert seeds.main([f"one={output}"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("left out: 3 VideoError") == 3
+    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main"]) == 0
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "Left out of the accuracy: Native VideoLLM 3 VideoError." in page
 
 
 def check_subtitle_error(folder: Path, name: str) -> None:

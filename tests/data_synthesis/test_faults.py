@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.infer_world import rewrite
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import KEY, datasets, flags, rows
 from tests.support.synthesis_runs import own_world as own_world
@@ -32,6 +33,17 @@ def test_a_broken_video_is_recorded_and_can_be_fixed(tmp_path: Path, stub: StubS
     (b / "videos" / "v0.mp4").write_bytes(whole)
     assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
     assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v0q0", "v1q0"}
+
+
+def test_an_exception_that_nobody_foresaw_costs_its_question(tmp_path: Path, stub: StubServer) -> None:
+    b, out = tmp_path / "b", tmp_path / "out"
+    make_questions(b, videos=2, questions=1)
+    rewrite(b, "v0q0", "What is it? (bug)")
+    assert main(flags(b, out, stub), load=load_moody) == 0
+    card = json.loads((out / "card.json").read_text())
+    assert card["questions"]["without a result"] == {"NativeError": 1}
+    assert {row["question_id"] for row in rows(out, "sft.jsonl")} == {"v1q0"}
+    assert "on purpose" in (out / "work" / "exceptions" / "ZeroDivisionError.txt").read_text()
 
 
 def test_a_teacher_that_dies_loses_no_work(

@@ -17,6 +17,7 @@ from videopro.question import Answer, Question
 from videopro.reasoning.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.reasoning.rounds import Observer
 from videopro.traces import Call, Cost, Execution, Failure
+from videopro.unexpected import foreseen
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -141,15 +142,17 @@ def answer_natively(
 def run_parallel(
     items: Sequence[TaskT], work: Callable[[TaskT], ValueT], at_once: int
 ) -> list[ValueT | VideoProError]:
-    """What `work` returned for each item, in order, or the error in QUESTION_ERRORS that it raised.
+    """What `work` returned for each item, in order, or the error in QUESTION_ERRORS that it raised: an
+    exception that nobody foresaw is one of them.
 
-    At most `at_once` items run at the same time. Any other exception is raised after the other items have
-    finished.
+    At most `at_once` items run at the same time. Other VideoProErrors and the machine's errors are raised
+    after the other items have finished.
     """
 
     def attempt(item: TaskT) -> ValueT | VideoProError:
         try:
-            return work(item)
+            with foreseen():
+                return work(item)
         except QUESTION_ERRORS as error:
             return error
 

@@ -17,7 +17,7 @@ from typing import Any
 from videopro.backbones import DEFAULT_FRAMES
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
-from videopro.scoring import QuestionScore, lack_of_model, records_of
+from videopro.scoring import QuestionScore, exclusions, exclusions_text, lack_of_model, records_of
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
 
 METHOD_TITLES: Mapping[str, str] = {
@@ -234,6 +234,18 @@ def counts_note(runs: Sequence[ReportRun]) -> str:
         videos = _span([len({trace.video.key for trace in run.traces}) for run in own])
         parts.append(f"{data.title}: {questions} questions about {videos} videos.")
     return " ".join(parts)
+
+
+def exclusions_note(runs: Sequence[ReportRun]) -> str:
+    """What the accuracy of each run leaves out, by reason: "Left out of the accuracy: native
+    (LVBench) 2 VideoError." Empty if nothing is left out."""
+    several = len(by_dataset(runs)) > 1
+    parts = [
+        f"{run.name}{f' ({run.dataset.title})' if several else ''} {exclusions_text(found)}"
+        for run in runs
+        if (found := exclusions(run.traces))
+    ]
+    return f"Left out of the accuracy: {'; '.join(parts)}." if parts else ""
 
 
 def _span(counts: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from videopro.report.main_results import about_runs, main_results, own_metrics
 from videopro.report.open_answers import open_answers
 from videopro.report.pairs import pairs
 from videopro.report.paradigms import efficiency, modes
-from videopro.report.runs import ReportRun, counts_note
+from videopro.report.runs import ReportRun, counts_note, exclusions_note
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import AS_PUBLISHED, Estimate, Table
 from videopro.report.thresholds import TAUS, thresholds
@@ -75,18 +75,19 @@ def build(
 
 
 def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:
-    """The section with the number of questions and videos in each caption, and with the reason where an
-    interval is missing."""
-    counts = counts_note(section.runs or runs)
+    """The section with the number of questions and videos in each caption, with what the accuracies leave
+    out, and with the reason where an interval is missing."""
+    about = section.runs or runs
+    counts = [counts_note(about), *filter(None, [exclusions_note(about)])]
     tables = tuple(
         table
         if table.suffix == AS_PUBLISHED
         else replace(
-            table, notes=(*table.notes, counts, *([FEW_VIDEOS_NOTE] if _lacks_interval(table) else []))
+            table, notes=(*table.notes, *counts, *([FEW_VIDEOS_NOTE] if _lacks_interval(table) else []))
         )
         for table in section.tables
     )
-    figure = section.figure and replace(section.figure, caption=f"{section.figure.caption} {counts}")
+    figure = section.figure and replace(section.figure, caption=" ".join((section.figure.caption, *counts)))
     return replace(section, tables=tables, figure=figure)
 
 

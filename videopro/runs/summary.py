@@ -240,8 +240,9 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
             f"{counts['right_before']} before, {counts['right_after']} after"
         )
     yield from _agent_lines(summary)
-    if left_out := exclusions_text(summary["left_out"]):
-        yield f"{left_out}; a question of any other error counts as wrong"
+    if summary["left_out"]:
+        left_out = exclusions_text(summary["left_out"])
+        yield f"left out: {left_out}; every other question counts, however it ended"
     for kind, met in summary["exceptions"].items():
         yield (
             f"{_questions(met['questions'])} (videos: {met['videos']}) met an unexpected {kind}; its first "

@@ -20,7 +20,7 @@ from videopro.scoring.metrics import QuestionScore
 from videopro.scoring.open_answers import OpenScore, open_difference, open_metrics, open_scores
 from videopro.scoring.planning import Mode, planning_metrics, trace_plan_record
 from videopro.scoring.programs import planner_tokens_out
-from videopro.scoring.verdicts import is_answerable, records_of
+from videopro.scoring.verdicts import exclusions, is_answerable, records_of
 from videopro.traces import RESCORINGS, Cost, NativeTraces, Rescoring, Trace, rescore_all
 
 ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
@@ -60,7 +60,8 @@ def seed_table(
     does not count as three; they take the seeds as fixed. `seeds` and `difference_seeds` are the values of
     each seed, and `..._seeds_ci95` is Student's interval over these, None for a single seed. `rules`: the
     same under each of `videopro.traces.RESCORINGS`, for rows of whole runs with a planner; rules with a
-    fallback need direct answers from `natives` or the runs themselves. Raises ConfigError if the rows'
+    fallback need direct answers from `natives` or the runs themselves. `left_out`: what the accuracies leave
+    out, by reason, over all seeds. Raises ConfigError if the rows'
     numbers of seeds cannot be paired.
     """
     return [_numbers(row, rows[0], oracle, natives) for row in rows]
@@ -76,6 +77,7 @@ def _numbers(
         "runs": [str(run) for run in row.runs],
         "questions": len(row.seeds[0]),
         "videos": len({score.video for traces in row.seeds for score in _scored(traces)}),
+        "left_out": exclusions([trace for traces in row.seeds for trace in traces]),
         **_right(row.name, row.seeds, others),
         "families": {
             name: part.accuracy

@@ -58,10 +58,8 @@ def _left_out_for(trace: Trace) -> str:
 
 
 def exclusions_text(found: Mapping[str, int]) -> str:
-    """The exclusions in words, such as "left out: 2 VideoError"; empty if there are none."""
-    if not found:
-        return ""
-    return "left out: " + ", ".join(f"{count} {reason}" for reason, count in found.items())
+    """Exclusions in words, such as "2 VideoError, 1 no right option"."""
+    return ", ".join(f"{count} {reason}" for reason, count in found.items())
 
 
 def is_answerable(trace: Trace) -> bool:

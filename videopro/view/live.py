@@ -22,7 +22,7 @@ from rich.text import Text
 
 from videopro.errors import RunError
 from videopro.runs import RunFolder, RunTail, recorded_protocol
-from videopro.scoring import percent
+from videopro.scoring import exclusions_text, percent
 from videopro.settings import read_yaml
 from videopro.traces import Trace
 from videopro.view.content import state_of
@@ -149,6 +149,8 @@ def _numbers(numbers: Mapping[str, Any]) -> RenderableType:
     grid = Table.grid(padding=(0, 3))
     interval = numbers["accuracy_ci95"]
     between = f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else ""
+    if numbers["left_out"]:
+        between = f"{between}  left out: {exclusions_text(numbers['left_out'])}".strip()
     grid.add_row(
         Text("accuracy", "dim"), Text(f"{percent(numbers['accuracy'])} %", "bold"), Text(between, "dim")
     )

@@ -18,7 +18,7 @@ from tests.support.number_encoder import NumberEncoder
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro import index as command
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, WorkerBug
 from videopro.index import IndexConfig, index_videos
 from videopro.methods import create
 from videopro.modules import ModuleModels, ModuleSettings
@@ -103,6 +103,35 @@ def test_an_error_of_all_videos_ends_the_command(path: Path, tmp_path: Path) -> 
     paths = two_videos(path, tmp_path / "videos")
     with pytest.raises(ModelError, match="is not finite"):
         index_videos(paths, Broken(), IndexConfig(videos=(), root=tmp_path))
+
+
+def test_an_exception_about_one_video_leaves_the_others(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(NumberEncoder):
+        """Fails about videos whose clips are as many as it is given."""
+
+        fails = {1}
+
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            if len(clips) in self.fails:
+                raise ValueError("absolute aspect ratio must be smaller than 200")
+            return super().encode_clips(clips)
+
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for clips in (1, 2, 3, 4):
+        make(folder / f"{clips}.mp4", list(range(20 * clips)), rate=2)
+    config, paths = IndexConfig(videos=(), root=tmp_path), sorted(folder.iterdir())
+    assert index_videos(paths, Failing(), config) == 1
+    error = capsys.readouterr().err
+    assert f"error: {paths[0]}: cannot be indexed: ValueError: absolute aspect ratio" in error
+    assert error.count("Traceback (most recent call last)") == 1
+    assert all(index_path(Video.open(each), NumberEncoder(), root=tmp_path).exists() for each in paths[1:])
+    broken = Failing(version=2)
+    broken.fails = {1, 2, 3, 4}
+    with pytest.raises(WorkerBug, match="The same exception at tests/modules/search"):
+        index_videos(paths, broken, config)
 
 
 def test_a_file_that_is_named_twice_is_embedded_once(path: Path, tmp_path: Path) -> None:

@@ -121,9 +121,10 @@
     const about = [run.method, [run.benchmark, run.split].filter(Boolean).join(" "), run.model].filter(Boolean).join("  ·  ");
     // A few videos say nothing about how far the accuracy would differ on others.
     const ci = numbers.videos >= 5 ? numbers.accuracy_ci95 : null;
+    const leftOut = Object.entries(numbers.left_out).map(([reason, many]) => `; left out: ${many} ${reason}`).join("");
     const errors = Object.values(numbers.errors).reduce((sum, count) => sum + count, 0);
     const stats = [
-      ["accuracy", percent(numbers.accuracy), ci ? `${(100 * ci[0]).toFixed(1)} to ${(100 * ci[1]).toFixed(1)}` : `${numbers.n} scored`],
+      ["accuracy", percent(numbers.accuracy), ci ? `${(100 * ci[0]).toFixed(1)} to ${(100 * ci[1]).toFixed(1)}${leftOut}` : `${numbers.n} scored${leftOut}`],
       ["questions", count(numbers.questions), `${count(numbers.videos)} video${numbers.videos === 1 ? "" : "s"}`],
     ];
     if (numbers.modes.program) stats.push(["several steps", percent(numbers.modes.program, 0), `one look ${percent(numbers.modes.native, 0)}`]);
