@@ -127,9 +127,10 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     options, note = _with_recorded_prompts(options, folder)
     recorded = (folder.recorded_identity() or {}).get("method") or {}
     server = ServerSettings.given_in(config.backbone)
-    options = methods.METHODS[config.method].settle(options, recorded, server)
+    given, options = options, methods.METHODS[config.method].settle(options, recorded, server)
     method = methods.create(config.method, options)
-    note = "\n".join(filter(None, (note, method.backbone_note(config.model, config.backbone))))
+    notes = (note, method.settled_note(given, options), method.backbone_note(config.model, config.backbone))
+    note = "\n".join(filter(None, notes))
     config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))
     if load is load_backbone:
         # Invalid settings are found before anything is loaded.

@@ -22,6 +22,7 @@ import yaml
 from tests.support import ROOT
 from tests.support.rounding import rounded
 from videopro import compare, infer
+from videopro.errors import RunError
 from videopro.report.__main__ import main as report
 from videopro.runs import RunFolder
 from videopro.view.__main__ import main as view
@@ -120,36 +121,35 @@ def began_sampling(folder: Path, planner: str) -> None:
     """As a run recorded itself whose command named no temperature when the paper's was the default."""
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["identity"]["method"].update(temperature=0.7, planner=planner)
+    if planner == "pocket-teacher":
+        config["identity"]["method"]["teacher"] = {"planner": planner, "version": 4, "faults": 1.0}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
 
 
+def resuming(folder: Path) -> list[str]:
+    """The run's command with more questions, without a temperature."""
+    words = command("videopro", folder, **{"--limit": "33"})
+    return [word for word in words if word != "temperature=0"]
+
+
 @pytest.mark.parametrize(
-    ("planner", "given", "expected"),
-    [
-        ("self", [], []),
-        ("self", ["temperature=0"], ["method.temperature: the run has 0.7, this command 0.0"]),
-        ("pocket-teacher", ["planner=pocket-teacher"], ["method.teacher"]),
-    ],
+    ("planner", "given", "told"),
+    [("self", [], ["temperature"]), ("self", ["temperature=0.7"], []), ("pocket-teacher", [], [])],
 )
 def test_one_that_began_with_the_papers_temperature_goes_on_with_it(
-    runs: dict[str, Path],
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    planner: str,
-    given: list[str],
-    expected: list[str],
+    runs: dict[str, Path], planner: str, given: list[str], told: list[str]
 ) -> None:
-    """It is told in one line, unless its planner does not sample; a temperature that is named counts."""
+    """The user is told so in one line, unless the command named it or the planner does not sample."""
     began_sampling(runs["videopro"], planner)
-    words = [word for word in command("videopro", runs["videopro"]) if word != "temperature=0"]
-    assert infer.main([*words, *given]) == 2
-    found = [line.strip() for line in capsys.readouterr().err.splitlines() if "the run has" in line]
-    differences = [line for line in found if not line.startswith("model.adapter")]
-    assert len(differences) >= len(expected)
-    assert all(line.startswith(tuple(expected)) for line in differences)
-    told = [record.getMessage() for record in caplog.records if "temperature" in record.getMessage()]
-    assert len(told) == (planner == "self" and not given)
-    assert all("the run goes on with 0.7, with which it began" in line for line in told)
+    start = infer.check(infer.COMMAND.parse([*resuming(runs["videopro"]), f"planner={planner}", *given]))
+    assert start.method.settings.sampling().temperature == 0.7
+    assert [line.split(":")[0] for line in start.note.splitlines()] == told
+
+
+def test_one_that_began_with_the_papers_temperature_is_not_greedy(runs: dict[str, Path]) -> None:
+    began_sampling(runs["videopro"], "self")
+    with pytest.raises(RunError, match=r"method\.temperature: the run has 0\.7, this command 0\.0"):
+        infer.check(infer.COMMAND.parse([*resuming(runs["videopro"]), "temperature=0"]))
 
 
 def test_one_that_was_cut_short_resumes(runs: dict[str, Path]) -> None:

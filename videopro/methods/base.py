@@ -104,6 +104,12 @@ class Method(ABC):
         return dict(options)
 
     @classmethod
+    def settled_note(cls, given: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
+        """What to tell the user about the options that `settle` added to the given ones; empty for
+        nothing."""
+        return ""
+
+    @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the protocol's values for those that are not given. Raises ConfigError for
         options that contradict the protocol, and for a protocol that the method cannot follow."""

@@ -182,6 +182,17 @@ class BaseProgramMethod(Method):
         return settle_served_planner(options, recorded, server)
 
     @classmethod
+    def settled_note(cls, given: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
+        is_teachers = str(settled.get("planner")).startswith("pocket-teacher")  # which does not sample
+        if is_teachers or given.get("temperature") == settled.get("temperature"):
+            return ""
+        temperature = settled["temperature"]
+        return (
+            f"temperature: the run goes on with {temperature}, with which it began; a new run is greedy "
+            f"unless --options temperature={temperature} is given"
+        )
+
+    @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options; under a protocol without subtitles no video is transcribed unless they ask for it."""
         options = super().follow(protocol, options)
@@ -413,13 +424,6 @@ def _as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dic
     is_named = options.get("temperature") is not None or options.get("preset") is not None
     if is_named or recorded.get("temperature") != PAPER_TEMPERATURE:
         return dict(options)
-    if not str(recorded.get("planner")).startswith("pocket-teacher"):  # which does not sample
-        logger.warning(
-            "temperature: the run goes on with %s, with which it began; new runs are greedy unless --options "
-            "temperature=%s is given",
-            PAPER_TEMPERATURE,
-            PAPER_TEMPERATURE,
-        )
     return {**options, "temperature": PAPER_TEMPERATURE}
 
 
