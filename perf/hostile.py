@@ -1,23 +1,30 @@
-"""Runs hostile and malformed programs in the executor, and checks that the host is unharmed.
+"""Runs hostile and malformed programs in the executor, and checks that the host is unharmed; then as many
+through `videopro infer` with real module models, and checks that the run is complete and can be read.
 
     python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--output FILE]
+    python perf/hostile.py --only inference --work FOLDER --output FILE
 
 The programs come from `perf/programs/corpus.py`; `perf/programs/surroundings.py` sets up what they could
-harm. A short `perf/soak.py` follows, in which the zygote is killed again and again. Exits with status 1 if a
-program got through, or if a program was lost that could have been run again.
+harm. A short `perf/soak.py` follows, in which the zygote is killed again and again. The second part
+(`perf/programs/inference.py`) can be killed; the same command with its folder resumes it. Exits with status 1
+if a program got through, or was lost that could have been run again; if a command failed, or a question is
+missing.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf.programs.corpus import corpus
+from perf.programs.inference import attack_inference
 from perf.programs.surroundings import Surroundings, run_all
 from perf.recording import write_record
 from perf.soak import SoakSettings, soak, verdict
@@ -32,22 +39,45 @@ from videopro.settings import setting
 class HostileSettings:
     """How many programs, and where the tallies go."""
 
-    count: int = field(default=1000, metadata=setting("programs"))
+    count: int = field(default=1000, metadata=setting("programs of each part"))
     seed: int = field(default=0, metadata=setting("of the programs"))
     side_by_side: int = field(default=2, metadata=setting("programs that run at once"))
     kills_for: float = field(default=30.0, metadata=setting("seconds of restarts under kills"))
+    only: Literal["both", "executor", "inference"] = field(default="both", metadata=setting("one part alone"))
+    work: Path = field(
+        default=Path("runs/hostile"), metadata=setting("folder of the runs of the second part, which is kept")
+    )
     output: Path | None = field(default=None, metadata=setting("file for the tallies", former="json"))
 
 
 COMMAND = CommandLine(
     "perf.hostile",
     HostileSettings,
-    summary="Run hostile and malformed programs in the executor, and check that the host is unharmed.",
+    summary="Run hostile and malformed programs in the executor and through `videopro infer`.",
 )
 
 
 def attack(given: HostileSettings) -> int:
-    """Run them, print the tallies and write them. Returns 1 if anything went wrong."""
+    """Run both parts, print what came of them and write it. Returns 1 if anything went wrong."""
+    status = 0
+    record: dict[str, Any] = {}
+    if given.output is not None and given.output.exists():
+        record = json.loads(given.output.read_text(encoding="utf-8"))
+    if given.only != "inference":
+        found, status = _attack_executor(given)
+        record |= found
+    if given.only != "executor":
+        record["inference"] = found = attack_inference(given.work, given.count, given.seed)
+        print(json.dumps(found, indent=1))
+        complete = found["questions_recorded"] == given.count and not found["lines_set_aside"]
+        status = status if complete and not any(found["exit_statuses"].values()) else 1
+    if given.output is not None:
+        write_record(given.output, record)
+    return status
+
+
+def _attack_executor(given: HostileSettings) -> tuple[dict[str, Any], int]:
+    """What came of the programs in the executor, and 1 if anything went wrong."""
     with timed() as spent, Surroundings() as surroundings, Executor() as executor:
         tallies = run_all(
             corpus(given.count, given.seed), executor, surroundings, side_by_side=given.side_by_side
@@ -71,24 +101,22 @@ def attack(given: HostileSettings) -> int:
         f"{killed['lost_with_a_killed_zygote']} lost with their zygote after a call, "
         f"{killed['processes_left']} processes left{''.join(f'; WRONG: {what}' for what in wrong)}"
     )
-    if given.output is not None:
-        record = {
-            "programs": total,
-            "families": {name: dict(tally.outcomes.most_common()) for name, tally in sorted(tallies.items())},
-            "seed": given.seed,
-            "seconds": round(spent.wall_s, 1),
-            "cpu_s": round(spent.cpu_s, 1),
-            "walls": [*restrictions, "seccomp"],
-            "harm": harm,
-            "restarts_under_kills": {
-                name: killed[name]
-                for name in ("seconds", "cpu_s", "programs", "kills", "lost_with_a_killed_zygote", "faults")
-            },
-            "python": platform.python_version(),
-            "kernel": platform.release(),
-        }
-        write_record(given.output, record)
-    return 1 if harm or wrong else 0
+    record = {
+        "programs": total,
+        "families": {name: dict(tally.outcomes.most_common()) for name, tally in sorted(tallies.items())},
+        "seed": given.seed,
+        "seconds": round(spent.wall_s, 1),
+        "cpu_s": round(spent.cpu_s, 1),
+        "walls": [*restrictions, "seccomp"],
+        "harm": harm,
+        "restarts_under_kills": {
+            name: killed[name]
+            for name in ("seconds", "cpu_s", "programs", "kills", "lost_with_a_killed_zygote", "faults")
+        },
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+    return record, 1 if harm or wrong else 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

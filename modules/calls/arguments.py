@@ -29,10 +29,12 @@ MAX_TEXT = 16_000
 """Maximum characters of a question or a query, or of all options together. What reads them takes time that no
 deadline limits: encoders, tokenizers, the model itself."""
 MAX_CONTEXT = 32_000
-"""Maximum characters of a text to go by: more than the longest hints have."""
+"""Maximum characters of a text to go by (the longest hints have fewer), and of all texts of a call; less for
+a model that was made for shorter prompts."""
 MAX_COUNT = 10_000
 MAX_WORDS = 3_000
 """Maximum number of words that a call may have written."""
+_TEXTS = ("text", "list of texts")
 _LETTERED = re.compile(r"^\(?([A-Z])[.):]\s+")
 
 
@@ -43,6 +45,8 @@ class Scope:
     video: VideoHandle
     frames: int
     """Maximum number of frames in one backbone call."""
+    characters: int = MAX_CONTEXT
+    """Maximum characters of the texts of one call."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ def _text(value: Any, scope: Scope) -> str:
         raise _wrong(value, "a text")
     if not value.strip():
         raise ValueError("is an empty text")
-    return _bounded(value, MAX_TEXT, "ask about one thing, in a few words")
+    return _bounded(value, min(MAX_TEXT, scope.characters), "ask about one thing, in a few words")
 
 
 def _optional_text(value: Any, scope: Scope) -> str:
@@ -146,7 +150,7 @@ def _optional_text(value: Any, scope: Scope) -> str:
         value = value.answer
     if not isinstance(value, str):
         raise _wrong(value, "a text or a list of texts")
-    return _bounded(value, MAX_CONTEXT, "keep the lines that bear on the question")
+    return _bounded(value, scope.characters, "keep the lines that bear on the question")
 
 
 def _count(value: Any, scope: Scope) -> int:
@@ -374,4 +378,17 @@ def check_arguments(
             values[parameter.name] = parameter.kind.check(value, scope)
         except ValueError as error:
             raise ArgumentError(f"{name}(): {parameter.name} {error}") from None
+    size = sum(_characters(values[parameter.name], parameter.kind) for parameter in params)
+    if size > scope.characters:
+        raise ArgumentError(
+            f"{name}(): its texts have {size:,} characters together; give at most {scope.characters:,}: keep "
+            "what bears on the question"
+        )
     return values
+
+
+def _characters(value: Any, kind: ArgumentType) -> int:
+    """The characters of an argument that a model reads."""
+    if kind.name not in _TEXTS or value is None:
+        return 0
+    return len(value) if isinstance(value, str) else sum(map(len, value))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from videopro.backbones import Backbone
 from videopro.errors import ConfigError
-from videopro.modules.calls.arguments import Scope
+from videopro.modules.calls.arguments import MAX_CONTEXT, Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
 from videopro.modules.search import SubtitleSearch
 from videopro.traces import FrameRef
@@ -81,7 +81,10 @@ class VideoContext:
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
         """The program's `video`."""
-        self.scope = Scope(self.handle, backbone.frames)
+        # A character is one token at most, in any script that a tokenizer knows.
+        self.scope = Scope(
+            self.handle, backbone.frames, min(MAX_CONTEXT, backbone.context_tokens or MAX_CONTEXT)
+        )
         self._identities: dict[str, str] = {}
         self._lock = threading.Lock()
 

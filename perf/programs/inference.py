@@ -13,9 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from videopro import compare
+from perf.programs.module_calls import KINDS, program_texts
+from perf.timing import timed
+from videopro import compare, infer
 from videopro.pocket import world
 from videopro.report import __main__ as report
+from videopro.runs import RunFolder
+from videopro.traces import Trace
 from videopro.view import __main__ as view
 
 _NUMBER = re.compile(r"question number (\d+)")
@@ -25,13 +29,14 @@ class PlannerServer:
     """An OpenAI-compatible server that replies to question number N with program N, and to the request for a
     refinement of it with another one. A context manager."""
 
-    def __init__(self, programs: Sequence[str]) -> None:
+    def __init__(self, programs: Sequence[str], port: int = 0) -> None:
         self.replies: Counter[int] = Counter()
         """How often each question was asked about."""
         self._programs = programs
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self.port = self._http.server_port
+        self.url = f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
@@ -125,3 +130,47 @@ def read_everywhere(run: Path, pages: Path, *others: Path) -> dict[str, int]:
         "report": report.main([*runs, "--output", str(pages / "report")]),
     }
     return statuses | ({"compare": compare.main(runs)} if others else {})
+
+
+def attack_inference(work: Path, count: int, seed: int) -> dict[str, Any]:
+    """Ask a question for each of so many hostile programs, and read the run with every command. Returns what
+    came of it. `work`: a folder that is kept; the same call resumes."""
+    named = list(program_texts(count, seed))
+    ids = write_questions(work / "questions", count, 2)
+    # The planner's address is part of the run.
+    kept = work / "port"
+    port = int(kept.read_text()) if kept.exists() else 0
+    with PlannerServer([text for _, text in named], port) as planner, timed() as spent:
+        kept.write_text(str(planner.port))
+        statuses = {"infer": infer.main(infer_words(work / "questions", work / "run", planner.url))}
+        words = ["--benchmark", "jsonl", "--root", str(work / "questions"), "--model", "pocket"]
+        words += ["--method", "native", "--workers", "1", "--output", str(work / "direct")]
+        statuses["infer, direct"] = infer.main(words)
+        statuses |= read_everywhere(work / "run", work / "read", work / "direct")
+    folder = RunFolder(work / "run")
+    traces = {trace.question_id: trace for trace in folder.read()}
+    outcomes: dict[str, Counter[str]] = {}
+    for question, (name, _) in zip(ids, named, strict=True):
+        kind = name if name in KINDS else "cases"
+        outcomes.setdefault(kind, Counter())[_outcome(traces.get(question))] += 1
+    return {
+        "programs": count,
+        "seed": seed,
+        "exit_statuses": statuses,
+        "questions_recorded": len(traces.keys() & set(ids)),
+        "lines_set_aside": len(folder.set_aside.lines),
+        "largest_trace_bytes": max(map(len, folder.traces.read_bytes().splitlines())),
+        "first_programs": {kind: dict(found.most_common()) for kind, found in sorted(outcomes.items())},
+        "errors": dict(Counter(trace.error.type for trace in traces.values() if trace.error is not None)),
+        **spent.rounded(),
+    }
+
+
+def _outcome(trace: Trace | None) -> str:
+    """How a question's first program ended."""
+    if trace is None:
+        return "not recorded"
+    if not trace.rounds or trace.rounds[0].execution is None:
+        return f"no execution: {trace.error.type if trace.error is not None else 'no error'}"
+    done = trace.rounds[0].execution
+    return done.error.type if done.error is not None else done.status

@@ -18,8 +18,9 @@ from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
 from tests.support.traces import make
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits
-from videopro.modules import VideoContext
+from videopro.modules import ModuleLibrary, VideoContext
 from videopro.modules.calls import MODULES
+from videopro.modules.errors import ArgumentError
 from videopro.program import parse_program
 from videopro.question import Question
 from videopro.reasoning import execute
@@ -149,6 +150,7 @@ LONG_TEXTS = [
     ("query_mc(frame, question, ['x' * 9000, 'y' * 9000])", "choices has 18,000 characters"),
     ("query_yn(frame, question, context='x' * 200_000)", "context has 200,000 characters"),
     ("query_yn(frame, question, context=['x' * 20_000] * 2)", "context has 40,001 characters"),
+    ("query_mc(frame, 'x' * 9_000, choices, context='x' * 30_000)", "its texts have 39,0"),
     ("get_informative_clips(video, 'x ' * 100_000)", "query has 199,999 characters"),
     ("detect_object(frame, 'x' * 200_000)", "text has 200,000 characters"),
     ("get_informative_clips(video, 'red', top_k=10**30)", "0000; give at most 10,000"),
@@ -221,3 +223,17 @@ def test_whatever_a_program_sends_is_stored_or_refused_readably(
         assert execution.error.type == "TooLarge"
         assert "308 digits" in execution.error.message
     assert {call.fn for call in execution.calls} <= {"make_result", "finalize_result", "query_mc"}
+
+
+def test_a_model_of_short_prompts_is_sent_shorter_texts() -> None:
+    """A tokenizer may make a token of every character."""
+    backbone = SceneBackbone()
+    backbone.context_tokens = 500
+    functions = ModuleLibrary(context(backbone)).functions()
+    video = ModuleLibrary(context(backbone)).video
+    (frame,) = functions["extract_frames"](video, 1)
+    assert functions["query_yn"](frame, "Is it red?", context="x" * 490).answer == "No"
+    with pytest.raises(ArgumentError, match="context has 501 characters; give at most 500"):
+        functions["query_yn"](frame, "Is it red?", context="x" * 501)
+    with pytest.raises(ArgumentError, match="its texts have 502 characters together; give at most 500"):
+        functions["query_yn"](frame, "Is it red?", context="x" * 492)

@@ -334,6 +334,8 @@ class Backbone(ABC):
     """The model as the user named it."""
     frames: int
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
+    context_tokens: int | None = None
+    """Tokens of the longest prompt that it was made for; None: unknown."""
     planner: PlannerRecord | None = None
     """What its folder records of it as a planner; None: nothing."""
     record: ModelRecord | None = None

@@ -87,6 +87,7 @@ class QwenBackbone(Backbone):
         self.name = name
         self.frames = loaded.frames
         self.pixels = loaded.pixels
+        self.context_tokens = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
         self.planner = loaded.planner
         self.record = loaded.record
         self.notes = loaded.notes

@@ -40,6 +40,10 @@ class BackboneWrapper(Backbone):
         return getattr(self.inner, "device", None)
 
     @property
+    def context_tokens(self) -> int | None:  # type: ignore[override]
+        return self.inner.context_tokens
+
+    @property
     def checkpoint(self) -> Path | None:  # type: ignore[override]
         return self.inner.checkpoint
 
