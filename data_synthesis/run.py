@@ -25,6 +25,7 @@ from videopro.backbones import (
     Sampling,
     ServerSettings,
     load_backbone,
+    model_needs,
     read_spec,
     recorded_spec,
 )
@@ -46,10 +47,19 @@ from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.errors import RunError
+from videopro.executor import sandbox_problem
 from videopro.methods import versions
-from videopro.modules import ModuleModels, ModuleSettings, check_paper_parts, is_pocket, paper_notes
-from videopro.planners import Planner, load_planner
+from videopro.modules import (
+    ModuleModels,
+    ModuleSettings,
+    expects_pocket,
+    is_pocket,
+    module_needs,
+    paper_notes,
+)
+from videopro.planners import Planner, load_planner, planner_needs
 from videopro.pocket import check_scope
+from videopro.requirements import Need, check_needs
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.storage import cannot_write, write_atomically
 from videopro.work import ExceptionWatch, Progress, units
@@ -89,9 +99,12 @@ def run(
     folder = SynthesisFolder(config.output)
     folder.check()
     if config.preset == "paper" and not config.assemble_only:
-        check_paper_parts(asdict(config), MODELS_FLAG)
         for note in paper_notes(asdict(config)):
             print(note, file=sys.stderr)
+    checks = load is load_backbone and not config.assemble_only
+    if checks and not folder.traces.exists():
+        # Before the source's videos are made or opened; of a folder that may be finished, later.
+        check_needs(_needs(config))
     source = load_source(
         config.source,
         split=config.split,
@@ -143,6 +156,8 @@ def _explore(
         check_model(folder, identity, config.model, config.backbone, load)
         _check_teacher(config, folder)
         return
+    if load is load_backbone:
+        check_needs(_needs(config))
     make_planner = partial(
         load_teacher,
         config.teacher,
@@ -192,6 +207,18 @@ def _explore(
         if reservations is not None:
             reservations.close()
         backbone.close()
+
+
+def _needs(config: SynthesisConfig) -> list[Need]:
+    """What has to be there before anything is loaded. The workers of a cluster have machines of their own,
+    but the teacher is asked from here."""
+    needs = planner_needs(config.teacher, config.api_key_env)
+    if config.engine != "ray":
+        model = read_spec(config.model, **config.backbone)
+        needs += model_needs(model)
+        needs += module_needs(config, pocket=expects_pocket(model), flag=MODELS_FLAG)
+        needs.append(Need("sandbox", problem=sandbox_problem()))
+    return needs
 
 
 def _full_identity(

@@ -11,11 +11,13 @@ from videopro.modules.loading import (
     PAPER_HELP,
     ModuleModels,
     ModuleSettings,
+    expects_pocket,
     is_pocket,
     json_flag,
     resolve_speech,
 )
-from videopro.modules.presets import PAPER_FRAMES, check_paper_parts, paper_notes
+from videopro.modules.needs import cache_need, module_needs, part_needs
+from videopro.modules.presets import PAPER_FRAMES, paper_notes
 from videopro.modules.reference import api_reference
 
 __all__ = [
@@ -31,10 +33,13 @@ __all__ = [
     "VideoContext",
     "api_reference",
     "available_modules",
-    "check_paper_parts",
+    "cache_need",
+    "expects_pocket",
     "is_pocket",
     "json_flag",
     "module",
+    "module_needs",
     "paper_notes",
+    "part_needs",
     "resolve_speech",
 ]

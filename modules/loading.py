@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from videopro.backbones import Backbone, folder_fingerprint
+from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
@@ -24,7 +24,7 @@ from videopro.modules.library import VideoContext
 from videopro.modules.models.encoders import check_dtype
 from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
 from videopro.settings import setting
-from videopro.storage import cache_root
+from videopro.storage import cache_root, parse_json
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
@@ -141,6 +141,21 @@ def _model_in(spec: str) -> str:
     if Path(spec).expanduser().exists():  # A folder's own name may contain a +.
         return spec
     return spec.partition("+")[0]
+
+
+def expects_pocket(model: BackboneConfig) -> bool | None:
+    """As `is_pocket`, before the model is loaded; None where that cannot be told: for a served model that may
+    be the pocket model, and for a planner that was made from it, whose base answers."""
+    if model.kind == "server":
+        return None if "pocket" in f"{model.model} {model.adapter_model}" else False
+    if is_pocket(model.model):
+        return True
+    try:
+        record = parse_json((Path(model.model) / "videopro.json").read_text(encoding="utf-8"))
+        base = record["planner"]["base"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return None if base == "pocket" or is_pocket(str(base)) else False
 
 
 def json_flag(setting: str) -> str:

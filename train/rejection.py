@@ -18,16 +18,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, GenerateRequest, Sampling, Visual, load_backbone, read_spec
+from videopro.backbones import (
+    Backbone,
+    BackboneConfig,
+    GenerateRequest,
+    Sampling,
+    Visual,
+    load_backbone,
+    model_needs,
+    read_spec,
+)
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, DatasetError, RunError, VideoError
+from videopro.executor import sandbox_problem
 from videopro.extras import needs_extra
 from videopro.methods import ANSWERER_HELP
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.planners import load_answerer
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
+from videopro.requirements import Need, check_needs
 from videopro.settings import build_settings, setting
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
 from videopro.video import Video
@@ -37,6 +48,9 @@ with needs_extra("train", "videopro rejection", __name__):
     from videopro.train.rewards import ProgramRewards, score
     from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
     from videopro.train.runtime import PLACEHOLDER, digest
+
+
+_MODULES_FLAG = "--modules {part}=none"
 
 
 @dataclass(frozen=True)
@@ -267,16 +281,28 @@ def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:
 
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
-    policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
+    model = read_spec(config.model, batch_size=config.batch_size, **adapter)
+    settings = build_settings(ModuleSettings, config.modules, "modules")
+    check_needs(_needs(config, model, settings))
+    policy = load_backbone(model)
     answerer = load_answerer(config.answerer, policy)
     if answerer is policy and config.adapter is None and config.answerer is None:
         raise ConfigError(
             "adapter is not set, but the model without its adapter answers inside programs; set adapter or "
             "answerer"
         )
-    settings = build_settings(ModuleSettings, config.modules, "modules")
-    models = ModuleModels(settings, pocket=is_pocket(answerer), flag="--modules {part}=none")
+    models = ModuleModels(settings, pocket=is_pocket(answerer), flag=_MODULES_FLAG)
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
+
+
+def _needs(config: RejectionConfig, model: BackboneConfig, settings: ModuleSettings) -> list[Need]:
+    """What has to be there before a model is loaded."""
+    needs, answering = model_needs(model), model
+    if config.answerer is not None:
+        answering = read_spec(config.answerer)
+        needs += model_needs(answering, "answerer")
+    needs += module_needs(settings, pocket=expects_pocket(answering), flag=_MODULES_FLAG)
+    return [*needs, Need("sandbox", problem=sandbox_problem())]
 
 
 COMMAND = CommandLine("rejection", RejectionConfig)

@@ -18,7 +18,7 @@ from typing import Any
 
 from videopro import methods
 from videopro.ask_console import ConsoleObserver, show_answer
-from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, model_needs, read_spec
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import exit_status
@@ -27,6 +27,7 @@ from videopro.errors import ConfigError, VideoProError
 from videopro.methods import MethodContext, MethodFlags, answer_each
 from videopro.pocket import check_scope, find_video
 from videopro.question import Question, without_own_labels
+from videopro.requirements import check_needs
 from videopro.settings import setting
 from videopro.storage import encodable
 from videopro.traces import Result
@@ -114,10 +115,10 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         method.check_open_questions(int(is_open))
     except ConfigError as error:
         raise ConfigError(f"{str(error).partition(';')[0]}; give --choices") from None
-    method.check_models()
     backbone_settings = method.backbone_settings(config.model, config.backbone)
     if load is load_backbone:
-        read_spec(config.model, **backbone_settings)
+        model = read_spec(config.model, **backbone_settings)
+        check_needs([*model_needs(model), *method.needs(model)])
     path = find_video(config.video)
     video = Video.open(path)
     subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track

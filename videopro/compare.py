@@ -140,8 +140,7 @@ def run_methods(
 ) -> list[ComparisonRun]:
     """Run each method into OUTPUT/METHOD. Raises VideoProError, if possible before the first run starts."""
     each = settings_of_each(config)
-    for settings in each.values():
-        infer.check(settings, load=load)
+    infer.check_all(each.values(), load=load)
     for settings in each.values():
         infer.run(settings, load=load)
     return [replace(read_comparison_run(settings.output), name=name) for name, settings in each.items()]

@@ -45,13 +45,17 @@ def needs_extra(extra: str, what: str, module: str = "") -> Iterator[None]:
         raise MissingExtra(message) from error
 
 
+def is_installed(package: str) -> bool:
+    """Whether a package is installed; it is not imported."""
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def check_extra(extra: str, what: str, package: str) -> None:
     """Raise MissingExtra if a package is not installed, without importing it."""
-    try:
-        found = find_spec(package) is not None
-    except (ImportError, ValueError):
-        found = False
-    if not found:
+    if not is_installed(package):
         raise MissingExtra(f"{what} needs {package}: {install(extra)}")
 
 

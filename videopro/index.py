@@ -27,9 +27,11 @@ from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
 from videopro.index_cluster import index_on_cluster
 from videopro.index_faults import Unindexed
+from videopro.modules import cache_need, part_needs
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
 from videopro.pocket import VIDEO_PREFIX, check_scope, find_video
+from videopro.requirements import check_needs
 from videopro.settings import setting
 from videopro.video import Video, check_no_url
 from videopro.work import Counter, Walk, shard
@@ -109,8 +111,14 @@ def index(config: IndexConfig) -> int:
     if config.query is not None and len(paths) != 1:
         raise ConfigError(f"--query searches one video, but these are {len(paths)}")
     shares = read_ray_settings(config.engine, config.ray)
-    check_scope({"encoder": _encoder(config)}, paths)
-    load = partial(load_encoder, _encoder(config), config.device, dtype=config.dtype)
+    encoder = _encoder(config)
+    check_scope({"encoder": encoder}, paths)
+    if config.engine != "ray":
+        # Of a cluster, the workers' machines need it.
+        check_needs(
+            [*part_needs({"encoder": encoder}, "--encoder languagebind:FOLDER"), cache_need(config.root)]
+        )
+    load = partial(load_encoder, encoder, config.device, dtype=config.dtype)
     if config.engine == "ray":
         if config.device is not None:
             raise ConfigError("--device: Ray gives each worker its device; leave it out")

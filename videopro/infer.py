@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from videopro import methods
-from videopro.backbones import Backbone, ServerSettings, load_backbone, read_spec
+from videopro.backbones import Backbone, ServerSettings, load_backbone, model_needs, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
 from videopro.cluster import MOST_IN_FLIGHT, read_ray_settings
@@ -28,6 +28,7 @@ from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.pocket import check_scope
+from videopro.requirements import Need, check_needs
 from videopro.runner import (
     ClusterSupervisor,
     Supervisor,
@@ -48,6 +49,7 @@ from videopro.runs import (
     write_summary,
 )
 from videopro.settings import read_yaml
+from videopro.trackers import tracker_needs
 from videopro.work import ExceptionWatch, Progress, keep_tracebacks, units
 
 COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer")
@@ -61,8 +63,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         config = COMMAND.parse(argv)
         runs = runs_of(config)
         if len(runs) > 1:
-            for each in runs:
-                check(each, load=load)
+            check_all(runs, load=load)
         for each in runs:
             run(each, load=load)
     return status.code
@@ -85,6 +86,8 @@ class _PreparedRun:
     """What the run's key hashes, apart from the model."""
     is_done: bool
     """Whether every question has its answer."""
+    needs: Sequence[Need]
+    """What has to be there before it starts."""
 
 
 def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
@@ -92,7 +95,7 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
 
     Raises VideoProError for an error that the user can fix, WorkerBug for an internal error.
     """
-    start = check(config, load=load)
+    (start,) = check_all([config], load=load)
     _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
     if start.note and rank == 0:
@@ -107,6 +110,16 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
         start.folder.clear_leases()
         tracking.open(read_yaml(start.folder.config))
         return _summarized(start, tracking)
+
+
+def check_all(
+    configs: Iterable[InferConfig], *, load: Callable[..., Backbone] = load_backbone
+) -> list[_PreparedRun]:
+    """`check` of several runs, and whether all is there that they need, which is told at once. Raises
+    VideoProError."""
+    starts = [check(config, load=load) for config in configs]
+    check_needs(need for start in starts for need in start.needs)
+    return starts
 
 
 def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _PreparedRun:
@@ -132,10 +145,8 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     notes = (note, method.settled_note(given, options), method.backbone_note(config.model, config.backbone))
     note = "\n".join(filter(None, notes))
     config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))
-    if load is load_backbone:
-        # Invalid settings are found before anything is loaded.
-        read_spec(config.model, **config.backbone)
-    method.check_models()
+    # Invalid settings are found before anything is loaded.
+    model = read_spec(config.model, **config.backbone) if load is load_backbone else None
     benchmark = load_benchmark(config)
     options = methods.METHODS[config.method].follow(benchmark.protocol, options)
     method = methods.create(config.method, options)
@@ -167,7 +178,11 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     is_done = {item.id for item in items} <= done
     if is_done:
         check_model(folder, identity, config.model, config.backbone, load)
-    return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done)
+    needs = tracker_needs(config.report_to)
+    # The workers of a cluster have machines of their own.
+    if model is not None and not is_done and config.engine != "ray":
+        needs += [*model_needs(model), *method.needs(model)]
+    return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done, needs)
 
 
 def _check_engine(config: InferConfig) -> None:

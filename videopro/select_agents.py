@@ -122,8 +122,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
     first run starts."""
     items = draw_questions(config)
     runs = {name: _run_config(config, name, items) for name in config.library}
-    for each in runs.values():
-        infer.check(each, load=load)
+    infer.check_all(runs.values(), load=load)
     for each in runs.values():
         infer.run(each, load=load)
     folders = {name: RunFolder(each.output) for name, each in runs.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,16 @@ from tests.support.making_videos import make
 from tests.support.paper_folders import paper_folders
 from tests.support.reason_world import SceneBackbone
 from tests.support.sounds import with_tone
-from videopro import compare, methods
+from videopro import compare, hub, methods
 from videopro.ask import AskConfig, _options
+from videopro.backbones import BackboneConfig, read_spec
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.infer_settings import InferConfig, runs_of
 from videopro.methods import create
-from videopro.modules import ModuleModels, ModuleSettings, check_paper_parts, loading, paper_notes, presets
-from videopro.modules.loading import OPTIONS_FLAG
+from videopro.modules import ModuleModels, ModuleSettings, loading, needs, paper_notes, part_needs, presets
+from videopro.requirements import check_needs
 from videopro.video import Video
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
@@ -45,7 +47,8 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """An empty cache of the hub, and no network."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(presets, "_unreachable", lambda url, what: f"{what} cannot be had")
+    monkeypatch.setattr(hub, "_refusal", lambda name, headers: "the hub cannot be reached")
+    monkeypatch.setattr(needs, "_unreachable", lambda url: "its host cannot be reached")
     return folder
 
 
@@ -137,15 +140,17 @@ def test_parts_that_cannot_be_had_are_named_together(monkeypatch: pytest.MonkeyP
     nothing_here(monkeypatch, tmp_path)
     monkeypatch.setattr("easyocr.config.MODULE_PATH", str(tmp_path))
     with pytest.raises(ConfigError) as raised:
-        check_paper_parts(PAPER, OPTIONS_FLAG)
+        check_needs(part_needs(PAPER))
     for said in (
-        "LanguageBind_Video_FT: LanguageBind/LanguageBind_Video_FT cannot be had",
-        "BGE-M3: BAAI/bge-m3 cannot be had",
-        f"EasyOCR: craft_mlt_25k.pth cannot be had; put it into {tmp_path / 'model'}",
-        "Grounding DINO: IDEA-Research/grounding-dino-base cannot be had",
+        "clip encoder languagebind: LanguageBind/LanguageBind_Video_FT is not on this machine",
+        "text encoder BAAI/bge-m3: not on this machine",
+        "OCR easyocr:en: craft_mlt_25k.pth is not on this machine, and its host cannot be reached; "
+        f"put it into {tmp_path / 'model'}",
+        "detector grounding-dino:IDEA-Research/grounding-dino-base: not on this machine",
         "without it: --options text_encoder=none",
-        "DEVA has no package",
-        "Whisper is not on this machine",
+        "from a folder: --options detector=grounding-dino:FOLDER",
+        "the models: the hub cannot be reached",
+        "hf download LanguageBind/LanguageBind_Video_FT && hf download BAAI/bge-m3 && hf download IDEA-",
     ):
         assert said in str(raised.value)
     # Those in the cache, and those for which another model is named, are not missed.
@@ -153,30 +158,72 @@ def test_parts_that_cannot_be_had_are_named_together(monkeypatch: pytest.MonkeyP
     cached(tmp_path, "BAAI/bge-m3", "config.json", "pytorch_model.bin")
     cached(tmp_path, "LanguageBind/LanguageBind_Video_FT", "config.json")
     with pytest.raises(ConfigError) as raised:
-        check_paper_parts({**PAPER, "ocr": "rapidocr"}, OPTIONS_FLAG)
-    assert "LanguageBind_Video_FT" in str(raised.value)
-    assert not any(f"  {name}:" in str(raised.value) for name in ("BGE-M3", "EasyOCR", "Grounding DINO"))
-    check_paper_parts({**PAPER, "ocr": "none", "encoder": "pocket"}, OPTIONS_FLAG)
+        check_needs(part_needs({**PAPER, "ocr": "rapidocr"}))
+    assert str(raised.value).startswith("clip encoder languagebind: LanguageBind/LanguageBind_Video_FT")
+    assert "\n" not in str(raised.value)
+    check_needs(part_needs({**PAPER, "ocr": "none", "encoder": "pocket"}))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ConfigError, match="LanguageBind_Video_FT is not in the cache, and HF_HUB_OFFLINE is"):
-        check_paper_parts({**PAPER, "ocr": "none"}, OPTIONS_FLAG)
+    with pytest.raises(ConfigError, match="is not on this machine, and HF_HUB_OFFLINE is set"):
+        check_needs(part_needs({**PAPER, "ocr": "none"}))
 
 
-def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_download_that_was_stopped_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    cached(tmp_path, "a/whole", "config.json", "model-1.safetensors", "model-2.safetensors")
+    cached(tmp_path, "a/part", "config.json", "model-1.safetensors")
+    for name in ("whole", "part"):
+        index = {"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}
+        file = tmp_path / f"models--a--{name}" / "snapshots" / "abc" / "model.safetensors.index.json"
+        file.write_text(json.dumps(index))
+    assert (hub.is_here("a/whole"), hub.is_here("a/part")) == (True, False)
+
+
+def test_all_packages_are_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_here(monkeypatch, tmp_path)
     monkeypatch.setattr("videopro.extras.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"EasyOCR: it needs easyocr: pip install"):
-        check_paper_parts({**PAPER, "encoder": "none", "detector": "none"}, OPTIONS_FLAG)
+    given = {"encoder": "pe_video:FOLDER", "text_encoder": "FOLDER", "ocr": "easyocr:en@FOLDER"}
+    with pytest.raises(ConfigError) as raised:
+        check_needs(part_needs({**given, "speech": "faster-whisper:small"}))
+    for package in ("timm", "sentence_transformers", "easyocr", "faster_whisper"):
+        assert f"needs the package {package}" in str(raised.value)
+    assert "to install: pip install 'videopro[encoders,easyocr,speech]'" in str(raised.value)
 
 
-def test_a_command_names_them_before_anything_is_loaded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_method_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nothing_here(monkeypatch, tmp_path)
+    real, pocket = read_spec("Qwen/Qwen3-VL-8B-Instruct"), read_spec("pocket")
+
+    def missing(name: str, model: BackboneConfig, **options: Any) -> set[str]:
+        return {need.hub for need in create(name, options).needs(model) if need.hub}
+
+    parts = {"LanguageBind/LanguageBind_Video_FT", "BAAI/bge-m3", "IDEA-Research/grounding-dino-base"}
+    assert missing("videopro", real) == parts
+    assert missing("videopro", real, encoder="none", text_encoder="/a/folder") == {
+        "IDEA-Research/grounding-dino-base"
+    }
+    assert missing("videopro", pocket) == set()
+    assert missing("videopro", real, answerer="Qwen/Qwen3-VL-2B-Instruct") == {
+        *parts,
+        "Qwen/Qwen3-VL-2B-Instruct",
+    }
+    # The pocket model answers inside the programs, with its own modules.
+    assert missing("videopro", real, answerer="pocket") == set()
+    assert missing("native", real) == set()
+    assert missing("dvd", real) == {"BAAI/bge-m3"}
+    assert missing("dvd", real, captioner="Qwen/Qwen3-VL-2B-Instruct", text_encoder="none") == {
+        "Qwen/Qwen3-VL-2B-Instruct"
+    }
+    assert missing("videoagent", real) == {"LanguageBind/LanguageBind_Video_FT"}
+    assert missing("videoagent", real, selection="uniform") == set()
+    assert missing("vca", real) == set()
+    # Whether a served model is the pocket model is not known before it is asked.
+    assert missing("videopro", read_spec("server:pocket@http://localhost:8000/v1")) == set()
+    assert missing("videopro", read_spec("server:q@http://localhost:8000/v1")) == parts
+
+
+def test_what_differs_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_here(monkeypatch, tmp_path)
     method = create("videopro", {"preset": "paper", "ocr": "none", "text_encoder": "none"})
-    with pytest.raises(ConfigError, match="LanguageBind_Video_FT"):
-        method.check_models()
-    create("videopro", {}).check_models()
     assert "DEVA" in method.backbone_note("m", {})
     assert create("videopro", {}).backbone_note("m", {}) == ""
 
@@ -189,7 +236,7 @@ def test_what_differs_from_the_paper_is_noted_unless_it_was_chosen(
     assert paper_notes({**PAPER, "tracker": "sam3:facebook/sam3", "speech": "whisper:x"}) == []
     (note,) = paper_notes({**PAPER, "tracker": "none", "speech": "none"})
     assert "no video is transcribed" in note
-    cached(tmp_path, "openai/whisper-large-v3", "config.json", "model.safetensors.index.json")
+    cached(tmp_path, "openai/whisper-large-v3", "config.json", "model.safetensors")
     assert len(paper_notes(PAPER)) == 1
 
 

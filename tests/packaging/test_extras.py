@@ -19,11 +19,13 @@ from tests.support.hidden_packages import run_without
 from videopro.backbones.qwen import find_checkpoint
 from videopro.benchmarks import load
 from videopro.commands import COMMANDS
+from videopro.errors import ConfigError
 from videopro.extras import MissingExtra, check_extra, needs_extra
 from videopro.modules.models import load_ocr, load_speech
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.pocket import model_dir
-from videopro.runner import check_trackers
+from videopro.requirements import check_needs
+from videopro.trackers import tracker_needs
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import load_trainable, read_settings
 from videopro.train.runtime.setup import TrainingSetup
@@ -121,8 +123,8 @@ def annotations(folder: Path, name: str) -> Path:
         ),
         (
             "trackio",
-            lambda _: check_trackers(["trackio"]),
-            "report_to needs trackio: EXTRA[tracking]",
+            lambda _: check_needs(tracker_needs(["trackio"])),
+            "report_to trackio: needs the package trackio; to install: EXTRA[tracking]",
         ),
         (
             "wandb",
@@ -130,7 +132,7 @@ def annotations(folder: Path, name: str) -> Path:
                 VideoSFTConfig(output_dir=str(folder), report_to=["wandb"], use_cpu=True, bf16=False),
                 ModelConfig(model_name_or_path="pocket"),
             ),
-            "report_to needs wandb: EXTRA[tracking]",
+            "to install: EXTRA[tracking]",
         ),
         (
             "bitsandbytes",
@@ -156,7 +158,7 @@ def test_what_needs_an_extra_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra) as error:
+    with pytest.raises(ConfigError) as error:
         asked(tmp_path)
     assert str(error.value).endswith(expected.replace("EXTRA[", "pip install 'videopro[").replace("]", "]'"))
 
@@ -205,6 +207,9 @@ def test_the_extras_that_are_named_exist() -> None:
                 and isinstance(node.args[0], ast.Constant)
             ):
                 named.add(node.args[0].value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Need":
+                given = {word.arg: word.value for word in node.keywords}
+                named |= {extra.value for extra in [given.get("extra")] if isinstance(extra, ast.Constant)}
     assert named == {
         *("report", "benchmarks", "easyocr", "speech", "encoders", "monty", "torchcodec", "tracking"),
         *("train", "qlora", "deepspeed", "ray"),

@@ -88,7 +88,9 @@ def test_a_missing_package_is_named_before_anything_is_written(
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     assert main(flags(root, tmp_path / "run", "--report-to", "tensorboard", "wandb"), load=load_fake) == 2
-    assert "error: report_to needs wandb: pip install 'videopro[tracking]'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("error: report_to wandb: needs the package wandb")
+    assert "to install: pip install 'videopro[tracking]'" in said
     assert main(flags(root, tmp_path / "run", "--report-to", "tensorbord"), load=load_fake) == 2
     assert "did you mean 'tensorboard'?" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -25,13 +25,14 @@ from videopro.backbones.qwen import (
     resolve_record,
 )
 from videopro.errors import ConfigError
-from videopro.extras import check_extra
 from videopro.planners import PromptFile, prompt_notes, read_prompts
+from videopro.requirements import check_needs
 from videopro.storage import cache_root
 from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
+from videopro.train.runtime.needs import training_needs
 from videopro.train.runtime.rows import HasVideo, RowsOfFile, drop_unreadable
 from videopro.work import Counter
 
@@ -54,7 +55,6 @@ class TrainingSetup:
     @classmethod
     def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
         """The setup that the settings describe. Raises ConfigError or BackboneError."""
-        _check_trackers(training.report_to)
         if not model.model_name_or_path:
             raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
         # Shipped planners have short names, as in inference.
@@ -64,6 +64,7 @@ class TrainingSetup:
             frames=training.frames,
             pixels=training.pixels,
         )
+        check_needs(training_needs(training, spec))
         found = find_checkpoint(spec.model)
         resolved = resolve_record(spec, found)
         who = f"adapter {spec.adapter!r}" if spec.adapter else f"model {spec.model!r}"
@@ -164,13 +165,6 @@ def _prompts(
     if recorded is None or not recorded.prompts:
         return None, ()
     return PromptFile(recorded.prompts, f"recorded by {who}"), ()
-
-
-def _check_trackers(names: Sequence[str]) -> None:
-    """Raise MissingExtra if a tracker that the settings name is not installed."""
-    for name in names:
-        if name in ("wandb", "trackio", "tensorboard"):
-            check_extra("tracking", "report_to", name)
 
 
 def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[Path, str]:

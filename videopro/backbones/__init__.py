@@ -10,7 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones.address import check_key_name, read_address, recorded_spec, without_address
+from videopro.backbones.address import (
+    check_key_name,
+    default_key_name,
+    read_address,
+    recorded_spec,
+    without_address,
+)
 from videopro.backbones.base import (
     DEFAULT_FRAMES,
     DEFAULT_PIXELS,
@@ -39,6 +45,7 @@ from videopro.backbones.model_record import (
     read_model_record,
     write_model_record,
 )
+from videopro.backbones.needs import model_needs
 from videopro.backbones.server_settings import ServerSettings
 from videopro.backbones.thinking import reply_notes, shown_thoughts
 from videopro.errors import ConfigError
@@ -65,10 +72,12 @@ __all__ = [
     "budget_notes",
     "check_alive",
     "check_key_name",
+    "default_key_name",
     "folder_fingerprint",
     "identify",
     "library_versions",
     "load_backbone",
+    "model_needs",
     "read_address",
     "read_model_record",
     "read_spec",

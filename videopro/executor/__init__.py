@@ -29,6 +29,7 @@ from videopro.executor.outcome import (
     ZygoteGone,
 )
 from videopro.executor.pool import Executor
+from videopro.extras import is_installed
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -47,6 +48,7 @@ __all__ = [
     "ZygoteGone",
     "open_executor",
     "run",
+    "sandbox_problem",
     "use_frames",
 ]
 
@@ -69,6 +71,18 @@ def open_executor() -> Executor | MontyExecutor:
             raise SandboxError(f"{reason} {error}") from error
         warn(str(reason))
         return monty
+
+
+def sandbox_problem() -> str:
+    """Why programs cannot run on this machine; "" if the sandbox passes its self-test, or Monty is installed
+    where the kernel has none."""
+    try:
+        Executor().close()
+    except SandboxMissing as reason:
+        return "" if is_installed("pydantic_monty") else str(reason)
+    except SandboxError as error:
+        return str(error)
+    return ""
 
 
 def run(

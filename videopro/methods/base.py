@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from videopro.backbones import Backbone, ServerSettings
+from videopro.backbones import Backbone, BackboneConfig, ServerSettings
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import ConfigError
 from videopro.modules import OPTIONS_FLAG
 from videopro.reasoning import Observer
+from videopro.requirements import Need
 from videopro.traces import Cost, Result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
@@ -129,10 +130,10 @@ class Method(ABC):
         """What to tell the user about `backbone_settings`; empty if nothing was added."""
         return ""
 
-    def check_models(self) -> None:
-        """Raise ConfigError, naming each, for models of a preset that cannot be had here. Called once, before
-        a run begins."""
-        return
+    def needs(self, model: BackboneConfig) -> list[Need]:
+        """What it needs on this machine besides the run's own model, whose settings are `model`. Checked
+        before anything is loaded (`videopro.requirements`)."""
+        return []
 
     def check_open_questions(self, open_questions: int) -> None:
         """Raise ConfigError if there are open questions and this method cannot answer them."""

@@ -17,17 +17,20 @@ from typing import Any, ClassVar
 
 from videopro.backbones import (
     Backbone,
+    BackboneConfig,
     Sampling,
     ServerSettings,
     Visual,
     budget_notes,
     check_alive,
+    model_needs,
+    read_spec,
     recorded_spec,
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, NativeError, RunError
-from videopro.executor import DEFAULT_LIMITS
+from videopro.executor import DEFAULT_LIMITS, sandbox_problem
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program_settings import ProgramSettings, VideoProSettings
 from videopro.methods.served_planner import settle_served_planner
@@ -35,8 +38,9 @@ from videopro.modules import (
     PAPER_FRAMES,
     ModuleModels,
     VideoContext,
-    check_paper_parts,
+    expects_pocket,
     is_pocket,
+    module_needs,
     paper_notes,
     resolve_speech,
 )
@@ -48,6 +52,7 @@ from videopro.planners import (
     PromptKind,
     load_answerer,
     load_planner,
+    planner_needs,
     prompt_notes,
     read_prompts,
     spec_identity,
@@ -55,6 +60,7 @@ from videopro.planners import (
 )
 from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningTask
+from videopro.requirements import Need
 from videopro.traces import Cost, Preparation, Result, failed_result
 from videopro.unexpected import foreseen
 from videopro.video import uniform_times
@@ -168,9 +174,17 @@ class BaseProgramMethod(Method):
             notes.append(_SHIPPED_PLANNER)
         return "\n".join(notes)
 
-    def check_models(self) -> None:
-        if self.settings.preset == "paper":
-            check_paper_parts(asdict(self.settings), self.flag_without_model)
+    def needs(self, model: BackboneConfig) -> list[Need]:
+        settings = self.settings
+        needs = planner_needs(settings.planner, settings.api_key_env)
+        answering = model
+        if settings.answerer is not None:
+            answering = read_spec(settings.answerer)
+            if answering.kind == "server":
+                answering = answering.but(api_key_env=settings.api_key_env)
+            needs += model_needs(answering, "answerer")
+        needs += module_needs(settings, pocket=expects_pocket(answering), flag=self.flag_without_model)
+        return [*needs, Need("sandbox", problem=sandbox_problem())]
 
     @classmethod
     def settle(

@@ -10,7 +10,14 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from videopro.backbones import Backbone, Sampling, ServerSettings, read_address, read_spec
+from videopro.backbones import (
+    Backbone,
+    Sampling,
+    ServerSettings,
+    default_key_name,
+    read_address,
+    read_spec,
+)
 from videopro.errors import ConfigError
 from videopro.planners.answerer import check_answerer, load_answerer, spec_identity
 from videopro.planners.base import (
@@ -25,6 +32,7 @@ from videopro.planners.base import (
     PromptKind,
 )
 from videopro.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
+from videopro.requirements import Need
 from videopro.settings import did_you_mean
 
 if TYPE_CHECKING:
@@ -46,6 +54,7 @@ __all__ = [
     "check_planner",
     "load_answerer",
     "load_planner",
+    "planner_needs",
     "prompt_notes",
     "read_planner_weights",
     "read_prompts",
@@ -71,6 +80,15 @@ def check_planner(spec: str) -> None:
         return
     known = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL"]
     raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, known)}")
+
+
+def planner_needs(spec: str, api_key_env: str | None) -> list[Need]:
+    """What a planner needs besides the backbone: its server. Raises ConfigError for an invalid spec."""
+    check_planner(spec)
+    if not spec.startswith(("api:", "server:")):
+        return []
+    model, url = read_address(spec, "planner")
+    return [Need(f"planner {model}", url=url, key=api_key_env or default_key_name(url) or "")]
 
 
 def teacher_of(spec: str) -> Planner:

@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from videopro.errors import ConfigError, RunError
-from videopro.extras import check_extra
 from videopro.runs import RunFolder, RunTail
 from videopro.settings import did_you_mean
 
@@ -114,11 +113,10 @@ TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "te
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError for an unknown tracker, MissingExtra for one whose package is not installed."""
+    """Raise ConfigError for an unknown tracker; what they need is in `videopro.trackers`."""
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
-        check_extra("tracking", "report_to", name)
 
 
 class Tracking:

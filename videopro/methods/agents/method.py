@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from videopro import prompts
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, BackboneConfig, model_needs
 from videopro.benchmarks import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError, NativeError
 from videopro.methods.agents.budget import BudgetSpent
@@ -19,9 +19,10 @@ from videopro.methods.agents.models import AgentModel
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer
+from videopro.requirements import Need
 from videopro.traces import (
     AGENT,
     FALLBACK,
@@ -123,6 +124,10 @@ class AgentMethod(Method):
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         """An agent for one question."""
 
+    def encoders(self) -> dict[str, str]:
+        """The encoders that it loads, as settings of `ModuleSettings`."""
+        return {}
+
     # ---- the interface of a method ---------------------------------------------------------------------
 
     def model_names(self) -> dict[str, Any]:
@@ -132,6 +137,17 @@ class AgentMethod(Method):
     def check_open_questions(self, open_questions: int) -> None:
         if not self.answers_open_questions:
             super().check_open_questions(open_questions)
+
+    def needs(self, model: BackboneConfig) -> list[Need]:
+        needs = []
+        for role, name in self.role_names().items():
+            if name != SELF:
+                needs += model_needs(read_role(name, self.settings.api_key_env), role)
+        named: dict[str, Any] = dict(self.encoders())
+        if named:
+            settings, pocket = ModuleSettings(**named), expects_pocket(model)
+            needs += module_needs(settings, pocket=pocket, flag=self.flag_without_model, parts=tuple(named))
+        return needs
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()

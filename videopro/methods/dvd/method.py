@@ -20,6 +20,9 @@ class DvdMethod(AgentMethod):
     seeing_role = "vqa"
     answers_open_questions = True
 
+    def encoders(self) -> dict[str, str]:
+        return {"text_encoder": self.settings.text_encoder}
+
     def prepare(self, scene: Scene) -> Prepared:
         encoders = self.module_models(scene, ModuleSettings(text_encoder=self.settings.text_encoder))
         builder = DatabaseBuilder(

@@ -40,6 +40,9 @@ class LvAgentMethod(AgentMethod):
     def role_names(self) -> dict[str, str]:
         return {public_role(name): name for name in self._team.agents}
 
+    def encoders(self) -> dict[str, str]:
+        return {"encoder": self.settings.encoder}
+
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
         # The roles are their own names, and the team is what its file says.

@@ -30,6 +30,9 @@ class VcaMethod(AgentMethod):
     def needs_evidence(self) -> bool:
         return self.settings.reward == "evidence"
 
+    def encoders(self) -> dict[str, str]:
+        return {"encoder": self.settings.encoder} if self.settings.reward == "image" else {}
+
     def prepare(self, scene: Scene) -> Prepared:
         if self.settings.reward != "image":
             return Prepared()

@@ -54,6 +54,9 @@ class VideoAgentMethod(AgentMethod):
             del names[CAPTIONER]
         return names
 
+    def encoders(self) -> dict[str, str]:
+        return {"encoder": self.settings.encoder} if self._retrieves() else {}
+
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
         if self.settings.captions == "none":
@@ -71,12 +74,15 @@ class VideoAgentMethod(AgentMethod):
         return VideoAgentRun(session, prepared, self.settings, tools.index, tools.captions)
 
     def _index(self, scene: Scene) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
-        if self.settings.selection == "uniform" or self.settings.max_rounds == 1:
+        if not self._retrieves():
             return None, ()
         encoder = self.encoder(scene, self.settings.encoder, "frames are found by an encoder")
         seconds = 1.0 / self.settings.fps
         index, made = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
         return index, (made,)
+
+    def _retrieves(self) -> bool:
+        return self.settings.selection != "uniform" and self.settings.max_rounds > 1
 
     def _captioning(self, scene: Scene) -> Captions | None:
         if self.settings.captions == "none":

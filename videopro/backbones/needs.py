@@ -1,0 +1,36 @@
+"""What a model needs before it is loaded, for `videopro.requirements`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from videopro.backbones.address import default_key_name
+from videopro.backbones.base import BackboneConfig
+from videopro.hub import is_hub_name
+from videopro.requirements import Need
+
+
+def model_needs(config: BackboneConfig, what: str = "model") -> list[Need]:
+    """The checkpoint and the adapter of a config, or its server. `what`: the model's part, for messages."""
+    if config.kind == "server":
+        url = config.base_url or ""
+        key = config.api_key_env or default_key_name(url) or ""
+        return [Need(f"{what} server:{config.model}", url=url, key=key)]
+    named = [(f"{what} {config.model}", config.model)]
+    if config.adapter:
+        named.append((f"adapter {config.adapter}", config.adapter))
+    return [_checkpoint(shown, name) for shown, name in named]
+
+
+def _checkpoint(what: str, name: str) -> Need:
+    if is_hub_name(name):
+        return Need(what, hub=name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return Need(what)
+    problem = (
+        "it is a file; give the folder with its config and weights"
+        if path.exists()
+        else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
+    )
+    return Need(what, problem=problem)

@@ -1,0 +1,113 @@
+"""What is in the hub's cache on this machine, and what can be downloaded. Loads nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from videopro.connections import check_connections, key_problem
+from videopro.errors import ConfigError
+
+_PATIENCE = 5.0
+"""Seconds that the hub has to say whether it has a model."""
+_WEIGHTS = (
+    ("config.json", "model.safetensors"),
+    ("config.json", "model.safetensors.index.json"),
+    ("config.json", "pytorch_model.bin"),
+    ("config.json", "pytorch_model.bin.index.json"),
+    ("config.json", "model.bin"),
+    ("adapter_config.json", "adapter_model.safetensors"),
+    ("adapter_config.json", "adapter_model.bin"),
+)
+"""The files of a checkpoint, in one of the forms that we load: config and weights."""
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name is one of the hub, and no folder of this machine."""
+    try:
+        is_folder = Path(name).expanduser().is_dir()
+    except (OSError, RuntimeError):
+        is_folder = False
+    return not is_folder and name.count("/") == 1 and not name.startswith((".", "/", "~"))
+
+
+def is_here(name: str) -> bool:
+    """Whether a checkpoint is a folder, or in the cache of the hub with its config and all its weights."""
+    if Path(name).is_dir():
+        return True
+    return is_hub_name(name) and any(
+        (_cached(name, config) and (found := _cached(name, weights)) and _has_parts(name, found))
+        for config, weights in _WEIGHTS
+    )
+
+
+def refusals(names: Iterable[str]) -> dict[str, str]:
+    """Of models that are not on this machine: why they cannot be downloaded, by name. Asks the hub, at most a
+    few seconds in all."""
+    missing = [name for name in dict.fromkeys(names) if not is_here(name)]
+    if not missing:
+        return {}
+    from huggingface_hub import constants, get_token
+
+    if constants.HF_HUB_OFFLINE:
+        return dict.fromkeys(missing, "HF_HUB_OFFLINE is set")
+    try:
+        check_connections(constants.ENDPOINT)
+    except ConfigError as error:
+        return dict.fromkeys(missing, f"the hub cannot be asked: {error}")
+    token = get_token() or ""
+    if problem := key_problem(token):
+        return dict.fromkeys(missing, f"HF_TOKEN cannot be sent: {problem}; copy it again")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with ThreadPoolExecutor(len(missing)) as threads:
+        asked = threads.map(lambda name: _refusal(name, headers), missing)
+        return {name: why for name, why in zip(missing, asked, strict=True) if why}
+
+
+def download_command(names: Iterable[str]) -> str:
+    """The command that downloads models, for messages."""
+    return " && ".join(f"hf download {name}" for name in dict.fromkeys(names))
+
+
+def _cached(name: str, file: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, file)
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def _has_parts(name: str, weights: Path) -> bool:
+    """Whether all files are there that an index of weights lists: a download may have been stopped."""
+    if not weights.name.endswith(".index.json"):
+        return True
+    try:
+        parts = set(json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return all(isinstance(part, str) and _cached(name, part) is not None for part in parts)
+
+
+def _refusal(name: str, headers: Mapping[str, str]) -> str:
+    """Why the hub does not give a model that is not on this machine; "" if it does."""
+    from huggingface_hub import constants, get_session
+
+    host = constants.ENDPOINT.partition("://")[2]
+    url = f"{constants.ENDPOINT}/api/models/{name}"
+    try:
+        # Not through the library's own functions, which try for half a minute.
+        status = get_session().head(url, headers=dict(headers), timeout=_PATIENCE).status_code
+    except Exception as error:  # of the HTTP library that this version of the hub's client uses
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        return f"{host} cannot be reached ({reason})"
+    if status in (401, 403, 404):
+        return (
+            f"{host} does not give it (status {status}): check the name; a gated model needs its licence "
+            "accepted there, and HF_TOKEN"
+        )
+    return f"{host} does not answer (status {status})" if status >= 400 else ""
