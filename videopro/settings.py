@@ -20,6 +20,9 @@ from videopro.errors import ConfigError
 
 T = TypeVar("T")
 
+# Characters of an invalid value that a message shows.
+_SHOWN = 200
+
 
 def setting(
     help: str, *, positional: bool = False, former: str = "", group: str = "", joined: bool = False
@@ -52,14 +55,59 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text. Raises ValueError for invalid YAML; invalid dates, invalid numbers and deep
-    nesting would otherwise raise errors of their own."""
+    """The value of a YAML text. Raises ValueError for invalid YAML, and for aliases that stand for more than
+    a file of settings can mean; invalid dates, invalid numbers and deep nesting would otherwise raise errors
+    of their own."""
     try:
-        return yaml.safe_load(text)
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _check_aliases(node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, OverflowError) as error:
         raise ValueError(str(error)) from error
     except RecursionError as error:
         raise ValueError("lists and mappings are nested too deeply") from error
+
+
+# What the aliases of a file may add to it, in values; a text counts as one for every so many characters.
+_MOST_BY_ALIASES = 100_000
+_TEXT_UNIT = 64
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Raise ValueError if aliases make much more of a document than is written in it, such as a list of ten
+    aliases of a list of ten aliases ..., or contain themselves. Nothing is expanded to find out."""
+    whole: dict[int, int] = {}
+    """The size of each node with what its aliases stand for."""
+    written = 0
+    inside: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        nonlocal written
+        known = whole.get(id(node))
+        if known is not None:
+            return known
+        if id(node) in inside:
+            raise ValueError(f"line {node.start_mark.line + 1}: an alias (*NAME) contains itself")
+        if isinstance(node, yaml.CollectionNode):
+            inside.add(id(node))
+            parts = [each for part in node.value for each in (part if isinstance(part, tuple) else (part,))]
+            own, below = 1, sum(map(size, parts))
+            inside.discard(id(node))
+        else:
+            own, below = 1 + len(node.value) // _TEXT_UNIT, 0
+        written += own
+        whole[id(node)] = own + below
+        return own + below
+
+    added = size(root) - written
+    if added > _MOST_BY_ALIASES:
+        raise ValueError(f"its aliases (*NAME) stand for {added:,} values; write out what is meant")
 
 
 def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
@@ -118,7 +166,13 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
             raise ValueError("true and false are not numbers or text")
         return TypeAdapter(hint, config=_LENIENT).validate_python(value)
     except ValueError as error:
-        raise ConfigError(f"{name} is {value!r}; it must be {_wanted(kind, error)}") from error
+        raise ConfigError(f"{name} is {_short(value)}; it must be {_wanted(kind, error)}") from error
+
+
+def _short(value: Any) -> str:
+    """The repr of an invalid value, for a message."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def _wanted(kind: Any, error: ValueError) -> str:
