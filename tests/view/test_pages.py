@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,39 @@ def test_filters_narrow_the_list_and_are_in_the_url(open_page: Open) -> None:
 )
 def test_a_url_restores_the_list(open_page: Open, query: str, found: list[str]) -> None:
     assert ids(open_page(f"#/?{query}")) == found
+
+
+def test_groups_with_names_of_javascript(open_page: Open, tmp_path: Path) -> None:
+    """Each has two values that filter; a row without the group is not taken to have one."""
+    video = world.VideoRef("nowhere.mp4", "v", "", 9.0)
+    names = ("__proto__", "constructor", "toString", "hasOwnProperty")
+    rows = [
+        {name: "__proto__" if name == "toString" else "one" for name in names},
+        dict.fromkeys(names, "constructor"),
+        {"family": "plain"},
+    ]
+    made = [
+        replace(world.trace(f"q{n}", video, "What?", *world.direct("A", 0.9)), groups=groups)
+        for n, groups in enumerate(rows)
+    ]
+    run = world.write_run(tmp_path / "run", made)
+    assert main([str(run.path), "--no-pictures"]) == 0
+    page = open_page("", folder=run.path / "view")
+    assert ids(page) == ["q0", "q1", "q2"]
+    for name in names:
+        page.click(f"button[data-kind='{name}'][data-value=constructor]")
+        page.wait_for_function("document.querySelectorAll('.row').length === 1")
+        assert ids(page) == ["q1"]
+        again = open_page(page.url.partition("index.html")[2], folder=run.path / "view")
+        assert ids(again) == ["q1"]
+        page.click(f"button[data-kind='{name}'][data-value=constructor]")
+        page.wait_for_function("document.querySelectorAll('.row').length === 3")
+    page.click("button[data-kind=toString][data-value=__proto__]")
+    page.wait_for_function("document.querySelectorAll('.row').length === 1")
+    assert ids(page) == ["q0"]
+    for query in ("#/?sort=toString", "#/?mark=constructor", "#/?group.toString=x", "#/?result=__proto__"):
+        page = open_page(query, folder=run.path / "view")
+        assert ids(page) == ([] if "group" in query else ["q0", "q1", "q2"])
 
 
 def test_searching_keeps_the_cursor_and_the_counts_follow(open_page: Open) -> None:

@@ -181,13 +181,18 @@ def test_frames_are_spread_evenly() -> None:
 
 
 def test_a_script_holds_any_text_without_closing_its_tag(tmp_path: Path) -> None:
-    content = {"text": world.HOSTILE + "\ud800 ,);", "n": [1.5, None]}
+    content = {
+        "text": world.HOSTILE + "\ud800 ,);",
+        "n": [1.5, None],
+        "__proto__": {"__proto__": '"__proto__":'},
+    }
     text = assignment("page", "a", content)
     assert text.isascii()
     assert "<" not in text
     assert re.fullmatch(r'VIEW\.page\("a",\{.*\}\);\n', text)
     (tmp_path / "a.js").write_text(text)
     assert read_assignment(tmp_path / "a.js") == content
+    assert '"__proto__":' not in text.replace(r"\"", "")
     (tmp_path / "a.js").write_text(text[:-9])
     assert read_assignment(tmp_path / "a.js") is None
 

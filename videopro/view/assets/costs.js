@@ -53,7 +53,7 @@
   }
 
   function sum(costs) {
-    const whole = { seconds: 0, frames: 0, calls: 0, tokens_in: 0, tokens_out: 0, stages: {} };
+    const whole = { seconds: 0, frames: 0, calls: 0, tokens_in: 0, tokens_out: 0, stages: Object.create(null) };
     for (const cost of costs) {
       for (const name of ["seconds", "frames", "calls", "tokens_in", "tokens_out"]) whole[name] += cost[name];
       for (const [stage, seconds] of Object.entries(cost.stages)) whole.stages[stage] = (whole.stages[stage] ?? 0) + seconds;

@@ -25,20 +25,20 @@ VIEW.filters = (() => {
   let given = fresh();
 
   function fresh() {
-    return { search: "", result: "all", marks: new Set(), mode: "", groups: {}, low: 0, high: 1, sort: "order" };
+    return { search: "", result: "all", marks: new Set(), mode: "", groups: new Map(), low: 0, high: 1, sort: "order" };
   }
 
   function read(query) {
     const words = new URLSearchParams(query);
     given = fresh();
     given.search = words.get("search") ?? "";
-    if (words.get("result") in RESULTS) given.result = words.get("result");
-    if (words.get("sort") in SORTS) given.sort = words.get("sort");
+    if (Object.hasOwn(RESULTS, words.get("result") ?? "")) given.result = words.get("result");
+    if (Object.hasOwn(SORTS, words.get("sort") ?? "")) given.sort = words.get("sort");
     given.mode = words.get("mode") ?? "";
-    given.marks = new Set(words.getAll("mark").filter((mark) => mark in MARKS));
+    given.marks = new Set(words.getAll("mark").filter((mark) => Object.hasOwn(MARKS, mark)));
     given.low = share(words.get("low"), 0);
     given.high = share(words.get("high"), 1);
-    for (const [key, value] of words) if (key.startsWith("group.")) given.groups[key.slice(6)] = value;
+    for (const [key, value] of words) if (key.startsWith("group.")) given.groups.set(key.slice(6), value);
   }
 
   function share(text, otherwise) {
@@ -52,14 +52,15 @@ VIEW.filters = (() => {
     if (given.result !== "all") words.set("result", given.result);
     if (given.mode) words.set("mode", given.mode);
     for (const mark of given.marks) words.append("mark", mark);
-    for (const [kind, value] of Object.entries(given.groups)) words.set(`group.${kind}`, value);
+    for (const [kind, value] of given.groups) words.set(`group.${kind}`, value);
     if (given.low > 0) words.set("low", given.low);
     if (given.high < 1) words.set("high", given.high);
     if (given.sort !== "order") words.set("sort", given.sort);
     return words.toString();
   }
 
-  const parts = (value) => value.split(" | ");
+  // The values of a row's group; a group may be called "constructor" or "__proto__".
+  const parts = (row, kind) => (Object.hasOwn(row.groups, kind) ? row.groups[kind].split(" | ") : []);
   const tests = {
     search: (row) => row.text.includes(given.search.toLowerCase()),
     result: (row) =>
@@ -75,11 +76,11 @@ VIEW.filters = (() => {
   // The rows that pass every test but those named in `but` ("group:family": those of a group).
   function passing(but = "") {
     const asked = Object.entries(tests).filter(([name]) => name !== but).map(([, test]) => test);
-    const groups = Object.entries(given.groups).filter(([kind]) => but !== `group:${kind}`);
+    const groups = [...given.groups].filter(([kind]) => but !== `group:${kind}`);
     return VIEW.rows.filter(
       (row) =>
         asked.every((test) => test(row)) &&
-        groups.every(([kind, value]) => kind in row.groups && parts(row.groups[kind]).includes(value)),
+        groups.every(([kind, value]) => parts(row, kind).includes(value)),
     );
   }
 
@@ -211,19 +212,17 @@ VIEW.filters = (() => {
     for (const row of VIEW.rows) for (const kind of Object.keys(row.groups)) kinds.add(kind);
     return [...kinds].map((kind) => {
       const by = new Map();
-      for (const row of VIEW.rows) if (kind in row.groups) for (const name of parts(row.groups[kind])) by.set(name, []);
+      for (const row of VIEW.rows) for (const name of parts(row, kind)) by.set(name, []);
       if (by.size < 2) return null;
-      for (const row of passing(`group:${kind}`)) {
-        if (kind in row.groups) for (const name of parts(row.groups[kind])) by.get(name).push(row);
-      }
+      for (const row of passing(`group:${kind}`)) for (const name of parts(row, kind)) by.get(name).push(row);
       const names = [...by.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
       const made = names.map((name) =>
-        value(name, by.get(name), given.groups[kind] === name, (to) => {
-          if (to.groups[kind] === name) delete to.groups[kind];
-          else to.groups[kind] = name;
+        value(name, by.get(name), given.groups.get(kind) === name, (to) => {
+          if (to.groups.get(kind) === name) to.groups.delete(kind);
+          else to.groups.set(kind, name);
         }, kind));
       if (made.length <= SHOWN + 2) return section(kind, made);
-      const chosen = names.indexOf(given.groups[kind]);
+      const chosen = names.indexOf(given.groups.get(kind));
       const open = chosen >= SHOWN;
       return section(kind, made.slice(0, SHOWN),
         el("details", { open }, el("summary", {}, `${made.length - SHOWN} more`), made.slice(SHOWN)));
