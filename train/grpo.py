@@ -58,15 +58,6 @@ with needs_extra("train", "videopro grpo", __name__):
         without_adapter,
     )
 
-# Settings that decide the final weights, besides those of every training run.
-_GRPO_SETTINGS = (
-    *("num_generations", "max_completion_length", "temperature", "top_p", "beta", "num_iterations"),
-    *("steps_per_generation", "epsilon", "epsilon_high", "delta", "importance_sampling_level"),
-    *("scale_rewards", "multi_objective_aggregation", "mask_truncated_completions", "top_entropy_quantile"),
-    *("entropy_coef", "use_adaptive_entropy", "disable_dropout", "shuffle_dataset"),
-    *("kinds", "prompt_video", "answerer", "modules", "episodes", "tau", "accuracy"),
-)
-
 
 def train(
     training: VideoGRPOConfig, model_settings: ModelConfig, *, callbacks: Sequence[TrainerCallback] = ()
@@ -142,14 +133,7 @@ def train(
         )
         if state.is_main_process:
             trainer.accelerator.print(_startup_line(trainer, rows.train))
-        run_training(
-            trainer,
-            model_settings,
-            start,
-            rows,
-            # It has no effect on single-turn episodes, and runs of older versions do not record it.
-            also=(*_GRPO_SETTINGS, *(("final",) if training.episodes == TWO_TURN else ())),
-        )
+        run_training(trainer, model_settings, start, rows)
     if state.is_main_process:
         # TRL's copy of the initial adapter, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)

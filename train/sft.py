@@ -48,10 +48,6 @@ with needs_extra("train", "videopro sft", __name__):
         trained_parts,
     )
 
-# Settings that decide the final weights, besides those of every training run.
-_SFT_SETTINGS = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
-
-
 _PARTS: Mapping[Part, str] = {
     "language": "language model",
     "projector": "projector",
@@ -106,7 +102,7 @@ def train(
         )
     if PartialState().is_main_process:
         trainer.accelerator.print(_startup_line(trainer, rows.train, parts))
-    run_training(trainer, model_settings, start, rows, also=_SFT_SETTINGS)
+    run_training(trainer, model_settings, start, rows)
     return trainer
 
 

@@ -107,6 +107,10 @@ class TrainingConfig:
     # as it is.
     logging_nan_inf_filter: bool = field(default=False, metadata={"help": "as in TrainingArguments"})
 
+    def without_effect(self) -> tuple[str, ...]:
+        """Settings that change nothing beside the others."""
+        return ()
+
     def check_run(self, *counts: str) -> None:
         """Raise ConfigError for invalid settings. `counts`: further settings that must be at least 1."""
         for name in ("frames", "pixels", "eval_limit", "decode_workers", *counts):

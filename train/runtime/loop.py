@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint, write_model_record
+from videopro.backbones.qwen import adapter_folder
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
@@ -27,27 +27,15 @@ def run_training(
     model: ModelConfig,
     start: TrainingSetup,
     rows: TrainingRows[Any],
-    *,
-    also: Sequence[str],
 ) -> None:
     """Train, resuming from the last complete checkpoint if there is one, and write the weights and the record
-    to the run's folder. `also`: settings of this kind of run that decide the final weights. Raises RunError
-    for checkpoints of another run, for NaN or infinite steps, and for a full disk."""
+    to the run's folder. Raises RunError for checkpoints of another run, for NaN or infinite steps, and for a
+    full disk."""
     training: Any = trainer.args
     output = trainer.output
     state = PartialState()
-    run = describe_run(
-        training,
-        model,
-        start.found,
-        rows=digest(training.train_path),
-        frames=start.frames,
-        pixels=start.pixels,
-        also=also,
-    )
-    if start.prompts is not None:
-        run["prompts"] = dict(start.prompts.texts)
-    run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
+    adapter = folder_fingerprint(adapter_folder(start.adapter)) if start.adapter else None
+    run = describe_run(training, model, start, rows=digest(training.train_path), adapter=adapter)
     if checkpoints(output):
         check_same_run(output, run)
     is_adapter = bool(model.use_peft or start.adapter)

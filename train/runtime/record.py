@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from accelerate import PartialState
-from transformers import TrainingArguments
 from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint, library_versions
-from videopro.backbones.qwen import Checkpoint
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
+from videopro.train.runtime.harmless import deciding_settings
+from videopro.train.runtime.setup import TrainingSetup
 
 
 class HasKind(Protocol):
@@ -30,36 +30,27 @@ class HasKind(Protocol):
 
 RECORD = "training_record.json"
 
-# The settings that decide the final weights; the rest (logging, saving, evaluating) may change on resume.
-_TRAINING = (
-    *("seed", "data_seed", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
-    *("gradient_accumulation_steps", "learning_rate", "lr_scheduler_type"),
-    *("warmup_steps", "optim", "weight_decay", "max_grad_norm", "adam_beta1", "adam_beta2", "adam_epsilon"),
-    *("loss_type", "bf16", "fp16"),
-)
-_MODEL = ("dtype", "use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora")
+_UNRECORDED: Mapping[str, Any] = {"prompts": None, "adapter": None}
+"""What earlier versions did not record, and what that means; of other settings it means that it is not
+known."""
 
 
 def describe_run(
-    training: TrainingArguments,
-    model: ModelConfig,
-    found: Checkpoint,
-    *,
-    rows: str,
-    frames: int,
-    pixels: int,
-    also: Sequence[str],
+    training: Any, model: ModelConfig, start: TrainingSetup, *, rows: str, adapter: str | None
 ) -> dict[str, Any]:
-    """The facts that decide a run's final weights. `rows` is the digest of its training file, `also` names
-    settings specific to this kind of run."""
-    facts = {name: getattr(training, name) for name in (*_TRAINING, *also)}
-    facts |= {name: getattr(model, name) for name in (*_MODEL, "load_in_4bit", "load_in_8bit", "use_dora")}
+    """The facts that decide a run's final weights: all settings but harmless ones, and digests of the files.
+    `rows` is the digest of the training file, `adapter` the fingerprint of the adapter that is continued."""
+    facts = {**deciding_settings(training), **deciding_settings(model)}
+    for name in training.without_effect():
+        facts.pop(name, None)
     facts |= {
         "data": rows,
-        "model": Path(found.source).name,
-        "weights": folder_fingerprint(found.folder),
-        "frames": frames,
-        "pixels": pixels,
+        "model": Path(start.found.source).name,
+        "weights": folder_fingerprint(start.found.folder),
+        "adapter": adapter,
+        "frames": start.frames,
+        "pixels": start.pixels,
+        "prompts": None if start.prompts is None else dict(start.prompts.texts),
         "processes": PartialState().num_processes,
     }
     # As it will be read back from JSON.
@@ -68,16 +59,18 @@ def describe_run(
 
 def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
     """Raise RunError, naming the differences, if a folder has the checkpoints of another run. The same run
-    with more steps is allowed."""
+    with more steps is allowed. A setting that its record does not have, as it is of an earlier version or of
+    earlier libraries, cannot be compared."""
     try:
         before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{output}: has checkpoints but no readable {RECORD}; give another output_dir"
         ) from error
-    differing = [name for name in run if before.get(name) != run[name]]
+    known = {**_UNRECORDED, **before}
+    differing = [name for name in run if name in known and known[name] != run[name]]
     if differing and differing != _extended_by(before, run):
-        changes = ", ".join(f"{name} was {before.get(name)!r} and is {run[name]!r}" for name in differing)
+        changes = ", ".join(f"{name} was {known[name]!r} and is {run[name]!r}" for name in differing)
         raise RunError(f"{output}: has checkpoints of another run: {changes}; give another output_dir")
 
 

@@ -2,7 +2,7 @@
 
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
-from videopro.backbones.qwen.find import Checkpoint, find_checkpoint, made_from
+from videopro.backbones.qwen.find import Checkpoint, adapter_folder, find_checkpoint, made_from
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
     LoadedModel,
@@ -24,6 +24,7 @@ __all__ = [
     "QwenRunner",
     "ResolvedRecord",
     "SampledReply",
+    "adapter_folder",
     "attach_adapter",
     "checkpoint_facts",
     "encode_vision",

@@ -1,0 +1,125 @@
+"""With which settings a run may be resumed: all are compared, but those on which no weight depends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trl import ModelConfig
+
+from tests.support import sft_world as world
+from tests.support.training_runs import LORA, flags
+from videopro.errors import RunError
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.rl import VideoGRPOConfig
+from videopro.train.runtime import TrainingSetup, read_settings
+from videopro.train.runtime.harmless import HARMLESS
+from videopro.train.runtime.record import RECORD, check_same_run, describe_run
+
+KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "sft": (VideoSFTConfig, {}),
+    "grpo": (VideoGRPOConfig, {"num_generations": 4, "per_device_train_batch_size": 4}),
+}
+
+
+def described(stage: str, output: Path, **changes: Any) -> dict[str, Any]:
+    kind, own = KINDS[stage]
+    rows = world.folder() / "sft.jsonl"
+    words = flags(output, **{"train_data": rows, **LORA, **own, **changes})
+    training, model = read_settings(kind, stage, words)
+    return describe_run(training, model, TrainingSetup.of(training, model), rows="0f", adapter=None)
+
+
+def resumed(output: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    (output / RECORD).write_text(json.dumps({"run": before}))
+    check_same_run(output, now)
+
+
+@pytest.mark.parametrize(
+    ("stage", "changes"),
+    [
+        ("sft", {"label_smoothing_factor": 0.1}),
+        ("sft", {"lr_scheduler_kwargs": '{"num_cycles": 2}'}),
+        ("sft", {"optim_args": "foreach=false"}),
+        ("sft", {"neftune_noise_alpha": 5}),
+        ("sft", {"lora_target_parameters": "mlp.experts.down_proj"}),
+        ("sft", {"lora_modules_to_save": "lm_head"}),
+        ("sft", {"train_sampling_strategy": "sequential"}),
+        ("sft", {"frames": 5}),
+        ("grpo", {"use_bias_correction_kl": "false"}),
+        ("grpo", {"sapo_temperature_neg": 2.0}),
+        ("grpo", {"off_policy_mask_threshold": 0.5}),
+        ("grpo", {"top_k": 7, "prompt_video": "false"}),
+        ("grpo", {"load_best_model_at_end": "true", "save_strategy": "steps", "save_steps": 1}),
+    ],
+)
+def test_a_setting_that_decides_the_weights_is_compared(
+    stage: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    if "load_best_model_at_end" in changes:
+        held_out = world.folder() / "sft.jsonl"
+        changes |= {"eval_strategy": "steps", "eval_steps": 1, "eval_data": held_out}
+    before, now = described(stage, tmp_path), described(stage, tmp_path, **changes)
+    resumed(tmp_path, before, dict(before))
+    with pytest.raises(RunError, match=f"{next(iter(changes))} was .* and is "):
+        resumed(tmp_path, before, now)
+
+
+@pytest.mark.parametrize("stage", KINDS)
+def test_others_may_change(stage: str, tmp_path: Path) -> None:
+    held_out = world.folder() / "sft.jsonl"
+    changes = {
+        "output_dir": tmp_path / "moved",
+        "logging_steps": 7,
+        "save_strategy": "steps",
+        "save_steps": 4,
+        "save_total_limit": 3,
+        "report_to": "tensorboard",
+        "eval_strategy": "steps",
+        "eval_steps": 3,
+        "eval_data": held_out,
+        "per_device_eval_batch_size": 4,
+        "dataloader_num_workers": 2,
+        "decode_workers": 1,
+        "gradient_checkpointing": "true",
+        "attn_implementation": "sdpa",
+        "adapter_dtype": "bfloat16",
+    }
+    resumed(tmp_path, described(stage, tmp_path), described(stage, tmp_path, **changes))
+
+
+def test_the_best_model_depends_on_what_is_evaluated(tmp_path: Path) -> None:
+    best = {
+        "load_best_model_at_end": "true",
+        "save_strategy": "steps",
+        "eval_strategy": "steps",
+        "eval_data": world.folder() / "sft.jsonl",
+    }
+    before = described("sft", tmp_path, **best, save_steps=2, eval_steps=2)
+    with pytest.raises(RunError, match="eval_steps was 2 and is 1"):
+        resumed(tmp_path, before, described("sft", tmp_path, **best, save_steps=2, eval_steps=1))
+
+
+def test_what_an_earlier_version_did_not_record_is_not_compared(tmp_path: Path) -> None:
+    """Its prompts are: it recorded those of its user, and none for ours."""
+    now = described("sft", tmp_path, label_smoothing_factor=0.1)
+    before = {name: value for name, value in now.items() if name not in ("label_smoothing_factor", "prompts")}
+    resumed(tmp_path, before, now)
+    with pytest.raises(RunError, match="prompts was None and is"):
+        resumed(tmp_path, before, {**now, "prompts": {"plan": "Plan."}})
+    with pytest.raises(RunError, match=r"learning_rate was 1 and is 0\.01"):
+        resumed(tmp_path, {**before, "learning_rate": 1}, now)
+
+
+def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
+    assert "hf_secret" not in json.dumps(described("sft", tmp_path, hub_token="hf_secret"))
+
+
+def test_the_list_names_settings() -> None:
+    known = {
+        option.name for kind in (VideoSFTConfig, VideoGRPOConfig, ModelConfig) for option in fields(kind)
+    }
+    assert {name for names in HARMLESS.values() for name in names} <= known
