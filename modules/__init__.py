@@ -17,11 +17,12 @@ from videopro.modules.loading import (
     resolve_speech,
 )
 from videopro.modules.needs import cache_need, module_needs, part_needs
-from videopro.modules.presets import PAPER_FRAMES, paper_notes
+from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
 from videopro.modules.reference import api_reference
 
 __all__ = [
     "OPTIONS_FLAG",
+    "PAPER",
     "PAPER_FRAMES",
     "PAPER_HELP",
     "CallError",
@@ -31,6 +32,7 @@ __all__ = [
     "ModuleModels",
     "ModuleSettings",
     "VideoContext",
+    "WHISPER",
     "api_reference",
     "available_modules",
     "cache_need",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
+import huggingface_hub.constants
 import pytest
 
 from videopro import hub, requirements, trackers

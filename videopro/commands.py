@@ -167,6 +167,13 @@ _ALL = (
         ("videopro models",),
     ),
     Command(
+        "doctor",
+        "videopro.doctor.__main__",
+        "Benchmarks and models",
+        "Show what a run would use on this machine, and what is missing or broken.",
+        ("videopro doctor", "videopro doctor --json"),
+    ),
+    Command(
         "synthesize",
         "videopro.data_synthesis.run",
         "Train",
