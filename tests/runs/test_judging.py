@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from tests.support.benchmark_runs import coloured, infer
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import TSV, cg, write_json
 from tests.support.fakes import make_video
-from tests.support.stub_server import StubFault, StubServer, completion, entry, pictures_of, text_of
+from tests.support.stub_server import StubFault, StubServer, completion, pictures_of, text_of
 from videopro.backbones import load_backbone
 from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.mmbench_video import JUDGE
+from videopro.runs import judging
 from videopro.runs.grading import read_grade, read_official
 from videopro.traces import read_traces
 
@@ -28,6 +30,17 @@ def open_run(tmp_path: Path) -> Path:
         make_video(root / f"video/{name}.mp4", "red", 1.0)
     assert infer(root, run, "--benchmark", "mmbench_video") == 0
     return run
+
+
+@pytest.fixture
+def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of one such run."""
+    if not _MADE:
+        _MADE.append(open_run(tmp_path_factory.mktemp("judged")))
+    return Path(shutil.copytree(_MADE[0], tmp_path / "run"))
+
+
+_MADE: list[Path] = []
 
 
 def clue_run(tmp_path: Path) -> Path:
@@ -71,8 +84,14 @@ def test_a_judge_of_cg_bench_looks_at_the_clue_if_the_texts_do_not_tell(tmp_path
     assert (value["robust"], value["official"], value["n"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3), 3)
 
 
-def said(text: str) -> dict[str, Any]:
-    return completion(text, [entry(text, -0.1)])
+def said(text: str | None, **facts: Any) -> dict[str, Any]:
+    """A reply without log-probabilities, as of a model that reasons."""
+    return completion(text, None, **facts)
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    """The whole lines of grades.jsonl."""
+    return [json.loads(line) for line in (run / "grades.jsonl").read_text().split("\n")[:-1]]
 
 
 def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,13 +118,18 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
         # The first request fails; the others are kept, and the next command asks for the first alone.
         server.faults.append(StubFault(400, {"error": {"message": "no"}}))
         assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
-        assert len((run / "grades.jsonl").read_text().splitlines()) == 2
+        assert [line.get("error", "")[-16:] for line in lines(run)] == ["(status 400): no", "", ""]
+        assert (
+            "2 answers were not graded (1: the request failed, 1: the reply has no grade of the scale;"
+            in (capsys.readouterr().err)
+        )
         before = len(server.chats)
         with (run / "grades.jsonl").open("a") as file:
             file.write('{"question_id": "0", "ju')  # what a killed writer leaves
         assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
-        assert len(server.chats) == before + 1
-        system, user = server.chats[-1]["messages"]
+        # What failed is asked again: the request, and the reply without a grade.
+        assert len(server.chats) == before + 2
+        system, user = next(body["messages"] for body in server.chats[before:] if "OPEN" in text_of(body))
         assert system == {"role": "system", "content": JUDGE.system}
         assert "Groundtruth answer: OPEN" in user["content"]
         assert benchmarks_main(["judge", str(run), "--judge", "server:other@http://127.0.0.1:9/v1"]) == 2
@@ -148,7 +172,8 @@ def test_an_unreachable_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (" 2\n", 2, 2),
         ("Rating: 1", 1, None),
         ("**0**", 0, None),
-        ("2/3", None, None),
+        ("2/3", 2, None),
+        ("3/5", None, None),
         ("1 or 2", None, None),
         ("7", None, 7),
         ("2.5", None, None),
@@ -158,3 +183,106 @@ def test_an_unreachable_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 )
 def test_grades_are_read(reply: str, robust: int | None, official: int | None) -> None:
     assert (read_grade(reply, JUDGE), read_official(reply)) == (robust, official)
+
+
+def judge(run: Path, server: StubServer, *flags: str) -> int:
+    given = ["judge", str(run), "--judge", f"api:served@{server.url}", *flags, "--backbone", "retries=0"]
+    return benchmarks_main([*given, "concurrency=1"])
+
+
+def overall(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "summary.json").read_text())["metrics"]["Overall"]
+    return found
+
+
+def test_a_judge_that_reasons(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs room, refuses a temperature and returns no log-probabilities; what it thinks is no grade."""
+    capsys.readouterr()
+
+    def reply(body: dict[str, Any]) -> Any:
+        if "temperature" in body or "max_tokens" in body:
+            name = "temperature" if "temperature" in body else "max_tokens"
+            return StubFault(400, {"error": {"message": f"Unsupported parameter: {name}"}})
+        if body["max_completion_tokens"] < 100:
+            return said(None, finish="length", message={"reasoning_content": "Perhaps 3"})
+        return said("<think>1 or 2?</think>3/3", finish="eos")
+
+    with StubServer(reply) as server:
+        # Every reply is cut off while the judge thinks: no grade, and not a zero.
+        assert judge(run, server, "--max-new-tokens", "64") == 0
+        assert "3 answers were not graded (3: the reply was cut off at 64 tokens" in capsys.readouterr().err
+        assert overall(run)["robust"] is None
+        assert [(line["raw"], line["cut_at"], line["thoughts"]) for line in lines(run)] == [
+            ("", 64, "Perhaps 3")
+        ] * 3
+        # The same command with more room asks them all again.
+        assert judge(run, server) == 0
+        assert server.chats[-1]["max_completion_tokens"] == 4096
+        assert "logprobs" not in server.chats[-1]
+        assert overall(run)["valid"] == 3.0
+        before = len(server.chats)
+        assert judge(run, server) == 0
+        assert len(server.chats) == before
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (said("", finish="stop"), "the reply is empty"),
+        (said(None), "the reply is empty"),
+        (said("<think>It is a 3, I think"), "the reply is empty"),
+        (said("3 cars are right"), "the reply has no grade of the scale: '3 cars are right'"),
+        (said("\x1b[2J3 of 7"), "the reply has no grade of the scale: '3 of 7'"),
+        (said("3", finish="length"), "the reply was cut off at 4096 tokens: '3'"),
+        (said("3", finish="content_filter"), "content_filter"),
+    ],
+)
+def test_a_failure_is_a_failure(
+    reply: dict[str, Any], why: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Recorded, counted, and asked again; never a grade."""
+    replies = [reply, said("3"), said("3")]
+    with StubServer(lambda body: replies[(len(server.chats) - 1) % 3]) as server:
+        assert judge(run, server) == 0
+        captured = capsys.readouterr()
+        assert "1 answers were not graded" in captured.err
+        assert why in captured.err
+        assert "1 answer has no grade, and counts 0" in captured.out
+        assert (overall(run)["robust"], overall(run)["valid"]) == (6 / 4, 3.0)
+        replies[0] = said("2")
+        assert judge(run, server) == 0
+        assert len(server.chats) == 4
+    assert (overall(run)["robust"], overall(run)["n"]) == (8 / 4, 4)
+    assert "ungraded" not in capsys.readouterr().err
+
+
+def test_a_judge_that_never_gives_a_grade_is_stopped(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "_GIVEN_UP", 2)
+    with StubServer(lambda body: said("I cannot say.")) as server:
+        assert judge(run, server) == 2
+        assert len(server.chats) == 2
+    assert "none of the judge's first 2 replies has a grade" in capsys.readouterr().err
+
+
+def test_grades_of_earlier_versions_are_read_strictly(run: Path) -> None:
+    """Their lines say nothing of a limit: an unfinished thought is no grade, and is asked again."""
+    with StubServer(lambda body: said("3")) as server:
+        assert judge(run, server) == 0
+        old = lines(run)
+        old[0]["raw"], old[1]["raw"] = "<think>The reference says 3", "Rating: 1"
+        (run / "grades.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
+        before = len(server.chats)
+        assert judge(run, server) == 0
+        assert len(server.chats) == before + 1
+    assert overall(run)["valid"] == pytest.approx(7 / 3)
+
+
+@pytest.mark.parametrize("spec", ["api:served", "server:served@localhost:8000/v1", "api:m@http://u:pw@h/v1"])
+def test_a_malformed_judge_is_refused_before_anything(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmarks_main(["judge", str(tmp_path), "--judge", spec]) == 2
+    assert "MODEL@URL, as in" in (error := capsys.readouterr().err)
+    assert "pw" not in error

@@ -8,6 +8,7 @@ from typing import Any
 
 from videopro.benchmarks import JudgeGrade, JudgePrompt
 from videopro.question import written_result
+from videopro.runs.verdicts import read_verdict
 
 
 def shown_answer(reply: str, judge: JudgePrompt) -> str:
@@ -26,8 +27,11 @@ def needs_look(reply: str, judge: JudgePrompt) -> bool:
     return read_grade(reply, judge) == judge.unsure or official not in (None, 0, 1)
 
 
-def grade_of(line: Mapping[str, str], judge: JudgePrompt) -> JudgeGrade:
-    """The grades of a line of grades.jsonl: the judge's reply "raw", and "look" if it was asked twice."""
+def grade_of(line: Mapping[str, Any], judge: JudgePrompt) -> JudgeGrade:
+    """The grades of a line of grades.jsonl: the judge's reply "raw", and "look" if it was asked twice. A
+    reply that a limit of tokens cut off has none, whatever it came to say."""
+    if line.get("cut_at") is not None:
+        return JudgeGrade(None, None)
     raw, look = line["raw"], line.get("look")
     robust = read_grade(raw, judge)
     if judge.style != "cgbench":
@@ -41,13 +45,22 @@ def grade_of(line: Mapping[str, str], judge: JudgePrompt) -> JudgeGrade:
     return JudgeGrade(robust, None if official is None else int(official == 1))
 
 
+def why_ungraded(line: Mapping[str, Any], judge: JudgePrompt) -> str:
+    """Why a line has no grade, in a few words; empty if it has one."""
+    if line.get("error"):
+        return "the request failed"
+    if line.get("cut_at") is not None:
+        return f"the reply was cut off at {line['cut_at']} tokens"
+    if grade_of(line, judge).robust is not None:
+        return ""
+    said = line.get("look", line["raw"])
+    return "the reply has no grade of the scale" if said.strip() else "the reply is empty"
+
+
 def read_grade(reply: str, judge: JudgePrompt, *, high: int | None = None) -> int | None:
-    """The single whole number in a judge's reply, if it is on the scale; None for none or several. `high`:
-    the end of the scale, if it is not the judge's own."""
-    # As floats: Python refuses to parse integers of thousands of digits.
-    numbers = {float(digits) for digits in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
-    last = judge.high if high is None else high
-    return int(numbers.pop()) if len(numbers) == 1 and judge.low <= min(numbers) <= last else None
+    """The grade in a judge's reply; None for none or several. `high`: the end of the scale, if it is not the
+    judge's own."""
+    return read_verdict(reply, judge.low, judge.high if high is None else high)
 
 
 def read_official(reply: str) -> int | None:

@@ -1,5 +1,6 @@
 """Have a judge model grade the open answers of a run. Each answer is graded once; grades.jsonl stores the
-judge's replies, which scoring parses.
+judge's replies, which scoring parses. A request that failed and a reply without a grade are stored as such,
+counted, and asked again by the next command.
 """
 
 from __future__ import annotations
@@ -7,30 +8,28 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
-from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, load_backbone, shown_thoughts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
 from videopro.errors import BackboneError, RunError, VideoError
 from videopro.runs.folder import RunFolder
-from videopro.runs.grading import grade_of, needs_look, shown_answer
+from videopro.runs.grading import grade_of, needs_look, shown_answer, why_ungraded
+from videopro.runs.judge_model import Judge, judge_config, load_judge
 from videopro.runs.summary import summarize, write_summary
 from videopro.settings import read_yaml, setting
-from videopro.storage import JsonLinesLog, SetAside, parse_json
+from videopro.storage import JsonLinesLog, SetAside, parse_json, printable
 from videopro.traces import Trace
-from videopro.video import Frame, Video, clue_times
+from videopro.video import Video, clue_times
 
-# Consecutive failed requests after which grading stops.
+# Consecutive failed requests after which grading stops, and replies of which none has a grade.
 _GIVEN_UP = 8
-_TOKENS = 64
-# Requests in flight: most judges are hosted, and limit their rate.
-_CONCURRENCY = 8
+_SHOWN = 80
 # CG-Bench's limit of frames for a clue.
 _CLUE_FRAMES = 32
 # Settings of a judge that change how it is reached, but no grade.
@@ -42,7 +41,11 @@ class JudgeConfig:
     """The settings of `videopro benchmarks judge`."""
 
     run: Path = field(metadata=setting("folder of the run to grade", positional=True))
-    judge: str = field(metadata=setting("server:MODEL@URL, or any model that --model takes"))
+    judge: str = field(metadata=setting("server:MODEL@URL, api:MODEL@URL, or any model that --model takes"))
+    max_new_tokens: int = field(
+        default=4096,
+        metadata=setting("maximum length of the judge's reply in tokens, thinking included"),
+    )
     backbone: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("settings of the judge, such as api_key_env=NAME concurrency=8"),
@@ -60,28 +63,34 @@ def recorded_protocol(folder: RunFolder) -> Protocol:
 def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any]:
     """Grade every answer of a run that has no grade yet, and rewrite its summary. Re-running the same command
     resumes. Raises VideoProError."""
+    Sampling(config.max_new_tokens)  # raises ConfigError
+    judge_config(config.judge, config.backbone)
     folder = RunFolder(config.run)
     protocol = recorded_protocol(folder)
-    if protocol.judge is None:
+    judge = protocol.judge
+    if judge is None:
         name = (folder.recorded_identity() or {})["protocol"].get("benchmark")
         raise RunError(
             f"{folder.path}: benchmark {name!r} is scored without a judge; its summary is complete"
         )
     traces = folder.read()
     kept = _lines(folder.grades)
-    others = {line["judge"] for line in kept.values()} - {_name(config)}
+    graded = [line for line in kept.values() if not why_ungraded(line, judge)]
+    others = {line["judge"] for line in graded} - {_name(config)}
     if others:
         raise RunError(
             f"{folder.grades}: was graded by {sorted(others)[0]!r}, not by {_name(config)!r}; give the first "
             "as --judge, with its settings, or remove the file"
         )
-    todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, kept)]
+    todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, kept, judge)]
     if todo:
-        backbone = load(config.judge, **config.backbone)
+        # What failed before comes last: it may fail again.
+        todo.sort(key=lambda trace: trace.question_id in kept)
+        model = load_judge(config.judge, config.backbone, config.max_new_tokens, load=load)
         try:
-            _grade(todo, protocol.judge, backbone, config, folder.grades)
+            _grade(todo, judge, model, config, folder.grades)
         finally:
-            backbone.close()
+            model.close()
     return rewrite_summary(folder, protocol, traces)
 
 
@@ -101,10 +110,12 @@ def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trac
 
 
 def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
-    """The grades by question id; empty if nothing was graded."""
+    """The grades by question id; those of failed requests and of replies that nobody can read are missing."""
     if judge is None:
         return {}
-    return {question: grade_of(line, judge) for question, line in _lines(path).items()}
+    grades = {question: grade_of(line, judge) for question, line in _lines(path).items()}
+    nothing = JudgeGrade(None, None)
+    return {question: grade for question, grade in grades.items() if grade != nothing}
 
 
 def _name(config: JudgeConfig) -> str:
@@ -117,10 +128,10 @@ def _is_open(trace: Trace) -> bool:
     return trace.reference is not None and trace.final is not None
 
 
-def _is_graded(trace: Trace, kept: Mapping[str, Mapping[str, Any]]) -> bool:
+def _is_graded(trace: Trace, kept: Mapping[str, Mapping[str, Any]], judge: JudgePrompt) -> bool:
     """Whether this exact answer was graded: an answer that was redone is graded again."""
     line = kept.get(trace.question_id)
-    return line is not None and line["answer"] == _digest(trace)
+    return line is not None and line["answer"] == _digest(trace) and not why_ungraded(line, judge)
 
 
 def _digest(trace: Trace) -> str:
@@ -144,79 +155,85 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
         try:
             content = parse_json(line)
             own = {key: content[key] for key in ("judge", "answer", "raw")}
-            lines[content["question_id"]] = own | ({"look": content["look"]} if "look" in content else {})
+            more = {key: content[key] for key in ("look", "cut_at", "error") if key in content}
+            lines[content["question_id"]] = own | more
         except (ValueError, KeyError, TypeError) as error:
             set_aside.add(number, f"no grade: {error}")
     set_aside.tell()
     return lines
 
 
-def _judged(trace: Trace, judge: JudgePrompt, backbone: Backbone) -> dict[str, str]:
-    """What the judge replied: "raw", and "look" if it was shown the clue too. Raises BackboneError or
-    VideoError."""
+def _judged(trace: Trace, judge: JudgePrompt, model: Judge) -> dict[str, Any]:
+    """What the judge replied, as grades.jsonl has it: "raw", "look" if it was shown the clue too, and the
+    thoughts and the limit of the last reply. Raises BackboneError or VideoError."""
     assert trace.final is not None
     assert trace.reference is not None
     answer = shown_answer(trace.final.raw, judge)
-    words = judge.fill(trace.question, trace.reference, answer)
-    messages: list[dict[str, Any]] = [{"role": "user", "content": words}]
-    if judge.system:
-        messages.insert(0, {"role": "system", "content": judge.system})
-    raw = backbone.chat(messages, Sampling(_TOKENS)).text
-    if not needs_look(raw, judge):
-        return {"raw": raw}
-    video = Video.open(trace.video.path)
-    clue = [(interval[0], interval[1]) for interval in trace.evidence]
-    budget = min(_CLUE_FRAMES, backbone.frames)
-    frames = video.frames(clue_times(clue, video.duration, video.fps, budget))
-    shown = judge.fill_look(trace.question, answer, [frame.time for frame in frames])
-    parts = [{"type": "text", "text": shown}]
-    look = [{"role": "user", "content": [_clue(frames), *parts]}]
-    return {"raw": raw, "look": backbone.chat(look, Sampling(_TOKENS)).text}
-
-
-def _clue(frames: Sequence[Frame]) -> dict[str, Any]:
-    """The content part of a chat that shows the frames of a clue."""
-    if len(frames) == 1:
-        return {"type": "image", "image": Image.fromarray(frames[0].image)}
-    return {"type": "video", "video": list(frames)}
+    reply = model.reply(judge.fill(trace.question, trace.reference, answer), system=judge.system)
+    said = {"raw": reply.text}
+    if reply.cut_at is None and needs_look(reply.text, judge):
+        video = Video.open(trace.video.path)
+        clue = [(interval[0], interval[1]) for interval in trace.evidence]
+        budget = min(_CLUE_FRAMES, model.frames)
+        frames = video.frames(clue_times(clue, video.duration, video.fps, budget))
+        shown = judge.fill_look(trace.question, answer, [frame.time for frame in frames])
+        reply = model.reply(shown, frames=frames)
+        said["look"] = reply.text
+    more = {"thoughts": shown_thoughts(reply.thoughts), "cut_at": reply.cut_at}
+    return said | {name: value for name, value in more.items() if value}
 
 
 def _grade(
-    traces: Sequence[Trace], judge: JudgePrompt, backbone: Backbone, config: JudgeConfig, path: Path
+    traces: Sequence[Trace], judge: JudgePrompt, model: Judge, config: JudgeConfig, path: Path
 ) -> None:
-    """Ask the judge for grades and append each one as it arrives."""
-    spec = read_spec(config.judge, **config.backbone)
-    failed, lost, last = 0, 0, ""
+    """Ask the judge for grades and append each reply as it arrives. Raises RunError if no request is served,
+    or no reply has a grade."""
 
-    def ask(trace: Trace) -> tuple[Trace, dict[str, str] | BackboneError]:
+    def ask(trace: Trace) -> tuple[Trace, dict[str, Any]]:
         try:
-            return trace, _judged(trace, judge, backbone)
+            return trace, _judged(trace, judge, model)
         except BackboneError as error:
-            return trace, error
+            return trace, {"raw": "", "error": str(error)}
         except VideoError as error:
-            return trace, BackboneError(f"the clue cannot be shown: {error}")
+            return trace, {"raw": "", "error": f"the clue cannot be shown: {error}"}
 
-    # A server handles several requests at once; a model in this process only one.
-    threads = config.backbone.get("concurrency", _CONCURRENCY) if spec.kind == "server" else 1
-    step = max(threads, _GIVEN_UP)
-    with JsonLinesLog(path) as grades, ThreadPoolExecutor(threads) as pool:
+    failed, last = 0, ""
+    reasons: Counter[str] = Counter()
+    step = max(model.threads, _GIVEN_UP)
+    with JsonLinesLog(path) as grades, ThreadPoolExecutor(model.threads) as pool:
         for start in range(0, len(traces), step):
-            for trace, reply in pool.map(ask, traces[start : start + step]):
-                if isinstance(reply, BackboneError):
-                    failed, lost, last = failed + 1, lost + 1, str(reply)
-                    continue
-                failed = 0
-                line = {
-                    "question_id": trace.question_id,
-                    "judge": _name(config),
-                    "answer": _digest(trace),
-                    **reply,
-                }
-                grades.append(line)
+            asked = traces[start : start + step]
+            for trace, said in pool.map(ask, asked):
+                line = {"judge": _name(config), "answer": _digest(trace), **said}
+                grades.append({"question_id": trace.question_id, **line})
+                why = why_ungraded(line, judge)
+                failed = failed + 1 if "error" in said else 0
+                if why:
+                    reasons[why] += 1
+                    last = _shown(why, said)
+            done = start + len(asked)
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the judge failed all of the last {failed} requests ({last}); existing grades are kept: "
                     "fix this and re-run the same command to resume"
                 )
-    if lost:
-        print(f"{lost} answers were not graded ({last}); re-run the same command to retry", file=sys.stderr)
+            if reasons.total() == done >= _GIVEN_UP:
+                raise RunError(
+                    f"none of the judge's first {done} replies has a grade ({last}); raise --max-new-tokens "
+                    "if they are cut off, or take another judge, and re-run"
+                )
+    if reasons:
+        counts = ", ".join(f"{count}: {why}" for why, count in reasons.most_common())
+        print(
+            f"{reasons.total()} answers were not graded ({counts}; the last: {last}); re-run the same "
+            "command to ask again, with a higher --max-new-tokens if replies are cut off",
+            file=sys.stderr,
+        )
+
+
+def _shown(why: str, said: Mapping[str, Any]) -> str:
+    """Why an answer has no grade, with what the judge or the server said."""
+    if "error" in said:
+        return str(said["error"])
+    words = printable(said.get("look", said["raw"]), _SHOWN)
+    return f"{why}: {words!r}" if words else why

@@ -70,6 +70,7 @@ def summarize(
             for name, value in compute_metrics(protocol, traces, records, official_records, grades).items()
         },
         "open": scoring.open_summary(traces),
+        "ungraded": _ungraded(traces, grades),
         "unparsed": unread_share(traces) if names_times else scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
@@ -118,6 +119,14 @@ def summarize(
             "tokens_out": cost.tokens_out,
         },
     }
+
+
+def _ungraded(traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> int:
+    """The answers in words that have no grade, in a run that was graded."""
+    if not grades:
+        return 0
+    asked = [trace for trace in traces if trace.reference is not None and trace.final is not None]
+    return sum(trace.question_id not in grades or grades[trace.question_id].robust is None for trace in asked)
 
 
 def _error_ids(traces: Sequence[Trace]) -> dict[str, list[str]]:
@@ -353,6 +362,12 @@ def metric_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """One line for each metric of the benchmark."""
     for name, value in summary["metrics"].items():
         yield f"{name}: {_metric_text(value)}"
+    if summary.get("ungraded"):
+        count = summary["ungraded"]
+        which = (
+            "1 answer has no grade, and counts" if count == 1 else f"{count} answers have no grade, and count"
+        )
+        yield f"{which} 0: `videopro benchmarks judge` asks again"
 
 
 def _metric_text(value: Mapping[str, Any]) -> str:
