@@ -92,7 +92,7 @@ def test_questions_about_a_video_share_its_pictures_and_each_has_its_seed() -> N
     with StubServer(writes(NATIVE), takes_video="times") as stub:
         items = [item(), item(id="q2", question=Question("Which?", ("red", "grey")))]
         backbone = SceneBackbone()
-        done = list(create("adaptive", options(stub)).run_video(items, context(backbone)))
+        done = list(create("adaptive", options(stub, temperature=0.7)).run_video(items, context(backbone)))
         assert [result.error for _, result in done] == [None, None]
         first, second = asked(stub)
         assert first["seed"] != second["seed"]
