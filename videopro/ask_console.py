@@ -20,9 +20,9 @@ from videopro.traces import FALLBACK, Call, Execution, Result, Round, Step
 _TITLES = {
     "plan": "program",
     "plan_program": "program of several steps",
-    "bug_fix": "refined program: it failed",
-    "native_refinement": "refined program: the direct answer was not confident",
-    "program_refinement": "refined program: no confident answer",
+    "bug_fix": "refined because {before} failed",
+    "native_refinement": "refined because the direct answer was not confident",
+    "program_refinement": "refined because {before} gave no confident answer",
 }
 # How much is shown of a program that is not well-formed.
 _PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500
@@ -34,7 +34,7 @@ class ConsoleObserver:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._steps = 0
+        self._steps = self._replies = 0
         self._waiting: Status | None = None
 
     def __enter__(self) -> Self:
@@ -66,7 +66,10 @@ class ConsoleObserver:
         """The plan and the program."""
         with self._lock:
             self.end_wait()
-            print_line(f"\n{_TITLES[round.prompt_kind]} ({round.planning.seconds:.1f} s)", "bold")
+            self._replies += 1
+            before = "the first" if self._replies <= 2 else "the last"
+            title = _TITLES[round.prompt_kind].format(before=before)
+            print_line(f"\n{title} ({round.planning.seconds:.1f} s)", "bold")
             parsed = parse_program(round.raw)
             if not parsed.code.strip():
                 print_line(cropped(round.raw))

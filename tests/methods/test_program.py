@@ -333,7 +333,7 @@ def test_ask_shows_the_program_and_each_call(
         "A plan.",
         "return query_mc(clips, question, choices)",
         "failed: NameError, line 2: name 'clips' is not defined",
-        "refined program: it failed",
+        "refined because the first failed",
         "return query_native(video, question, choices)",
         "query_native(video=Video(2.0 s), question=Which [colour]?, choices=['red', 'blue'])",
         "Answer('B', confidence 0.900)",

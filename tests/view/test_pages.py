@@ -16,6 +16,8 @@ from PIL import Image
 from tests.support import view_world as world
 from tests.support.browser import Open, needs_browser
 from tests.support.making_videos import HEIGHT, WIDTH, read_number
+from videopro.question import Answer
+from videopro.traces import Failure
 from videopro.view.__main__ import main
 
 pytestmark = needs_browser
@@ -391,3 +393,53 @@ def test_dark_mode_follows_the_system(open_page: Open) -> None:
     brightness = [sum(int(part) for part in colour[4:-1].split(",")) / 3 for colour in (light, dark)]
     assert brightness[0] > 220
     assert brightness[1] < 40
+
+
+# ---- in words --------------------------------------------------------------------------------------------
+
+
+def open_question(root: Path) -> Any:
+    """A run with the questions above and an open one, which a refinement answered."""
+    words = "A red kite with a long tail flies over the hill, and a child in a yellow coat holds its string."
+    traces = world.traces(root / "videos")
+    refined = traces[2]
+    before, after = Answer(None, 0.4, {}, ""), Answer(None, 0.8, {}, words)
+    first, second = (
+        replace(part.execution, answer=given)
+        for part, given in zip(refined.rounds, (before, after), strict=True)
+    )
+    failed = replace(first, status="failed", error=Failure("NameError", "name 'clips' is not defined", 2, ""))
+    rounds = (
+        replace(refined.rounds[0], execution=failed),
+        replace(refined.rounds[1], execution=second, prompt_kind="bug_fix"),
+    )
+    asked = {"question_id": "open", "choices": (), "gold": None, "reference": "a kite", "official": None}
+    made = replace(refined, **asked, rounds=rounds, first=before, final=after)
+    run = world.write_run(root / "words", [*traces, made])
+    assert main([str(run.path)]) == 0
+    return run.path / "view"
+
+
+def test_what_is_right_and_what_was_said_are_words(open_page: Open, tmp_path: Path) -> None:
+    folder = open_question(tmp_path)
+    page = open_page(folder=folder)
+    row = page.locator(".row[data-id=open]")
+    assert row.locator(".words span").inner_text().startswith("A red kite with a long tail flies over")
+    assert row.locator(".words small").inner_text() == "reference: a kite"
+    assert row.locator(".letter").count() == 0
+    assert page.locator(".row[data-id=wrong] .letters").inner_text().split() == ["C", "right:", "A"]
+    assert page.locator(".row[data-id=right] .letters").inner_text().split() == ["A"]
+    for width in (1280, 1000, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert row.locator(".words span").is_visible()
+    page.goto(f"{folder.as_uri()}/index.html#/q/open")
+    page.wait_for_selector("main.question")
+    assert "holds its string." in page.inner_text("dl.open")
+    assert "Refined because the first failed" in page.locator(".round h2").nth(1).inner_text()
+    assert "A red kite with a long tail" in page.locator(".round .outcome").nth(1).inner_text()
+    page.goto(f"{folder.as_uri()}/index.html#/q/refined")
+    page.wait_for_function("document.querySelectorAll('.round h2').length === 2")
+    assert (
+        "Refined because the first gave no confident answer" in page.locator(".round h2").nth(1).inner_text()
+    )

@@ -70,6 +70,9 @@ def row(trace: Trace) -> dict[str, Any]:
         "state": state_of(trace),
         "letter": trace.final.letter if trace.final else None,
         "gold": trace.gold,
+        # Of an open question: its answer, and the reference if there is one.
+        "words": _cut(trace.final.raw) if not trace.choices and trace.final is not None else None,
+        "reference": _cut(trace.reference) if trace.reference is not None else None,
         "confidence": _confidence(trace),
         "mode": first.mode if first is not None else None,
         "marks": [name for name, is_so in marks.items() if is_so],
@@ -235,9 +238,12 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
 
 def _words(execution: Execution) -> str | None:
     """The answer in words that counts for an open question, for the outcome of its round."""
-    if execution.status != "ok":
-        return None
-    words = " ".join(execution.answer.raw.split())
+    return _cut(execution.answer.raw) if execution.status == "ok" else None
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, on one line."""
+    words = " ".join(text.split())
     return words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
 
 

@@ -23,7 +23,7 @@
     ["Results", STATE_MARKS],
     ["Letters", [
       [letter("right", "B"), "the answer, which is right"],
-      [[letter("wrong", "C"), " → ", letter("gold", "B")], "answered C, and B is right"],
+      [[letter("wrong", "C"), " right: ", letter("gold", "B")], "answered C, and B is right"],
       [letter("", "–"), "no option could be read"],
       [[meter(0.7), " 0.70"], "confidence of the answer, from 0 to 1"],
     ]],

@@ -97,12 +97,18 @@
           : row.marks.has("refined") ? el("span.tag.refined", {}, "refined") : null,
         row.marks.has("fallback") ? el("span.tag.failed", {}, "fallback")
           : row.marks.has("failed") ? el("span.tag.failed", {}, "failed") : null),
-      el("span.letters", { title: `answered ${row.letter ?? "nothing"}, the right letter is ${row.gold ?? "unknown"}` },
+      row.words !== null ? words(row) : el("span.letters", { title: `answered ${row.letter ?? "nothing"}, the right letter is ${row.gold ?? "unknown"}` },
         el("span.letter.given", { class: ["right", "wrong"].includes(row.state) ? row.state : null }, row.letter ?? "–"),
-        same || row.gold === null ? null : [el("span.versus", {}, "→"), el("span.letter.gold", {}, row.gold)]),
+        same || row.gold === null ? null : [el("span.versus", {}, "right:"), el("span.letter.gold", {}, row.gold)]),
       el("span.sure", {}, row.confidence === null ? null : [meter(row.confidence), el("span", {}, two(row.confidence))]),
       el("span.seconds", {}, duration(row.seconds)));
   }
+
+  // What an open question was answered with, and what the reference is.
+  const words = (row) =>
+    el("span.words", { title: row.reference === null ? null : `reference: ${row.reference}` },
+      el("span", {}, row.words || "no answer"),
+      row.reference === null ? null : el("small", {}, `reference: ${row.reference}`));
 
   VIEW.focusRow = (place, block = "nearest") => {
     if (place < 0 || place >= rows.length) return;

@@ -5,9 +5,9 @@
   const KINDS = {
     plan: "Program",
     plan_program: "Program of several steps",
-    bug_fix: "Refined: it failed",
-    native_refinement: "Refined: the direct answer was not confident",
-    program_refinement: "Refined: no confident answer",
+    bug_fix: (before) => `Refined because ${before} failed`,
+    native_refinement: () => "Refined because the direct answer was not confident",
+    program_refinement: (before) => `Refined because ${before} gave no confident answer`,
     native: "Direct answer",
     fallback: "Fallback: direct answer",
     agent: "Steps of the agent",
@@ -136,7 +136,7 @@
     const body = el("section.round", { "data-round": place + 1 },
       el("h2", {},
         page.rounds.length > 1 ? el("span.number", {}, place + 1) : null,
-        KINDS[round.kind] ?? round.kind,
+        title(page, round),
         round.mode && round.program !== null ? el("span.tag", {}, round.mode) : null,
         page.rounds.length > 1 && page.selected === place ? el("span.tag.counts", {}, "counts") : null,
         isStored ? el("span.tag", { title: "made for other thresholds; without a say in this run's answer" }, "stored only") : null,
@@ -153,6 +153,13 @@
       execution?.error ? failure(execution.error) : null,
       round.steps.length ? null : el("div.folds", {}, VIEW.prompt(page, round), VIEW.details("The model's reply", round.raw)));
     return body;
+  }
+
+  function title(page, round) {
+    const known = KINDS[round.kind] ?? round.kind;
+    // The round whose program it was shown.
+    const before = round.refines ?? round.place - 1;
+    return typeof known === "string" ? known : known(before === 0 ? "the first" : `number ${before + 1}`);
   }
 
   function outcome(round) {
