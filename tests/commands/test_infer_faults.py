@@ -182,3 +182,29 @@ def test_a_machine_without_memory_stops_the_run(tmp_path: Path, capsys: pytest.C
     assert "Traceback" not in error
     (log,) = (tmp_path / "run" / "work" / "logs").iterdir()
     assert "Traceback" in log.read_text()
+
+
+def test_a_damaged_line_is_told_and_its_question_answered_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_benchmark(tmp_path / "b")
+    output = tmp_path / "run"
+    argv = flags(tmp_path / "b", output)
+    assert main(argv, load=load_fake) == 0
+    summary = json.loads((output / "summary.json").read_text())
+    whole = (output / "traces.jsonl").read_bytes().splitlines(keepends=True)
+    # Of a disk that lost a block, and a number that no reader takes.
+    damaged = [*whole[:3], b"\0" * 400 + b"\n", whole[4].replace(b'"refined":0', b'"refined":' + b"1" * 309)]
+    (output / "traces.jsonl").write_bytes(b"".join([*damaged, *whole[5:]]))
+    capfd.readouterr()
+    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main"]) == 0
+    said = capfd.readouterr().err
+    assert f"{output}/traces.jsonl: 2 lines cannot be read and were set aside: line 4 (not JSON" in said
+    assert "line 5 (not JSON: 1111111111111111111111111111111111111111... is too large a number" in said
+    assert main(argv, load=load_fake) == 0
+    assert capfd.readouterr().err.count("were set aside") == 1
+    assert lines(output) == 14
+    traces = read_traces(output / "traces.jsonl")
+    assert {trace.question_id for trace in traces} == {f"v{v}q{q}" for v in range(4) for q in range(3)}
+    again = json.loads((output / "summary.json").read_text())
+    assert (again["n"], again["accuracy"]) == (12, summary["accuracy"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from videopro.errors import VideoProError
-from videopro.storage import DIGITS, PROGRAM_DEPTH
+from videopro.storage import DIGITS, PROGRAM_BYTES, PROGRAM_DEPTH, PROGRAM_VALUES
 
 
 class SandboxError(VideoProError):
@@ -51,13 +51,13 @@ class Limits:
     """Calls of the host's functions."""
     frames: int = 8192
     """Frames that those functions use, as reported with `use_frames`."""
-    argument_bytes: int = 1 << 20
+    argument_bytes: int = PROGRAM_BYTES
     """JSON of one call's arguments, and of the program's result."""
     result_bytes: int = 4 << 20
     """JSON of one call's result."""
     error_bytes: int = 4 << 10
     """Characters of an exception's message; a longer one is cut."""
-    items: int = 10_000
+    items: int = PROGRAM_VALUES
     """Values in one call's arguments or in the program's result, counting containers and their parts."""
     depth: int = PROGRAM_DEPTH
     """Containers within containers."""

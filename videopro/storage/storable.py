@@ -17,6 +17,10 @@ DEPTH = 100
 """Lists and objects within each other in a line; the code that walks them is recursive."""
 PROGRAM_DEPTH = 32
 """Containers within each other in a value that a program sends: less, because the line adds its own."""
+PROGRAM_VALUES = 10_000
+"""Values of one call of a program, or of what it returns: containers and their parts."""
+PROGRAM_BYTES = 1 << 20
+"""Bytes of these as JSON."""
 LINE_BYTES = 64 << 20
 """A line of a log."""
 
