@@ -30,7 +30,7 @@ from videopro.backbones import (
 )
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError, DatasetError, RunError, VideoError
+from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError
 from videopro.executor import sandbox_problem
 from videopro.extras import needs_extra
 from videopro.methods import ANSWERER_HELP
@@ -41,6 +41,7 @@ from videopro.reasoning import derive_seed
 from videopro.requirements import Need, check_needs
 from videopro.settings import build_settings, setting
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
+from videopro.unexpected import foreseen
 from videopro.video import Video
 from videopro.work import Counter
 
@@ -105,15 +106,14 @@ def sample(
         groups.setdefault(row.video, []).append(row)
     for path, video_rows in groups.items():
         with ExitStack() as stack:
+            shown: Visual | None = None
             try:
-                shown = (
-                    _encode_video(path, policy, stack)
-                    if any(row.prompt_video for row in video_rows)
-                    else None
-                )
-            except VideoError as error:
-                print(f"left out: {error}", file=sys.stderr)
-                shown = None
+                if any(row.prompt_video for row in video_rows):
+                    with foreseen(NativeError):
+                        shown = _encode_video(path, policy, stack)
+            except (VideoError, NativeError) as error:
+                where = "" if isinstance(error, VideoError) else f"{path}: "
+                print(f"left out: {where}{error}", file=sys.stderr)
                 video_rows = [row for row in video_rows if not row.prompt_video]
             at_once = max(1, config.batch_size // config.samples)
             for start in range(0, len(video_rows), at_once):

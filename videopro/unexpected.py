@@ -26,7 +26,9 @@ _MACHINES_ERRNO = {
 }
 # Of torch, which is not imported for this.
 _MACHINES_CLASSES = {"OutOfMemoryError", "AcceleratorError"}
-# What libraries raise as RuntimeError, or as an exception of their own.
+# What torch and ONNX Runtime raise as RuntimeError, or as an exception of their own. No other exception is
+# read: its message may hold what a program wrote.
+_MACHINES_PACKAGES = ("torch", "onnxruntime")
 _MACHINES_MESSAGE = re.compile(
     r"(CUDA|HIP|XPU|MPS) (error|out of memory)|device-side assert|NCCL error|can't start new thread"
     r"|(CUBLAS|CUDNN)_STATUS_(NOT_INITIALIZED|ALLOC_FAILED|EXECUTION_FAILED|INTERNAL_ERROR)"
@@ -56,7 +58,9 @@ def is_machines(error: BaseException) -> bool:
         return error.errno in _MACHINES_ERRNO
     if any(kind.__name__ in _MACHINES_CLASSES for kind in type(error).__mro__):
         return True
-    return _MACHINES_MESSAGE.search(str(error)) is not None
+    package = type(error).__module__.split(".")[0]
+    may_be = isinstance(error, RuntimeError) or package in _MACHINES_PACKAGES
+    return may_be and _MACHINES_MESSAGE.search(str(error)) is not None
 
 
 def machines_message(error: BaseException) -> str:

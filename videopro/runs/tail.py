@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from videopro.benchmarks import Protocol
+from videopro.errors import ExceptionRecord
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize
 from videopro.traces import Call, Execution, FrameRef, Step, Trace, TraceLog, moment
@@ -60,6 +61,9 @@ def _slim(trace: Trace) -> Trace:
         seen.update(moments)
         return tuple((time,) for time in sorted(moments))
 
+    def short(exception: ExceptionRecord) -> ExceptionRecord:
+        return replace(exception, traceback="")
+
     def light(execution: Execution) -> Execution:
         calls = tuple(
             Call(call.fn, {}, "", frames=new(call.frames), intervals=call.intervals)
@@ -67,13 +71,14 @@ def _slim(trace: Trace) -> Trace:
             if call.intervals or call.frames
         )
         steps = tuple(replace(_light_step(step), frames=new(step.frames)) for step in execution.steps)
-        return replace(execution, calls=calls, steps=steps)
+        exceptions = tuple(map(short, execution.exceptions))
+        return replace(execution, calls=calls, steps=steps, exceptions=exceptions)
 
     rounds = tuple(
         attempt if attempt.execution is None else replace(attempt, execution=light(attempt.execution))
         for attempt in trace.rounds
     )
-    return replace(trace, rounds=rounds)
+    return replace(trace, rounds=rounds, ended_by=trace.ended_by and short(trace.ended_by))
 
 
 def _light_step(step: Step) -> Step:

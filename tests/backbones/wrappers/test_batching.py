@@ -69,12 +69,13 @@ def test_a_batch_has_a_bound() -> None:
     assert inner.batches[-1] == 8
 
 
-def test_a_refused_request_does_not_fail_the_others() -> None:
+@pytest.mark.parametrize(("order", "kind"), [("(refuse)", BackboneError), ("(bug)", ZeroDivisionError)])
+def test_a_request_that_fails_does_not_fail_the_others(order: str, kind: type[Exception]) -> None:
     inner = ReadingBackbone(delay=0.05)
     front = BatchingBackbone(inner)
-    asked = [request(float(i), "(refuse)" if i == 5 else "Which?") for i in range(10)]
+    asked = [request(float(i), order if i == 5 else "Which?") for i in range(10)]
     results = together([lambda request=request: front.answer_batch([request])[0] for request in asked])  # type: ignore[misc]
-    assert [i for i, result in enumerate(results) if isinstance(result, BackboneError)] == [5]
+    assert [i for i, result in enumerate(results) if isinstance(result, kind)] == [5]
     assert all(isinstance(result, Answer) for i, result in enumerate(results) if i != 5)
 
 

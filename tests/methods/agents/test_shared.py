@@ -291,6 +291,16 @@ def test_a_failed_request_keeps_the_steps_before_it() -> None:
     assert result.final is None
 
 
+def test_an_exception_that_nobody_foresaw_ends_its_question_as_a_wrong_answer() -> None:
+    """The agent's own request may have caused it, so it is not left out."""
+    result = answer(ScriptedModel(["grey", ValueError("size (0, 4)")]))
+    assert result.error.type == "UnexpectedError"
+    assert result.error.message.startswith("ValueError: size (0, 4) (tests/support/")
+    assert (result.ended_by.type, [step.raw for step in result.steps]) == ("ValueError", ["grey"])
+    with pytest.raises(MemoryError):
+        answer(ScriptedModel([MemoryError("no room")]))
+
+
 def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
     class Silent(GuessRun):
         def run(self) -> Conclusion:
