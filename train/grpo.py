@@ -50,6 +50,7 @@ with needs_extra("train", "videopro grpo", __name__):
     from videopro.train.runtime import (
         TrainingRows,
         TrainingSetup,
+        coverage_line,
         load_trainable,
         put_trained,
         read_settings,
@@ -197,7 +198,8 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
     kinds = {kind: sum(row.kind == kind for row in rows) for kind in dict.fromkeys(row.kind for row in rows)}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     line = (
-        f"{len(rows)} prompts ({counts}) about {len({row.video for row in rows})} videos; {weights:,} weights"
+        f"{len(rows)} prompts ({counts}) about {len({row.video for row in rows})} videos; training "
+        f"{weights:,} weights; {coverage_line(trainer.model)}"
     )
     notes = [
         (sum(row.oracle_mode is None for row in rows), "have no oracle mode and get no mode reward"),

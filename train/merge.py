@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from videopro.backbones import ModelRecord, library_versions, read_spec, write_model_record
-from videopro.backbones.qwen import find_checkpoint, load_model, made_from
+from videopro.backbones.qwen import find_checkpoint, keep_beyond, load_model, made_from
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -67,6 +67,7 @@ def merge(config: MergeConfig) -> None:
     try:
         with writing(output.name, output.parent, then="re-run the command, or give another --output"):
             merged.save_pretrained(part)
+            keep_beyond(merged, found.folder, part)
             found.processor.save_pretrained(part)
             planner = made_from(found, loaded.planner)
             record = ModelRecord(loaded.frames, loaded.pixels, found.as_base, planner, library_versions())

@@ -40,6 +40,7 @@ with needs_extra("train", "videopro sft", __name__):
         Part,
         TrainingRows,
         TrainingSetup,
+        coverage_line,
         load_trainable,
         put_trained,
         read_settings,
@@ -112,7 +113,7 @@ def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Seque
     videos = len({row.video for row in rows if row.video is not None})
     return (
         f"{len(rows)} rows, {videos} videos; training {sum(weight.numel() for weight in weights):,} weights "
-        f"in the {', '.join(_PARTS[part] for part in parts)}"
+        f"in the {', '.join(_PARTS[part] for part in parts)}; {coverage_line(trainer.model)}"
     )
 
 

@@ -3,6 +3,7 @@
 from videopro.train.runtime.chat_rows import PLACEHOLDER, ChatRow, read_chat
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
 from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
+from videopro.train.runtime.coverage import coverage_line
 from videopro.train.runtime.dummy_vision import DummyVision
 from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.frame_cache import FrameCache
@@ -37,6 +38,7 @@ __all__ = [
     "TrainingRows",
     "TrainingSetup",
     "check_choice",
+    "coverage_line",
     "digest",
     "load_trainable",
     "parameter_groups",

@@ -10,7 +10,7 @@ from accelerate import PartialState
 from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
-from videopro.backbones import folder_fingerprint, write_model_record
+from videopro.backbones import folder_fingerprint
 from videopro.backbones.qwen import adapter_folder
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE
@@ -39,7 +39,9 @@ def run_training(
     if checkpoints(output):
         check_same_run(output, run)
     is_adapter = bool(model.use_peft or start.adapter)
-    record = trainer.model_record = start.record(is_adapter=is_adapter)
+    trainer.model_record = start.record(is_adapter=is_adapter)
+    if not is_adapter:
+        trainer.base_folder = start.found.folder
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
         last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
@@ -51,7 +53,7 @@ def run_training(
         trainer.save_model(str(aside))
         if state.is_main_process:
             trainer.state.save_to_json(str(aside / STATE))
-            write_model_record(aside, record)
+            trainer.complete(aside)
             if is_adapter and training.adapter_dtype == "bfloat16":
                 in_bfloat16(aside / "adapter_model.safetensors")
         state.wait_for_everyone()

@@ -123,12 +123,40 @@ def choose_trained(
     """Train these parts only. Returns the LoRA configuration to apply; without `use_peft`, None, after
     setting `requires_grad` on the parts' own weights and unsetting it on all others."""
     if settings.use_peft:
+        _check_parameters(model, settings)
         if settings.lora_target_modules is None:
             settings.lora_target_modules = linear_pattern(model, parts)  # type: ignore[assignment]
         return get_peft_config(settings)
     for name, weight in model.named_parameters():
         weight.requires_grad_(part_of(name) in parts)
     return None
+
+
+def _check_parameters(model: nn.Module, settings: ModelConfig) -> None:
+    """Raise ConfigError for `lora_target_parameters` that no weight has as the end of its name, or that PEFT
+    cannot adapt so. They are for weights outside linear layers, such as the experts of a mixture."""
+    named = settings.lora_target_parameters
+    if named is None:
+        return
+    if isinstance(named, str):
+        settings.lora_target_parameters = named = [named]
+    linear = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    others = [name for name, _ in model.named_parameters() if name not in linear]
+    for target in named:
+        if not any(name == target or name.endswith(f".{target}") for name in others):
+            experts = [name.split(".")[-3:] for name in others if ".experts." in name]
+            kinds = sorted({".".join(pieces) for pieces in experts})
+            fix = f"its experts are {', '.join(kinds)}" if kinds else "leave it out"
+            raise ConfigError(
+                f"lora_target_parameters names {target!r}, which is no weight of this model outside its "
+                f"linear layers; {fix}"
+            )
+    for name, value in (("lora_dropout", settings.lora_dropout), ("use_dora", settings.use_dora)):
+        if value:
+            raise ConfigError(
+                f"{name} is {value}, which PEFT does not support with lora_target_parameters; set it to "
+                f"{'false' if value is True else 0}"
+            )
 
 
 def put_trained(

@@ -17,6 +17,7 @@ from accelerate.utils import broadcast_object_list
 from transformers import Trainer
 
 from videopro.backbones import ModelRecord, write_model_record
+from videopro.backbones.qwen import keep_beyond
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
@@ -46,6 +47,8 @@ class AtomicCheckpointsMixin(Trainer):
         self.logs = tuple(logs)
         self.model_record: ModelRecord | None = None
         """Goes into every checkpoint, which is then a model or an adapter of its own."""
+        self.base_folder: Path | None = None
+        """Has the tensors beyond the model, which go into every checkpoint of a whole model."""
         self._writing_in: Path | None = None
 
     @property
@@ -109,6 +112,13 @@ class AtomicCheckpointsMixin(Trainer):
             if self.args.should_save:
                 self.state.save_to_json(str(aside / name / STATE))
 
+    def complete(self, folder: Path) -> None:
+        """Add to a folder of saved weights what transformers does not save."""
+        if self.model_record is not None:
+            write_model_record(folder, self.model_record)
+        if self.base_folder is not None:
+            keep_beyond(self.accelerator.unwrap_model(self.model), self.base_folder, folder)
+
     def _put_in_place(self, made: Path, place: Path) -> None:
         """Move a checkpoint to its place, once on each machine: without a shared disk, each has the states of
         its own ranks."""
@@ -116,8 +126,7 @@ class AtomicCheckpointsMixin(Trainer):
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
         for is_chosen in (state.is_main_process, state.is_local_main_process):
             if is_chosen and made.exists():
-                if self.model_record is not None:
-                    write_model_record(made, self.model_record)
+                self.complete(made)
                 write_manifest(made, lengths)
                 publish_checkpoint(made, place)
             state.wait_for_everyone()

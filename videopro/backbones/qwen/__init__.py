@@ -1,6 +1,7 @@
 """Qwen-VL models through transformers. Importing this package imports torch and transformers."""
 
 from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.beyond import keep_beyond
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
 from videopro.backbones.qwen.find import Checkpoint, adapter_folder, find_checkpoint, made_from
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
@@ -29,6 +30,7 @@ __all__ = [
     "checkpoint_facts",
     "encode_vision",
     "features_bytes",
+    "keep_beyond",
     "find_checkpoint",
     "load_model",
     "load_weights",

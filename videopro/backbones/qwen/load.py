@@ -19,6 +19,7 @@ from transformers.processing_utils import ProcessorMixin
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
+from videopro.backbones.qwen.beyond import note_beyond
 from videopro.backbones.qwen.find import (
     Checkpoint,
     adapter_folder,
@@ -87,6 +88,7 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
             f"model {name!r}: {_locate(found.folder, damaged)} holds NaN or infinite weights; download or "
             "save the checkpoint again"
         )
+    note_beyond(model, info["unexpected_keys"])
     whole: PreTrainedModel = model
     return whole
 

@@ -1,0 +1,197 @@
+"""Mixtures of experts, whose experts are no linear layers: LoRA on them by `lora_target_parameters`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForImageTextToText
+
+from tests.support import grpo_runs
+from tests.support import sft_world as world
+from tests.support.qwen_models import QUESTION, checkpoint, pictures, reference
+from tests.support.training_runs import LORA, adapter, flags
+from videopro.backbones import load_backbone
+from videopro.errors import ConfigError
+from videopro.question import Answer
+from videopro.train import grpo, merge, sft
+from videopro.train.runtime.coverage import weights_by_kind
+from videopro.train.runtime.trainable import choose_trained
+
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+
+
+def arguments(family: str, output: Path, *more: str, **changes: Any) -> list[str]:
+    rows = world.folder() / "sft.jsonl"
+    given = {"train_data": rows, "model_name_or_path": checkpoint(family), "max_steps": 1, **LORA, **changes}
+    return [*flags(output, **given), *more]
+
+
+@pytest.fixture(scope="module", params=["qwen3_vl_moe", "qwen3_5_moe"])
+def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A family, and an adapter of its attention and experts that one step has trained."""
+    run = tmp_path_factory.mktemp(request.param) / "run"
+    words = arguments(request.param, run, "--lora_target_parameters", *EXPERTS)
+    assert sft.main(words) == 0
+    return request.param, run
+
+
+def answers(model: Path, **settings: Any) -> list[Answer]:
+    """Of the model with its adapter on, if it has one, and off."""
+    backbone = load_backbone(str(model), frames=4, pixels=4096, **settings)
+    shown = pictures(4)
+    on = backbone.answer(shown, QUESTION)
+    with backbone.adapter(False):
+        return [on, backbone.answer(shown, QUESTION)]
+
+
+def differ(left: Answer, right: Answer) -> float:
+    return max(abs(left.letters[letter] - right.letters[letter]) for letter in left.letters)
+
+
+def test_experts_are_adapted_saved_loaded_and_merged(tuned: tuple[str, Path], tmp_path: Path) -> None:
+    family, run = tuned
+    trained = [name for name, weight in adapter(run).items() if ".experts." in name and weight.any()]
+    assert {name.rpartition(".lora_")[2] for name in trained} == {"A.weight", "B.weight"}
+    words = ["--base", checkpoint(family), "--adapter", run, "--output", tmp_path / "merged"]
+    assert merge.main([str(word) for word in words]) == 0
+    (plain, _), (on, off) = answers(checkpoint(family)), answers(checkpoint(family), adapter=str(run))
+    merged, _ = answers(tmp_path / "merged")
+    assert differ(off, plain) == 0
+    assert differ(on, off) > 1e-3
+    assert differ(merged, on) < 1e-4
+
+
+def test_experts_are_reinforced_while_the_base_answers(
+    tuned: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adapter of experts is continued; what answers inside programs is the model without it."""
+    family, run = tuned
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_runs.SomeRewards)
+    changes = {"model_name_or_path": checkpoint(family), "adapter": run, "max_steps": 1, "use_peft": "false"}
+    # Layers with recurrence cannot share a prompt.
+    shared = str(family == "qwen3_vl_moe").lower()
+    words = grpo_runs.arguments(tmp_path / "run", **changes, shared_prompt=shared, router_aux_loss_coef=0.0)
+    assert grpo.main(words) == 0
+    answerer = grpo_runs.SomeRewards.latest.backbone
+    expected = load_backbone(str(checkpoint(family)), frames=world.FRAMES, pixels=4096)
+    shown = pictures(4)
+    assert differ(answerer.answer(shown, QUESTION), expected.answer(shown, QUESTION)) == 0
+    before, after = adapter(run), adapter(tmp_path / "run")
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert any(".experts." in name for name in moved)
+
+
+def test_the_start_says_what_is_not_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With LoRA on linear layers alone. Two layers of 4 experts, of 32 x 48 and 24 x 32."""
+    assert sft.main(arguments("qwen3_vl_moe", tmp_path / "run")) == 0
+    said = capsys.readouterr().out
+    assert f"mlp.experts.gate_up_proj {2 * 4 * 48 * 32:,}" in said
+    assert f"mlp.experts.down_proj {2 * 4 * 24 * 32:,}" in said
+    assert f"mlp.gate {2 * 4 * 32}" in said
+    assert "vision tower" in said
+    total = sum(weight.numel() for weight in reference("qwen3_vl_moe")[0].parameters())
+    assert f"of {total:,} weights (" in said
+    assert f"--lora_target_parameters {EXPERTS[1]} {EXPERTS[0]} --lora_dropout 0" in said
+
+
+@pytest.mark.parametrize("experts", [None, EXPERTS])
+def test_covered_and_uncovered_are_all_weights(experts: Sequence[str] | None) -> None:
+    model, _ = reference("qwen3_vl_moe")
+    total = sum(weight.numel() for weight in model.parameters())
+    settings = world.model_settings("qwen3_vl_moe", use_peft=True, lora_dropout=0.0)
+    settings.lora_target_parameters = list(experts) if experts else None
+    config = choose_trained(model, settings, ["language"])
+    attention = 2 * (2 * 32 * 32 + 2 * 16 * 32)
+    trained, left = weights_by_kind(get_peft_model(model, config))
+    assert trained == attention + (2 * 4 * (48 + 24) * 32 if experts else 0)
+    assert trained + left.total() == total
+    assert ("mlp.experts.down_proj" in left) == (experts is None)
+    assert "lm_head" in left
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lora_target_parameters": ["mlp.experts.up"]}, r"its experts are mlp.experts.down_proj, mlp"),
+        ({"lora_target_parameters": EXPERTS, "lora_dropout": 0.1}, "lora_dropout is 0.1, which PEFT"),
+        ({"lora_target_parameters": EXPERTS, "use_dora": True}, "use_dora is True, which PEFT"),
+    ],
+)
+def test_what_cannot_be_adapted_is_named(changes: dict[str, Any], said: str) -> None:
+    model, _ = reference("qwen3_vl_moe")
+    settings = world.model_settings("qwen3_vl_moe", use_peft=True, **{"lora_dropout": 0.0, **changes})
+    with pytest.raises(ConfigError, match=said):
+        choose_trained(model, settings, ["language"])
+
+
+# ---- tensors that a base has beyond its model --------------------------------------------------------------
+
+
+@pytest.fixture(params=["one file", "shards"])
+def longer(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, torch.Tensor]]:
+    """A Qwen3.5 with the head for further tokens, which its class lacks, and a part that nobody knows."""
+    base = shutil.copytree(checkpoint("qwen3_5"), tmp_path / "base")
+    plain = load_file(base / "model.safetensors")
+    torch.manual_seed(5)
+    more = {
+        "mtp.fc.weight": torch.randn(32, 64).bfloat16(),
+        "mtp.layers.0.mlp.gate_proj.weight": torch.randn(48, 32).half(),
+        "value_head.weight": torch.randn(1, 32),
+    }
+    if request.param == "one file":
+        save_file({**plain, **more}, base / "model.safetensors", metadata={"format": "pt"})
+        return base, more
+    names = sorted(plain)
+    parts = [{name: plain[name] for name in names[::2]}, {name: plain[name] for name in names[1::2]} | more]
+    where = {}
+    for number, part in enumerate(parts, 1):
+        file = f"model-{number:05}-of-00002.safetensors"
+        save_file(part, base / file, metadata={"format": "pt"})
+        where |= dict.fromkeys(part, file)
+    (base / "model.safetensors").unlink()
+    index = {"metadata": {"total_size": 1}, "weight_map": where}
+    (base / "model.safetensors.index.json").write_text(json.dumps(index))
+    return base, more
+
+
+def assert_kept(folder: Path, more: dict[str, torch.Tensor]) -> None:
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    found: dict[str, torch.Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        part = load_file(file)
+        assert {name: index["weight_map"][name] for name in part} == dict.fromkeys(part, file.name)
+        found |= part
+    assert found.keys() == index["weight_map"].keys()
+    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in found.values())
+    assert index["metadata"]["total_parameters"] == sum(tensor.numel() for tensor in found.values())
+    for name, tensor in more.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor)
+    _, info = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"]
+
+
+def test_merged_and_whole_models_keep_what_the_base_has_beyond_the_model(
+    longer: tuple[Path, dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    base, more = longer
+    saves = {"save_strategy": "steps", "save_steps": 1}
+    given = {"model_name_or_path": base, **saves}
+    assert sft.main(arguments("qwen3_5", tmp_path / "tuned", **given)) == 0
+    words = ["--base", base, "--adapter", tmp_path / "tuned", "--output", tmp_path / "merged"]
+    assert merge.main([str(word) for word in words]) == 0
+    whole = {**given, "use_peft": "false", "lr_scheduler_type": "constant", "learning_rate": 1e-4}
+    assert sft.main(arguments("qwen3_5", tmp_path / "whole", **whole)) == 0
+    for folder in (tmp_path / "merged", tmp_path / "whole", tmp_path / "whole" / "checkpoint-1"):
+        assert_kept(folder, more)
+    # A run goes on from such a checkpoint.
+    assert sft.main(arguments("qwen3_5", tmp_path / "whole", **{**whole, "max_steps": 2})) == 0
+    assert_kept(tmp_path / "whole", more)
