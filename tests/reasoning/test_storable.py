@@ -127,7 +127,7 @@ return query_native(video, question, choices)"""
     assert first.args["…"] == "4,468 more arguments; a call's first 32 are recorded"
     assert second.args["k31"] == "x" * 500 + "… (600 characters)"
     assert last.args == {
-        "…": "32 more arguments; the first 1,048,576 characters of a program's arguments are recorded"
+        "…": "32 more arguments; the first 524,288 characters of a program's arguments are recorded"
     }
 
 

@@ -12,7 +12,7 @@ LEFT_OUT = "…"
 _VALUE_CHARS = 500
 _NAME_CHARS = 100
 _CALL_VALUES = 32
-_PROGRAM_CHARS = 1 << 20
+_PROGRAM_CHARS = 1 << 19
 
 
 class ArgumentRecorder:
