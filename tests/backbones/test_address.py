@@ -131,6 +131,7 @@ def test_runs_recorded_with_the_old_default_keep_their_key() -> None:
     assert recorded_spec("api:gpt-5@http://host/v1") == "api:gpt-5@http://host/v1"
     assert without_address("api:a@b@http://host/v1") == "api:a@b"
     assert without_address("server:qwen") == "server:qwen"
+    assert without_address("server:qwen@user:pa55@host") == "server:qwen"
 
 
 def test_a_model_that_answers_needs_log_probabilities() -> None:

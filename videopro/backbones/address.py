@@ -103,7 +103,7 @@ def without_address(spec: str) -> str:
     """`server:MODEL` or `api:MODEL`: the spec without its address, which may be missing from old records."""
     kind, _, rest = spec.partition(":")
     found = _SPEC.fullmatch(rest)
-    return f"{kind}:{rest if found is None else found['model']}"
+    return f"{kind}:{rest.partition('@')[0] if found is None else found['model']}"
 
 
 def _what_is_missing(kind: str, rest: str) -> str:
