@@ -8,10 +8,8 @@ from itertools import accumulate
 
 from videopro.backbones.base import Generation
 from videopro.question import spoken
-from videopro.traces import CUT_OFF
+from videopro.traces import CUT_OFF, THOUGHTS
 
-THOUGHTS = "thoughts"
-"""The note that holds what the model thought."""
 # Of longer thoughts, a note has the beginning.
 _LONGEST = 32_000
 

@@ -30,6 +30,8 @@ FORCED = "the answer was forced"
 
 CUT_OFF = "cut off"
 """The note of a reply that the limit of tokens ended: "after 1024 tokens"."""
+THOUGHTS = "thoughts"
+"""The note that holds what a model thought before its reply."""
 
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""

@@ -13,7 +13,7 @@ from videopro.benchmarks import JudgeGrade
 from videopro.program import planning_text
 from videopro.question import LETTERS, NO_OPTION, Answer
 from videopro.scoring import counted, exact_match, is_fallback, token_f1
-from videopro.traces import AGENT, Call, Execution, Round, Trace
+from videopro.traces import AGENT, THOUGHTS, Call, Execution, Round, Trace
 from videopro.view.asked import AskedPrompts, refined_by
 from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing
@@ -165,7 +165,8 @@ def _round(
         "planning": planning_text(attempt.raw) if attempt.program else "",
         "raw": attempt.raw,
         "faults": list(attempt.faults),
-        "notes": dict(attempt.notes),
+        "notes": {name: note for name, note in attempt.notes.items() if name != THOUGHTS},
+        "thoughts": attempt.notes.get(THOUGHTS, ""),
         "refines": before,
         "listing": _listing(attempt, None if before is None else trace.rounds[before].program),
         "calls": [

@@ -49,6 +49,8 @@ def steps_of(
             "args": [[name, as_text(value)] for name, value in step.args.items()],
             "prompt": texts.add(step.prompt),
             "raw": texts.add(step.raw),
+            "thoughts": texts.add(step.thoughts),
+            "cut_at": step.cut_at,
             "parsed": None if step.parsed is None else _without_calls(step.parsed),
             "called": _calls(step.parsed),
             "answer": answer_of(step, letters),

@@ -82,6 +82,8 @@
     const result = VIEW.text(page, step.result);
     return el("div.folds", {},
       step.rejected.map((reply, i) => VIEW.details(`Rejected reply: ${step.faults[i]}`, VIEW.text(page, reply), "rejected")),
+      step.cut_at !== null ? el("p.note", {}, `The reply was cut off at ${step.cut_at} tokens.`) : null,
+      VIEW.details("What the model thought", VIEW.text(page, step.thoughts)),
       isRead ? VIEW.details("Reply as written", VIEW.text(page, step.raw)) : null,
       VIEW.repeats(step, result) ? VIEW.details("Result as the agent read it", result) : null,
       VIEW.details("Prompt", VIEW.text(page, step.prompt)));
