@@ -21,9 +21,11 @@ from videopro.executor import Limits
 from videopro.modules import ModuleLibrary, VideoContext
 from videopro.modules.calls import MODULES
 from videopro.modules.errors import ArgumentError
+from videopro.planners import PlannerReply
 from videopro.program import parse_program
 from videopro.question import Question
 from videopro.reasoning import execute
+from videopro.reasoning.rounds import round_from_reply
 from videopro.traces import Execution, Round, Trace
 
 METER = ThreadMeter()
@@ -239,3 +241,21 @@ def test_a_model_of_short_prompts_is_sent_shorter_texts() -> None:
         functions["query_yn"](frame, "Is it red?", context="x" * 501)
     with pytest.raises(ArgumentError, match="its texts have 502 characters together; give at most 500"):
         functions["query_yn"](frame, "Is it red?", context="x" * 492)
+
+
+def test_intervals_of_many_retrievals_are_left_out_and_the_call_says_so() -> None:
+    library = ModuleLibrary(context(SceneBackbone()))
+    find = library.functions()["get_informative_clips"]
+    for _ in range(1700):
+        find(library.video, "red", 6)
+    assert sum(len(call.intervals) for call in library.calls) == 6 * 1666
+    assert library.calls[1665].result == library.calls[0].result
+    assert library.calls[1666].intervals == ()
+    assert library.calls[1666].result.endswith(" (its intervals are not recorded: there are too many)")
+
+
+def test_a_reply_that_no_planner_writes_is_cut() -> None:
+    said = round_from_reply("plan", PlannerReply(f"{reply('return 1')}{'x' * (2 << 20)}", 1, 1, 1))[0]
+    assert said.program == parse_program(reply("return 1")).code
+    assert said.raw.endswith(f"x… ({len(reply('return 1')) + (2 << 20):,} characters)")
+    assert len(said.raw) < (1 << 20) + 100
