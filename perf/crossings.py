@@ -84,6 +84,9 @@ class _Silent:
     def answering(self, ids: Sequence[str]) -> None:
         """Nothing to report to."""
 
+    def doing(self, counts: Mapping[str, int]) -> None:
+        """Not looked at."""
+
 
 @contextmanager
 def files_run() -> Iterator[set[str]]:

@@ -103,6 +103,9 @@ class _Silent:
     def answering(self, ids: Sequence[str]) -> None:
         pass
 
+    def doing(self, counts: Mapping[str, int]) -> None:
+        """Not looked at."""
+
 
 def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """Answer a leg's questions in this process, and say what it took. Called in a process of its own."""

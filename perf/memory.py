@@ -25,7 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,9 @@ class Sampler:
         if answered:
             self.questions += len(answered)
             self.samples.append(self.sample())
+
+    def doing(self, counts: Mapping[str, int]) -> None:
+        """Not looked at."""
 
     def sample(self) -> dict[str, float]:
         """Memory now, in MiB."""

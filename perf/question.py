@@ -98,6 +98,9 @@ class Reporter:
     def answering(self, ids):
         pass
 
+    def doing(self, counts):
+        pass
+
 
 def answer():
     shared_cache().clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,9 +34,13 @@ class Reports:
 
     def __init__(self) -> None:
         self.seen: list[list[str]] = []
+        self.done: list[dict[str, int]] = []
 
     def answering(self, ids: Sequence[str]) -> None:
         self.seen.append(list(ids))
+
+    def doing(self, counts: Mapping[str, int]) -> None:
+        self.done.append(dict(counts))
 
 
 class MeetingBackbone(ColourBackbone):

@@ -32,6 +32,12 @@ class InProcessSupervisor:
     def answering(self, ids: Any) -> None:
         pass
 
+    def doing(self, counts: Any) -> None:
+        pass
+
+    def now(self) -> str:
+        return ""
+
     def model_identity(self) -> Any:
         return self._backbone.identity()
 

@@ -31,6 +31,25 @@ def test_all_questions_in_flight_are_reported() -> None:
     assert seen == [["a", "b"], ["a", "b", "c"], ["c"], ["c", "d"], ["d"], []]
 
 
+def test_what_the_units_are_at_is_counted() -> None:
+    told: list[dict[str, int]] = []
+    both = InFlight(lambda ids: None, lambda counts: told.append(dict(counts)))
+    with both.unit() as one, both.unit() as other:
+        one.answering(["a"])
+        one.doing("opening")
+        other.answering(["b"])
+        other.doing("opening")
+        one.doing("indexing")
+        one.doing("indexing")
+    assert told == [
+        {"opening": 1},
+        {"opening": 2},
+        {"opening": 1, "indexing": 1},
+        {"indexing": 1},
+        {},
+    ]
+
+
 def test_a_unit_that_fails_is_not_in_flight_anymore() -> None:
     seen: list[list[str]] = []
     both = InFlight(lambda ids: seen.append(list(ids)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -34,6 +34,7 @@ class MethodContext:
         meter: Meter,
         seed: int = 0,
         observer: Observer | None = None,
+        doing: Callable[[str], None] = lambda what: None,
     ) -> None:
         self.video = video
         self.meter = meter
@@ -42,6 +43,8 @@ class MethodContext:
         method with a meter of its own."""
         self.observer = observer
         """Notified while a question is answered; None: no observer."""
+        self.doing = doing
+        """Told what is being done for the whole video, such as "indexing", for the run's progress."""
         self.protocol = protocol
         self.seed = seed
         """Seed of all random choices of a method."""

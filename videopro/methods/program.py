@@ -303,9 +303,11 @@ class BaseProgramMethod(Method):
         thread_meter = ThreadMeter()
         answerer = MeteredBackbone(share_backbone(loaded.answerer, adapter=adapter), thread_meter)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
+        context.doing("indexing")
         records = _index(loaded.models, context)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
             modules = loaded.models.context(context.video, answerer, subtitles, self.settings.without)
+        context.doing("answering")
         reasoner = Reasoner(
             loaded.planner,
             self._reasoning,

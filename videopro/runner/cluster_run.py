@@ -62,6 +62,10 @@ class ClusterSupervisor:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
+    def now(self) -> str:
+        """What the workers are at is not known here."""
+        return ""
+
     def model_identity(self) -> dict[str, object]:
         """Start the workers and wait for the first one to load its backbone. Raises as `run`."""
         assert self._pool is not None
@@ -129,6 +133,9 @@ class _Silent:
     """The pool knows what a worker answers."""
 
     def answering(self, ids: Sequence[str]) -> None:
+        return
+
+    def doing(self, counts: Mapping[str, int]) -> None:
         return
 
 

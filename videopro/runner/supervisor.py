@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ from videopro.work import record_crash
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]
 
+# What a worker does with a video, in order.
+_STAGES = ("opening", "preparing", "indexing", "answering")
 # The run stops after this many consecutive crashes per worker without a new answer.
 MAX_CRASHES_WITHOUT_RESULT = 6
 
@@ -92,6 +95,7 @@ class _WorkerProcess:
     channel: Connection
     ready: bool = False
     answering: list[str] = field(default_factory=list)
+    doing: Mapping[str, int] = field(default_factory=dict)
     error: BaseException | None = None
 
 
@@ -151,6 +155,18 @@ class Supervisor:
             self._replace(ended)
             yield done
 
+    def now(self) -> str:
+        """What the workers are at, such as "indexing 2 videos, answering about 1"; "" if nothing is known."""
+        counts: Counter[str] = Counter()
+        for worker in self._workers:
+            counts.update(worker.doing)
+        parts = []
+        for what in (*_STAGES, *(counts.keys() - set(_STAGES))):
+            if many := counts[what]:
+                about = " about" if what == "answering" else ""
+                parts.append(f"{what}{about} {many} video{'s' if many != 1 else ''}")
+        return ", ".join(parts)
+
     def _wait(self) -> list[_WorkerProcess]:
         """Wait for messages of the workers, briefly. Returns the workers that have ended."""
         wait([worker.channel for worker in self._workers], timeout=0.2)
@@ -203,6 +219,8 @@ class Supervisor:
                     self._agree(worker, content)
                 elif kind == "answering":
                     worker.answering = content
+                elif kind == "doing":
+                    worker.doing = content
                 else:
                     worker.error = content
         except (EOFError, OSError):
@@ -278,6 +296,9 @@ class _Channel:
 
     def answering(self, ids: Sequence[str]) -> None:
         self.send("answering", list(ids))
+
+    def doing(self, counts: Mapping[str, int]) -> None:
+        self.send("doing", dict(counts))
 
     def _watch(self) -> None:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -53,6 +53,19 @@ class Reporter(Protocol):
     def answering(self, ids: Sequence[str]) -> None:
         """These are the questions that are being answered from now on; empty: none."""
 
+    def doing(self, counts: Mapping[str, int]) -> None:
+        """This is being done from now on, each with so many videos."""
+
+
+class UnitReporter(Protocol):
+    """What the thread of one unit reports while it works."""
+
+    def answering(self, ids: Sequence[str]) -> None:
+        """As of `Reporter`, for the questions of this unit."""
+
+    def doing(self, what: str) -> None:
+        """The thread is at this now."""
+
 
 @dataclass(frozen=True)
 class WorkerJob:
@@ -91,7 +104,7 @@ class UnitAnswerer:
         self._job = job
         self._method = method
         self._backbone = share_backbone(backbone)
-        self._in_flight = InFlight(report.answering)
+        self._in_flight = InFlight(report.answering, report.doing)
         self._clock = SharedClock()
 
     def answer(self, items: Sequence[Item], crashes: CrashRecord) -> Iterator[Trace]:
@@ -202,7 +215,7 @@ def answer_unit(
     method: Method,
     backbone: Backbone,
     crashes: CrashRecord,
-    report: Reporter,
+    report: UnitReporter,
 ) -> Iterator[Trace]:
     """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
     the backbone no longer answers. Several threads may do so at a time, each with a `report` of its own
@@ -223,7 +236,7 @@ def answer_unit(
     for group in groups:
         if group:
             report.answering([item.id for item in group])
-            for item, result, video in _results(group, job, method, backbone):
+            for item, result, video in _results(group, job, method, backbone, report.doing):
                 if result.error is not None and result.error.type == BackboneError.__name__:
                     check_alive(backbone, result.error.message)
                 yield _trace(item, result, video, job)
@@ -258,9 +271,10 @@ def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob) -> Trace
 
 
 def _results(
-    items: list[Item], job: WorkerJob, method: Method, backbone: Backbone
+    items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, doing: Callable[[str], None]
 ) -> Iterator[tuple[Item, Result, VideoRef]]:
     meter = Meter()
+    doing("opening")
     try:
         with foreseen(NativeError), meter.stage("open"):
             video = Video.open(items[0].video)
@@ -272,7 +286,8 @@ def _results(
     meters = chain([meter], iter(Meter, None))
 
     def new_context() -> MethodContext:
-        return MethodContext(video, backbone, job.protocol, meter=next(meters), seed=job.seed)
+        return MethodContext(video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing)
 
+    doing("answering")
     for item, result in answer_each(method, items, new_context):
         yield item, replace(result, notes=(*video.notes, *backbone.notes, *result.notes)), reference

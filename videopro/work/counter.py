@@ -35,8 +35,17 @@ class PlainLines:
         self._before = before
         self._began = self._last = self._clock()
 
-    def say(self, doing: str, done: int, total: int | None, more: str = "", *, is_end: bool = False) -> None:
-        """Print the line if it is due."""
+    def say(
+        self,
+        doing: str,
+        done: int,
+        total: int | None,
+        more: str = "",
+        *,
+        is_end: bool = False,
+        unknown: str = "time left unknown",
+    ) -> None:
+        """Print the line if it is due. `unknown`: what stands for the time left while it is not known."""
         now = self._clock()
         is_due = self._printed > 0 if is_end else now - self._last >= PLAIN_SECONDS
         if not is_due:
@@ -49,7 +58,7 @@ class PlainLines:
         if is_end:
             parts.append(f"took {_duration(took)}")
         elif total is not None:
-            parts.append(f"{_duration((total - done) / rate)} left" if rate > 0 else "time left unknown")
+            parts.append(f"{_duration((total - done) / rate)} left" if rate > 0 else unknown)
         line = f"{time.strftime('%H:%M:%S')} {doing}: {', '.join(filter(None, [*parts, more]))}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 

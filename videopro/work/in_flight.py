@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -15,8 +16,15 @@ class InFlight:
     else is in flight, and nothing else begins beside them.
     """
 
-    def __init__(self, report: Callable[[Sequence[str]], None]) -> None:
+    def __init__(
+        self,
+        report: Callable[[Sequence[str]], None],
+        doing: Callable[[Mapping[str, int]], None] = lambda counts: None,
+    ) -> None:
+        """`doing` gets what is being done, with the number of units at each, whenever it changes."""
         self._report = report
+        self._tell_doing = doing
+        self._doing: dict[UnitInFlight, str] = {}
         self._changed = threading.Condition()
         self._groups: dict[UnitInFlight, tuple[str, ...]] = {}
         self._apart: UnitInFlight | None = None
@@ -51,12 +59,21 @@ class InFlight:
     def end(self, unit: UnitInFlight) -> None:
         """Remove a unit's questions, if there are any."""
         with self._changed:
+            if self._doing.pop(unit, None) is not None:
+                self._tell_doing(Counter(self._doing.values()))
             if self._groups.pop(unit, None) is None:
                 return
             if self._apart is unit:
                 self._apart = None
             self._send()
             self._changed.notify_all()
+
+    def do(self, unit: UnitInFlight, what: str) -> None:
+        """A unit's thread is at something else from now on."""
+        with self._changed:
+            if self._doing.get(unit) != what:
+                self._doing[unit] = what
+                self._tell_doing(Counter(self._doing.values()))
 
     def _send(self) -> None:
         self._report([question_id for ids in self._groups.values() for question_id in ids])
@@ -75,3 +92,7 @@ class UnitInFlight:
         self._all.end(self)
         if ids:
             self._all.begin(self, ids, apart=any(map(self._must_run_apart, ids)))
+
+    def doing(self, what: str) -> None:
+        """The unit's thread is at this now, such as "indexing"."""
+        self._all.do(self, what)

@@ -20,7 +20,8 @@ class Progress:
     """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
 
     `doing` names the work; `note` returns more text for each update, such as the money spent; `seen` is
-    called with each trace that is added while it watches.
+    called with each trace that is added while it watches; `now` tells what is being done, which is shown
+    until the first answer comes.
     """
 
     def __init__(
@@ -31,13 +32,16 @@ class Progress:
         doing: str = "answering",
         note: Callable[[], str] = lambda: "",
         seen: Callable[[Trace], None] = lambda trace: None,
+        now: Callable[[], str] = lambda: "",
     ) -> None:
+        self._now = now
         self._doing = doing
         self._note = note
         self._seen = seen
         self._ids = set(ids)
         self._log: TraceLog | None = None
         self._is_watching = False
+        self._before = 0
         self._right: dict[str, bool] = {}
         self._console = Console(stderr=True, quiet=not shown)
         self._lines = PlainLines(self._console)
@@ -77,6 +81,10 @@ class Progress:
         before = self._show()
         self._is_watching = True
         self._lines.start(before)
+        self._before = before
+        left = len(self._ids) - before
+        if left and not self._console.is_terminal:
+            self._console.print(f"{self._doing} {left:,} question{'s' if left != 1 else ''} ...")
         self._bars.reset(self._task, completed=before, description=self._doing)
 
     def update(self) -> int:
@@ -96,9 +104,12 @@ class Progress:
         done = sum(self._log.is_done(question_id) for question_id in self._ids)
         right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
         right = "  ".join(part for part in (right, self._note()) if part)
-        self._bars.update(self._task, completed=done, right=right)
+        waiting = self._now() if self._is_watching and done == self._before else ""
+        doing = waiting or self._doing
+        self._bars.update(self._task, completed=done, right=right, description=doing)
         if not self._console.is_terminal:
-            self._lines.say(self._doing, done, len(self._ids), right, is_end=is_end)
+            unknown = "no answer yet" if waiting else "time left unknown"
+            self._lines.say(doing, done, len(self._ids), right, is_end=is_end, unknown=unknown)
         if self._is_watching:
             for trace in new:
                 self._seen(trace)

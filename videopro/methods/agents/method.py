@@ -202,7 +202,9 @@ class AgentMethod(Method):
             subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
             opened = context.meter.take().share(len(items))
             with foreseen(NativeError):
-                prepared = self.prepare(Scene(context, models, subtitles))
+                context.doing("preparing")
+            prepared = self.prepare(Scene(context, models, subtitles))
+            context.doing("answering")
         except QUESTION_ERRORS as error:
             cost = context.meter.take().share(len(items))
             yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
