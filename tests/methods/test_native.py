@@ -197,7 +197,7 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
     assert summary["cut_replies"] == {"answers": {"questions": 3, "replies": 3, "unsaid": 3, "limits": [16]}}
     caption = summary_table(summary, (), tmp_path).caption
     assert (
-        "3 answers in words were cut off at 16 tokens, 3 of them before anything was said: give --options "
+        "3 written replies were cut off at 16 tokens, 3 of them before anything was said: give --options "
         "reply_tokens=N with another --output, or turn the model's thinking off"
     ) in caption
 

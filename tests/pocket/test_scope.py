@@ -55,7 +55,7 @@ def not_loaded(name: str, **settings: object) -> Backbone:
         (
             ["--model", "m", "--method", "videopro", "--planner", "pocket-teacher"],
             "planner 'pocket-teacher'",
-            "take a language model, api:MODEL or api:MODEL@URL, or the model itself, self",
+            "take a language model, api:MODEL@URL, or the model itself, self",
         ),
         (["--model", "m", "--method", "videopro", "--answerer", "pocket"], "answerer 'pocket'", HUB),
         (

@@ -34,7 +34,7 @@ def connections() -> Iterator[Finding]:
         if name is not None:
             problem = certificates_problem(variables)
             yield Finding("connections", name, "wrong" if problem else "ok", problem or os.environ[name])
-    for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE", "OPENAI_BASE_URL"):
+    for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE"):
         if os.environ.get(name):
             yield Finding("connections", name, "ok", os.environ[name].rpartition("@")[2])
     yield from _keys()

@@ -108,7 +108,7 @@ def _names(value: Any) -> Iterator[str]:
 
 def _instead(setting: str, name: str) -> str:
     if name.startswith(_TEACHER):
-        return "take a language model, api:MODEL or api:MODEL@URL" + (
+        return "take a language model, api:MODEL@URL" + (
             ", or the model itself, self" if setting == "planner" else ""
         )
     if setting in ("adapter", "adapter_model"):

@@ -270,7 +270,7 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
 
 # From which share of unparsed replies on it is said what they begin with.
 _MANY_UNPARSED = 0.1
-_WHAT_WAS_CUT = {"answers": "answers in words", "programs": "programs", "steps": "replies to an agent"}
+_WHAT_WAS_CUT = {"answers": "written replies", "programs": "programs", "steps": "replies to an agent"}
 
 
 def _cut_lines(summary: Mapping[str, Any]) -> Iterator[str]:

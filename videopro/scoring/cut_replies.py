@@ -15,7 +15,7 @@ _LONGEST = 20
 
 
 def cut_replies(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
-    """The replies that were cut off, by what they are: "answers" in words, "programs", and "steps" of agents;
+    """The replies that were cut off, by what they are: written "answers", "programs", and "steps" of agents;
     only kinds of which there are any. `unsaid`: those that ended before the model said anything, as while it
     was thinking; `limits`: the numbers of tokens that cut them off."""
     found: dict[str, dict[str, Any]] = {}

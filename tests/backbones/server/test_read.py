@@ -92,6 +92,8 @@ def test_several_yes_and_no_in_their_order(make: Make) -> None:
     "reply",
     [
         completion(None, [entry("<think>", -0.01)], finish="length"),
+        completion("[THINK]", [entry("[THINK]", -0.01)], finish="length"),
+        completion("<|channel|>", [entry("<|channel|>", -0.01)], finish="length"),
         completion(None, [entry("Okay", -0.01)], finish="length", message={"reasoning_content": "Okay"}),
         completion("", [entry("Okay", -0.01)], finish="length", message={"reasoning": "Okay"}),
     ],

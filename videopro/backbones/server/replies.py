@@ -19,7 +19,7 @@ from videopro.backbones.base import Generation
 from videopro.backbones.server.spoken_reply import finish_of
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
-from videopro.question import Answer
+from videopro.question import Answer, spoken
 from videopro.storage import encodable
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ THINKS = (
 
 # End-of-sequence tokens as servers write them, if they list them at all.
 _END = re.compile(r"<\|[^|<>]*\|>|<｜[^｜<>]*｜>|</s>|<eos>|<end_of_turn>|<turn\|>|")
-_THINK_START = "<think>"
 _THINK_END = "</think>"
 
 
@@ -54,7 +53,7 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
     choice = reply.choices[0]
     tokens_in, tokens_out = _usage(reply, server)
     entries = _entries(choice, server)
-    if choice.message.thoughts or (entries and entries[0].token.strip() == _THINK_START):
+    if choice.message.thoughts or (entries and spoken(entries[0].token).is_thinking):
         raise BackboneError(f"{server} {THINKS}")
     if not entries:
         return Answer(None, 0.0, dict.fromkeys(labels, 0.0), "", tokens_in, tokens_out)
