@@ -66,10 +66,10 @@ run 0 videopro ask "$film" "What is the weather?" --choices rainy sunny snowy fo
 run 0 videopro ask pocket:test/long_013 "At the temple there is a sign. What does it say?" \
     --choices TOYS RADIO BOOKS OPEN --model pocket --method videopro --planner pocket-teacher --seed 0
 run 0 videopro index "$film" --encoder pocket --query "a ring at the beach"
-# Without their extras these say in one line what to install.
+# Without their extras these say in one line what to install; help needs none.
 run 2 videopro report runs/native runs/videopro
 run 2 videopro sft --config pocket --train_data rows.jsonl --output_dir runs/sft
-run 2 python -m videopro.train.grpo --help
+run 0 python -m videopro.train.grpo --help
 
 run 0 $pip install "$wheel[report,train]"
 run 0 videopro report runs/native runs/videopro --output runs/report

@@ -12,36 +12,22 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from transformers.trainer_utils import get_last_checkpoint
 
 from videopro.cli import exit_status
-from videopro.command_line import CommandLine
 from videopro.errors import RunError
 from videopro.extras import needs_extra
-from videopro.settings import setting
 from videopro.storage import parse_json
+from videopro.train.settings import CURVES
 
-with needs_extra("train", "videopro curves", __name__):
+with needs_extra("train", "videopro curves", __name__, CURVES.print_help):
     from matplotlib.figure import Figure
 
     from videopro.train.runtime import RECORD
 
-
-@dataclass(frozen=True)
-class CurvesConfig:
-    """The settings of `videopro curves`."""
-
-    runs: tuple[Path, ...] = field(metadata=setting("output_dir of a run", positional=True))
-    output: Path | None = field(
-        default=None, metadata=setting("folder for the plots; unset: the first run's")
-    )
-
-
-COMMAND = CommandLine("curves", CurvesConfig)
 
 History = Sequence[Mapping[str, Any]]
 Series = dict[int, float]
@@ -168,10 +154,13 @@ def draw(histories: Sequence[History]) -> Figure:
     return figure
 
 
+COMMAND = CURVES
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     with exit_status() as status:
-        given = COMMAND.parse(argv)
+        given = CURVES.parse(argv)
         figure = draw([read_history(run) for run in given.runs])
         folder = given.output if given.output is not None else given.runs[0]
         try:

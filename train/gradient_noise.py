@@ -31,7 +31,13 @@ from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
 from videopro.extras import needs_extra
 
-with needs_extra("train", "videopro gradient-noise", __name__):
+
+def _print_help() -> None:
+    about = COMMANDS["gradient-noise"]
+    print(f"{about.summary} Takes the settings of videopro grpo or sft.\n\n{about.shown_examples()}")
+
+
+with needs_extra("train", "videopro gradient-noise", __name__, _print_help):
     from videopro.train import grpo, sft
     from videopro.train.finetune import VideoSFTConfig
     from videopro.train.rl import VideoGRPOConfig
@@ -162,8 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     with exit_status("stopped; nothing was written") as status:
         if words[:1] in (["--help"], ["-h"]):
-            about = COMMANDS["gradient-noise"]
-            print(f"{about.summary} Takes the settings of videopro grpo or sft.\n\n{about.shown_examples()}")
+            _print_help()
             raise SystemExit(0)
         if not words or words[0] not in STAGES:
             given = f"; it is {words[0]!r}" if words else ""

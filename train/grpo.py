@@ -3,7 +3,7 @@ likely (section 3.6 and Eq. 3, training stage 2).
 
     accelerate launch train/grpo.py --config configs/grpo/pocket.yaml --train_data grpo.jsonl --output_dir RUN
 
-Flags and the YAML file take every setting of `videopro.train.rl.config`, of TRL's GRPOConfig and of its
+Flags and the YAML file take every setting of `videopro.train.settings`, of TRL's GRPOConfig and of its
 ModelConfig. Starts from an adapter (`adapter`), or with a new one on a plain model or merged checkpoint.
 Re-run the same command to resume from the last checkpoint. `output_dir` gets the adapter (or, without
 `use_peft`, the model), the record of how it was made, and every program that was run (`programs.jsonl`).
@@ -32,13 +32,13 @@ from videopro.errors import ConfigError
 from videopro.extras import needs_extra
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket, json_flag
 from videopro.settings import build_settings
+from videopro.train.settings import TWO_TURN, help_without_extra
 
-with needs_extra("train", "videopro grpo", __name__):
+with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo")):
     from trl import ModelConfig
 
     from videopro.train.rewards import ProgramRewards
     from videopro.train.rl import (
-        TWO_TURN,
         GRPORow,
         PromptEncoder,
         RefinementTurns,

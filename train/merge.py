@@ -12,8 +12,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,25 +19,13 @@ import torch
 from videopro.backbones import ModelRecord, library_versions, read_spec, write_model_record
 from videopro.backbones.qwen import find_checkpoint, keep_beyond, load_model, made_from
 from videopro.cli import exit_status
-from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.extras import needs_extra
-from videopro.settings import setting
 from videopro.storage import non_finite, writing
+from videopro.train.settings import MERGE, MergeConfig
 
-with needs_extra("train", "videopro merge", __name__):
+with needs_extra("train", "videopro merge", __name__, MERGE.print_help):
     from videopro.train.runtime import publish_checkpoint
-
-
-@dataclass(frozen=True)
-class MergeConfig:
-    """What to merge."""
-
-    base: str = field(
-        metadata=setting("the model that the adapter was trained on: pocket, a hub name, a folder")
-    )
-    adapter: str = field(metadata=setting("folder or hub name of the adapter"))
-    output: Path = field(metadata=setting("folder for the checkpoint; must not exist"))
 
 
 def merge(config: MergeConfig) -> None:
@@ -77,13 +63,13 @@ def merge(config: MergeConfig) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-COMMAND = CommandLine("merge", MergeConfig)
+COMMAND = MERGE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status("stopped; nothing was written") as status:
-        config = COMMAND.parse(argv)
+        config = MERGE.parse(argv)
         merge(config)
         print(f"merged checkpoint: {config.output}")
     return status.code

@@ -14,7 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,67 +29,28 @@ from videopro.backbones import (
     read_spec,
 )
 from videopro.cli import exit_status
-from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError
 from videopro.executor import sandbox_problem
 from videopro.extras import needs_extra
-from videopro.methods import ANSWERER_HELP
 from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.planners import load_answerer
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.requirements import Need, check_needs
-from videopro.settings import build_settings, setting
+from videopro.settings import build_settings
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
+from videopro.train.settings import REJECTION, RejectionConfig
 from videopro.unexpected import foreseen
 from videopro.video import Video
 from videopro.work import Counter
 
-with needs_extra("train", "videopro rejection", __name__):
+with needs_extra("train", "videopro rejection", __name__, REJECTION.print_help):
     from videopro.train.rewards import ProgramRewards, score
-    from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
+    from videopro.train.rl import GRPORow, read_grpo_rows
     from videopro.train.runtime import PLACEHOLDER, digest
 
 
 _MODULES_FLAG = "--modules {part}=none"
-
-
-@dataclass(frozen=True)
-class RejectionConfig:
-    """Settings of the command. Raises ConfigError for invalid ones."""
-
-    model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
-    data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
-    output: Path = field(metadata=setting("file for the rows, in the format of sft.jsonl"))
-    adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
-    answerer: str | None = field(
-        default=None,
-        metadata=setting(ANSWERER_HELP),
-    )
-    kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
-    samples: int = field(default=8, metadata=setting("replies per prompt"))
-    temperature: float = field(default=1.0, metadata=setting("sampling temperature"))
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum length of a program in tokens"))
-    batch_size: int = field(
-        default=8,
-        metadata=setting("batch size of sampling; if larger than samples, prompts of a video share a batch"),
-    )
-    workers: int = field(default=4, metadata=setting("programs that run in parallel"))
-    modules: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("models behind the modules, as in the --options of videopro infer"),
-    )
-    seed: int = field(default=0, metadata=setting("random seed"))
-
-    def __post_init__(self) -> None:
-        for name in ("samples", "max_new_tokens", "batch_size", "workers"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.temperature <= 0:
-            raise ConfigError(f"temperature is {self.temperature}; it must be above 0")
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise ConfigError(f"kinds is {list(self.kinds)!r}; name some of {', '.join(KINDS)}")
 
 
 def sample(
@@ -305,13 +266,13 @@ def _needs(config: RejectionConfig, model: BackboneConfig, settings: ModuleSetti
     return [*needs, Need("sandbox", problem=sandbox_problem())]
 
 
-COMMAND = CommandLine("rejection", RejectionConfig)
+COMMAND = REJECTION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     with exit_status() as status:
-        config = COMMAND.parse(argv)
+        config = REJECTION.parse(argv)
         print(run(config))
     return status.code
 

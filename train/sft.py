@@ -3,7 +3,7 @@
 
     accelerate launch train/sft.py --config configs/sft/pocket.yaml --train_data sft.jsonl --output_dir RUN
 
-Flags and the YAML file take every setting of `videopro.train.finetune.config`, of TRL's SFTConfig and of its
+Flags and the YAML file take every setting of `videopro.train.settings`, of TRL's SFTConfig and of its
 ModelConfig. Trains a new adapter, or continues an existing one (`adapter`). If the run is killed, re-run the
 same command to resume from the last checkpoint. Writes the adapter (without `use_peft`: the model) and the
 record of the run to `output_dir`.
@@ -24,8 +24,9 @@ from transformers import TrainerCallback
 
 from videopro.errors import ConfigError
 from videopro.extras import needs_extra
+from videopro.train.settings import help_without_extra
 
-with needs_extra("train", "videopro sft", __name__):
+with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
     from trl import ModelConfig
 
     from videopro.train.finetune import (

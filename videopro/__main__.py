@@ -13,6 +13,7 @@ from videopro import __version__
 from videopro.cli import exit_status
 from videopro.commands import COMMANDS, GROUPS
 from videopro.errors import ConfigError
+from videopro.extras import MissingExtra
 from videopro.settings import did_you_mean
 from videopro.starting import importing
 
@@ -28,7 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in COMMANDS:
         # A command may need an extra to be imported.
         with exit_status(stopped="stopped") as status, importing():
-            module = import_module(COMMANDS[name].module)
+            try:
+                module = import_module(COMMANDS[name].module)
+            except MissingExtra as missing:
+                if not missing.show_help(rest):
+                    raise
+                return 0
         return status.code or int(module.main([*name.split()[1:], *rest]))
     with exit_status() as status:
         in_group = _in_group(words[0]) if words else []

@@ -71,6 +71,10 @@ class CommandLine(Generic[T]):
             raise SystemExit(0)
         return settings
 
+    def print_help(self) -> None:
+        """Print what `--help` prints."""
+        self.app()(["--help"])
+
     def app(self) -> App:
         """The command's flags; running it prints help or returns the settings that were given."""
         about = COMMANDS.get(self.name)

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from trl import SFTConfig
 
 from videopro.errors import ConfigError
-from videopro.train.runtime import MODULES_HELP, TrainingConfig, check_choice
-
-CHOICES = ("frozen", "trained")
+from videopro.train.settings import PART_CHOICES, SFTSettings, check_choice
 
 
 @dataclass
-class VideoSFTConfig(TrainingConfig, SFTConfig):
-    """TRL's SFTConfig, `TrainingConfig` and the settings below. All can be set in a YAML file (`--config`)
+class VideoSFTConfig(SFTSettings, SFTConfig):
+    """TRL's SFTConfig, `SFTSettings` and the settings below. All can be set in a YAML file (`--config`)
     and by flags."""
-
-    ROWS = "sft.jsonl"
-
-    eval_modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
-    eval_max_new_tokens: int = field(default=1024, metadata={"help": "maximum length of a program in tokens"})
-    vision: str = field(
-        default="frozen", metadata={"help": "the vision tower: frozen or trained", "choices": CHOICES}
-    )
-    projector: str = field(
-        default="frozen",
-        metadata={
-            "help": "the projector from the vision tower to the language model: frozen or trained",
-            "choices": CHOICES,
-        },
-    )
-    vision_lr: float | None = field(
-        default=None, metadata={"help": "learning rate of the vision tower; unset: learning_rate"}
-    )
-    projector_lr: float | None = field(
-        default=None, metadata={"help": "learning rate of the projector; unset: learning_rate"}
-    )
 
     _VALID_DICT_FIELDS = [*SFTConfig._VALID_DICT_FIELDS, "eval_modules"]
 
@@ -68,7 +44,7 @@ class VideoSFTConfig(TrainingConfig, SFTConfig):
                 "remove_unused_columns is true, but the collator needs all columns; leave it out"
             )
         for name in ("vision", "projector"):
-            check_choice(name, getattr(self, name), CHOICES)
+            check_choice(name, getattr(self, name), PART_CHOICES)
             if getattr(self, f"{name}_lr") is not None and getattr(self, name) == "frozen":
                 raise ConfigError(f"{name}_lr is set, but {name} is frozen; leave {name}_lr out, or train it")
             if self.adapter and getattr(self, name) == "trained":

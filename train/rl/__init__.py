@@ -1,17 +1,15 @@
 """GRPO on rows with videos: rows, prompts, rollouts, episodes of two turns and the trainer."""
 
-from videopro.train.rl.config import TWO_TURN, VideoGRPOConfig
-from videopro.train.rl.data import KINDS, GRPORow, as_dataset, read_grpo_rows
+from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_rows
 from videopro.train.rl.episodes import RefinementTurns
 from videopro.train.rl.prompts import PromptEncoder
 from videopro.train.rl.trainer import VideoGRPOTrainer
 
 __all__ = [
     "GRPORow",
-    "KINDS",
     "PromptEncoder",
     "RefinementTurns",
-    "TWO_TURN",
     "VideoGRPOConfig",
     "VideoGRPOTrainer",
     "as_dataset",

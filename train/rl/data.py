@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from datasets import Dataset
 
 from videopro.errors import DatasetError
 from videopro.question import Question
-from videopro.reasoning import Refinement
 from videopro.train.rewards import RewardRow, read_question, read_row
 from videopro.train.rl.untagged_rows import GOLD, gold_letter, kind_of_prompt, question_of_prompt
 from videopro.train.runtime import RowsOfFile, read_chat, read_rows_of_file
-
-KINDS = ("plan", *get_args(Refinement))
+from videopro.train.settings import KINDS
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from videopro.train.runtime.chat_rows import PLACEHOLDER, ChatRow, read_chat
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
-from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
 from videopro.train.runtime.coverage import coverage_line
 from videopro.train.runtime.dummy_vision import DummyVision
 from videopro.train.runtime.finite_steps import ROW_IDS
@@ -27,17 +26,14 @@ __all__ = [
     "ChatRow",
     "DummyVision",
     "FrameCache",
-    "MODULES_HELP",
     "PLACEHOLDER",
     "Part",
     "RECORD",
     "ROW_IDS",
     "RowsOfFile",
     "RunTrainer",
-    "TrainingConfig",
     "TrainingRows",
     "TrainingSetup",
-    "check_choice",
     "coverage_line",
     "digest",
     "load_trainable",

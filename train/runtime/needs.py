@@ -11,7 +11,7 @@ from videopro.requirements import Need, folder_problem
 from videopro.settings import build_settings
 from videopro.storage import cache_root
 from videopro.trackers import tracker_needs
-from videopro.train.runtime.config import TrainingConfig
+from videopro.train.settings import TrainingConfig
 
 
 def training_needs(training: TrainingConfig, model: BackboneConfig) -> list[Need]:

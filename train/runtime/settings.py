@@ -6,7 +6,6 @@ import difflib
 import json
 import os
 import sys
-from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -17,10 +16,10 @@ from trl import ModelConfig, TrlParser
 
 from videopro.cli import exit_status
 from videopro.command_line import config_file
-from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
 from videopro.extras import check_extra
 from videopro.settings import read_yaml
+from videopro.train.settings import parser_texts
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
 
@@ -44,17 +43,8 @@ def read_settings(
     """The settings of a run and of its model, parsed by TRL's parser. `command`: "sft" or "grpo"; `argv`:
     None takes this process's command line. `--config` takes a file, or the name of a shipped one. Raises
     ConfigError."""
-    about = COMMANDS[command]
     program = f"videopro {command}"
-    parser = TrlParser(
-        (kind, ModelConfig),  # type: ignore[arg-type]
-        prog=program,
-        usage=f"{program} --config NAME|FILE [--SETTING VALUE ...]",
-        description=f"{about.summary} Takes our settings, TRL's and transformers', by flags and by YAML.",
-        epilog=f"examples:\n{about.shown_examples()}",
-        formatter_class=_Help,
-        allow_abbrev=False,
-    )
+    parser = TrlParser((kind, ModelConfig), **parser_texts(command))  # type: ignore[arg-type]
     words = _with_config_file(list(sys.argv[1:] if argv is None else argv), command)
     _check_names(kind, words, program)
     try:
@@ -62,10 +52,6 @@ def read_settings(
     except (ValueError, OSError, json.JSONDecodeError) as error:
         raise ConfigError(f"{program}: {error}") from error
     return training, model
-
-
-class _Help(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
-    """Keeps the examples' lines."""
 
 
 def _with_config_file(words: list[str], command: str) -> list[str]:

@@ -10,8 +10,9 @@ import yaml
 from trl import ModelConfig
 
 from tests.support.training_runs import ROOT, read_config
-from videopro.train.rl import KINDS, VideoGRPOConfig
+from videopro.train.rl import VideoGRPOConfig
 from videopro.train.runtime import read_settings
+from videopro.train.settings import KINDS
 
 
 def read(name: str, tmp_path: Path) -> tuple[VideoGRPOConfig, ModelConfig]:

@@ -11,8 +11,9 @@ import pytest
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from videopro.errors import DatasetError
-from videopro.train.rl import KINDS, as_dataset, read_grpo_rows
+from videopro.train.rl import as_dataset, read_grpo_rows
 from videopro.train.rl.data import row_from_columns
+from videopro.train.settings import KINDS
 
 
 def line(**changes: Any) -> dict[str, Any]:

@@ -1,0 +1,77 @@
+"""The settings of the training commands that TRL's parser does not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.methods import ANSWERER_HELP
+from videopro.settings import setting
+from videopro.train.settings.grpo import KINDS
+
+
+@dataclass(frozen=True)
+class MergeConfig:
+    """What to merge."""
+
+    base: str = field(
+        metadata=setting("the model that the adapter was trained on: pocket, a hub name, a folder")
+    )
+    adapter: str = field(metadata=setting("folder or hub name of the adapter"))
+    output: Path = field(metadata=setting("folder for the checkpoint; must not exist"))
+
+
+@dataclass(frozen=True)
+class CurvesConfig:
+    """The settings of `videopro curves`."""
+
+    runs: tuple[Path, ...] = field(metadata=setting("output_dir of a run", positional=True))
+    output: Path | None = field(
+        default=None, metadata=setting("folder for the plots; unset: the first run's")
+    )
+
+
+@dataclass(frozen=True)
+class RejectionConfig:
+    """Settings of the command. Raises ConfigError for invalid ones."""
+
+    model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
+    data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
+    output: Path = field(metadata=setting("file for the rows, in the format of sft.jsonl"))
+    adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
+    answerer: str | None = field(
+        default=None,
+        metadata=setting(ANSWERER_HELP),
+    )
+    kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
+    samples: int = field(default=8, metadata=setting("replies per prompt"))
+    temperature: float = field(default=1.0, metadata=setting("sampling temperature"))
+    max_new_tokens: int = field(default=1024, metadata=setting("maximum length of a program in tokens"))
+    batch_size: int = field(
+        default=8,
+        metadata=setting("batch size of sampling; if larger than samples, prompts of a video share a batch"),
+    )
+    workers: int = field(default=4, metadata=setting("programs that run in parallel"))
+    modules: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("models behind the modules, as in the --options of videopro infer"),
+    )
+    seed: int = field(default=0, metadata=setting("random seed"))
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "max_new_tokens", "batch_size", "workers"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.temperature <= 0:
+            raise ConfigError(f"temperature is {self.temperature}; it must be above 0")
+        unknown = [kind for kind in self.kinds if kind not in KINDS]
+        if unknown or not self.kinds:
+            raise ConfigError(f"kinds is {list(self.kinds)!r}; name some of {', '.join(KINDS)}")
+
+
+MERGE = CommandLine("merge", MergeConfig)
+CURVES = CommandLine("curves", CurvesConfig)
+REJECTION = CommandLine("rejection", RejectionConfig)

@@ -1,0 +1,89 @@
+"""What GRPO takes beside TRL's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from videopro.reasoning import ReasoningSettings, Refinement
+from videopro.traces import FinalRule
+from videopro.train.rewards import ACCURACIES, ANSWER
+from videopro.train.settings.common import MODULES_HELP, TrainingConfig
+
+KINDS = ("plan", *get_args(Refinement))
+"""The kinds of prompts that a row may have."""
+
+SINGLE, TWO_TURN = "single", "two_turn"
+EPISODES = (SINGLE, TWO_TURN)
+
+
+@dataclass
+class GRPOSettings(TrainingConfig):
+    """A mixin: list it before TRL's GRPOConfig in the bases."""
+
+    ROWS = "grpo.jsonl"
+
+    kinds: list[str] = field(
+        default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
+    )
+    prompt_video: bool = field(
+        default=True,
+        metadata={
+            "help": "prompts begin with the video; false: planning from the question's text, sampled by TRL"
+        },
+    )
+    shared_prompt: bool = field(
+        default=True,
+        metadata={"help": "log-prob passes run the prompt once for all replies of its group"},
+    )
+    sampling_batch_size: int | None = field(
+        default=None,
+        metadata={"help": "replies sampled in one batch; unset: all of a process's replies"},
+    )
+    kept_features_gb: float = field(
+        default=1.0,
+        metadata={
+            "help": "memory in GB on the model's device for a frozen vision tower's features of recent videos"
+        },
+    )
+    answerer: str | None = field(
+        default=None,
+        metadata={
+            "help": "the model that answers inside programs: a name or server:MODEL@URL; unset: the model in"
+            " training without its adapter, or the base that a merged planner records"
+        },
+    )
+    modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
+    episodes: str = field(
+        default=SINGLE,
+        metadata={
+            "help": "single: a rollout is one reply (as in the paper); two_turn: a plan that failed or is"
+            " not confident is refined as in inference, and both replies get the episode's reward",
+            "choices": EPISODES,
+        },
+    )
+    tau: float = field(
+        default=ReasoningSettings.tau,
+        metadata={"help": "two-turn episodes refine answers below this confidence, as inference does"},
+    )
+    final: FinalRule = field(
+        default="last",
+        metadata={
+            "help": "which answer of a two-turn episode earns the accuracy reward, as in videopro infer:"
+            " last, last-answered or best",
+            "choices": get_args(FinalRule),
+        },
+    )
+    accuracy: str = field(
+        default=ANSWER,
+        metadata={
+            "help": "the accuracy reward; answer: 1 for a right answer (Eq. 3); probability: the probability"
+            " of the right letter in the answering call, so that a lucky guess earns less",
+            "choices": ACCURACIES,
+        },
+    )
+    run_ahead: bool = field(
+        default=True,
+        metadata={"help": "start a program as soon as its reply is written, while others are being written"},
+    )
+    reward_workers: int = field(default=4, metadata={"help": "programs run in parallel by each process"})

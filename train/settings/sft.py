@@ -1,0 +1,36 @@
+"""What fine-tuning takes beside TRL's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from videopro.train.settings.common import MODULES_HELP, TrainingConfig
+
+PART_CHOICES = ("frozen", "trained")
+
+
+@dataclass
+class SFTSettings(TrainingConfig):
+    """A mixin: list it before TRL's SFTConfig in the bases."""
+
+    ROWS = "sft.jsonl"
+
+    eval_modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
+    eval_max_new_tokens: int = field(default=1024, metadata={"help": "maximum length of a program in tokens"})
+    vision: str = field(
+        default="frozen", metadata={"help": "the vision tower: frozen or trained", "choices": PART_CHOICES}
+    )
+    projector: str = field(
+        default="frozen",
+        metadata={
+            "help": "the projector from the vision tower to the language model: frozen or trained",
+            "choices": PART_CHOICES,
+        },
+    )
+    vision_lr: float | None = field(
+        default=None, metadata={"help": "learning rate of the vision tower; unset: learning_rate"}
+    )
+    projector_lr: float | None = field(
+        default=None, metadata={"help": "learning rate of the projector; unset: learning_rate"}
+    )
