@@ -45,6 +45,7 @@ with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo"))
         VideoGRPOConfig,
         VideoGRPOTrainer,
         as_dataset,
+        check_vllm,
         read_grpo_rows,
     )
     from videopro.train.runtime import (
@@ -65,6 +66,7 @@ def train(
 ) -> VideoGRPOTrainer:
     """One run, from files to a trained adapter; `callbacks`: transformers callbacks. Raises VideoProError for
     errors the user can fix."""
+    check_vllm(training, model_settings)
     start = TrainingSetup.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()

@@ -5,6 +5,7 @@ from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_rows
 from videopro.train.rl.episodes import RefinementTurns
 from videopro.train.rl.prompts import PromptEncoder
 from videopro.train.rl.trainer import VideoGRPOTrainer
+from videopro.train.rl.vllm_weights import check_vllm
 
 __all__ = [
     "GRPORow",
@@ -13,5 +14,6 @@ __all__ = [
     "VideoGRPOConfig",
     "VideoGRPOTrainer",
     "as_dataset",
+    "check_vllm",
     "read_grpo_rows",
 ]

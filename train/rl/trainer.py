@@ -29,6 +29,7 @@ from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.prompts import PolicyPrompt, PromptEncoder, batches_by_length
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
 from videopro.train.rl.shared_prefix import check_shareable, pack
+from videopro.train.rl.vllm_weights import send_copies
 from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
 
 MakePrompts = Callable[[QwenRunner, bool], PromptEncoder]
@@ -90,6 +91,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
+        if self.use_vllm:
+            send_copies(self.vllm_generation)
         self._prefetcher = prefetcher
         self._next_turn = next_turn
         self._banned = tuple(banned)
