@@ -67,6 +67,22 @@ def test_a_page_holds_every_step_word_for_word(made: Trace) -> None:
     assert content["frames"] == made.frames_seen
 
 
+def test_thoughts_are_apart_from_replies_and_a_cut_is_told() -> None:
+    step = Step("ask", "llm", raw="B", thoughts="A or B?", cut_at=16)
+    made = trace("q", VIDEO, [step], Answer())
+    (round,) = made.rounds
+    noted = replace(round, notes={"cut off": "after 16 tokens", "thoughts": "A or B?"})
+    content = shown(replace(made, rounds=(noted,)))
+    (only,) = content["rounds"]
+    assert (only["notes"], only["thoughts"]) == ({"cut off": "after 16 tokens"}, "A or B?")
+    (found,) = only["steps"]
+    assert (text(content, found["raw"]), text(content, found["thoughts"]), found["cut_at"]) == (
+        "B",
+        "A or B?",
+        16,
+    )
+
+
 def test_a_long_history_is_stored_once() -> None:
     """Each prompt of an agent repeats what it knows."""
     known = [f"{place} s: a place with something in it that is described at length" for place in range(200)]
