@@ -43,7 +43,7 @@ def test_the_hubs_retries_are_one_line(caplog: pytest.LogCaptureFixture) -> None
     finally:
         hub.filters[:] = known
     assert [record.getMessage() for record in caplog.records] == [
-        "the hub does not answer ('no route'); trying for about half a minute",
+        "the hub does not answer ('no route'); trying for about half a minute, for each file of the model",
         "Rate limited. Waiting 61.0s before retry [Retry 1/5].",
     ]
 

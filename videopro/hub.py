@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,6 +67,29 @@ def refusals(names: Iterable[str]) -> dict[str, str]:
         return {name: why for name, why in zip(missing, asked, strict=True) if why}
 
 
+def use_cache_if_unreachable(names: Iterable[str]) -> str:
+    """Where the hub cannot be reached, take models from its cache as they are, in this process and those that
+    it starts. Otherwise the libraries would ask for every file of them, half a minute each. Returns what to
+    tell the user; "" if the hub answers, or none of the models is of the hub."""
+    named = [name for name in dict.fromkeys(names) if is_hub_name(name)]
+    if not named:
+        return ""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return ""
+    try:
+        check_connections(constants.ENDPOINT)
+        reason = _ask(named[0], {})
+    except ConfigError as error:
+        reason = str(error)
+    if isinstance(reason, int):
+        return ""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    constants.HF_HUB_OFFLINE = True
+    return f"{_host()} cannot be reached ({reason}): models are taken from its cache as they are"
+
+
 def download_command(names: Iterable[str]) -> str:
     """The command that downloads models, for messages."""
     return " && ".join(f"hf download {name}" for name in dict.fromkeys(names))
@@ -95,19 +119,30 @@ def _has_parts(name: str, weights: Path) -> bool:
 
 def _refusal(name: str, headers: Mapping[str, str]) -> str:
     """Why the hub does not give a model that is not on this machine; "" if it does."""
-    from huggingface_hub import constants, get_session
-
-    host = constants.ENDPOINT.partition("://")[2]
-    url = f"{constants.ENDPOINT}/api/models/{name}"
-    try:
-        # Not through the library's own functions, which try for half a minute.
-        status = get_session().head(url, headers=dict(headers), timeout=_PATIENCE).status_code
-    except Exception as error:  # of the HTTP library that this version of the hub's client uses
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        return f"{host} cannot be reached ({reason})"
+    host, status = _host(), _ask(name, headers)
+    if isinstance(status, str):
+        return f"{host} cannot be reached ({status})"
     if status in (401, 403, 404):
         return (
             f"{host} does not give it (status {status}): check the name; a gated model needs its licence "
             "accepted there, and HF_TOKEN"
         )
     return f"{host} does not answer (status {status})" if status >= 400 else ""
+
+
+def _host() -> str:
+    from huggingface_hub import constants
+
+    return constants.ENDPOINT.partition("://")[2].rpartition("@")[2]
+
+
+def _ask(name: str, headers: Mapping[str, str]) -> int | str:
+    """The status with which the hub answers about a model; why it cannot be reached, if it does not."""
+    from huggingface_hub import constants, get_session
+
+    url = f"{constants.ENDPOINT}/api/models/{name}"
+    try:
+        # Not through the library's own functions, which try for half a minute.
+        return int(get_session().head(url, headers=dict(headers), timeout=_PATIENCE).status_code)
+    except Exception as error:  # of the HTTP library that this version of the hub's client uses
+        return str(error).strip().split("\n")[0] or type(error).__name__

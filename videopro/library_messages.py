@@ -64,7 +64,10 @@ class _HubRetries(logging.Filter):
         if self._is_told:
             return False
         self._is_told = True
-        record.msg, record.args = f"the hub does not answer ({reason}); trying for about half a minute", ()
+        record.msg, record.args = (
+            f"the hub does not answer ({reason}); trying for about half a minute, for each file of the model",
+            (),
+        )
         return True
 
 

@@ -7,6 +7,7 @@ error after the other, each after a model was loaded.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from videopro.connections import check_connections, check_key
 from videopro.errors import ConfigError
 from videopro.extras import install, is_installed
-from videopro.hub import download_command, refusals
+from videopro.hub import download_command, refusals, use_cache_if_unreachable
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ def check_needs(needs: Iterable[Need]) -> None:
             otherwise = f" ({need.otherwise})" if need.otherwise else ""
             lines.append(f"{need.what}: {'; '.join(dict.fromkeys(problems))}{otherwise}")
     if not lines:
+        told = use_cache_if_unreachable(need.hub for need in needs if need.hub)
+        if told and os.environ.get("RANK", "0") == "0":
+            print(told, file=sys.stderr)
         return
     fixes = [f"the models: {next(iter(refused.values()))}"] if shared else []
     if extras:

@@ -78,6 +78,7 @@ class Progress:
         """Start following the log, and close it at the end. Questions already in it do not count towards the
         speed."""
         self._log = log
+        self._lines.start(0)  # Nothing of the work is due yet, however long the model took.
         before = self._show()
         self._is_watching = True
         self._lines.start(before)
