@@ -46,3 +46,10 @@ def written(config: Mapping[str, Any]) -> str:
     method = config["identity"]["method"]
     is_teachers = str(method.get("planner")).startswith("pocket-teacher")
     return "teacher" if is_teachers else sampling_of(method)
+
+
+def is_right_at_first(trace: Trace) -> bool:
+    """Whether the first program has the right answer."""
+    execution = trace.rounds[0].execution
+    answer = execution.answer if execution is not None else None
+    return answer is not None and trace.is_right(answer.letter)

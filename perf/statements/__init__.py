@@ -4,10 +4,16 @@ A page names such a text by `<!-- said from FILE: TITLE -->` and `launch/recorde
 compares. A function makes a text of a file's content, by topic.
 """
 
-from perf.statements import durations, pocket, speed, where
+from perf.statements import durations, pocket, sampling, speed, where
 from perf.statements.shared import Statements
 
-STATEMENTS: Statements = {**durations.STATEMENTS, **pocket.STATEMENTS, **speed.STATEMENTS, **where.STATEMENTS}
+STATEMENTS: Statements = {
+    **durations.STATEMENTS,
+    **pocket.STATEMENTS,
+    **sampling.STATEMENTS,
+    **speed.STATEMENTS,
+    **where.STATEMENTS,
+}
 """By file, relative to the repository, and title."""
 
 __all__ = ["STATEMENTS"]

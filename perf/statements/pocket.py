@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from perf import ROOT
+from perf.statements.sampling import beside_greedy
 from perf.statements.shared import Statements, listed, record, row
-from perf.stored import traces
+from perf.stored import is_right_at_first, traces
 from videopro.pocket.teacher.faults import SHARES
 from videopro.pocket.teacher.teacher import REFINED_SHARE
 from videopro.scoring import percent
-from videopro.traces import Trace
 
 TEST, SFT = "docs/results/pocket-test/last.json", "docs/results/pocket-sft"
 _CONTEXTS = {"Text read from the frames": "text read from frames", "scenes at the": "counts of scenes"}
@@ -16,12 +16,6 @@ _CONTEXTS = {"Text read from the frames": "text read from frames", "scenes at th
 _SOURCES = ("videopro/pocket/teacher/programs.py", "train/pocket/qa_pairs.py")
 _SHIPPED = 1
 """The seed of the planner that ships."""
-
-
-def _is_right_at_first(trace: Trace) -> bool:
-    execution = trace.rounds[0].execution
-    answer = execution.answer if execution is not None else None
-    return answer is not None and trace.is_right(answer.letter)
 
 
 def repairs() -> tuple[int, int, int, int]:
@@ -33,7 +27,7 @@ def repairs() -> tuple[int, int, int, int]:
     repaired = {
         trace.question_id
         for trace in run
-        if not _is_right_at_first(trace) and trace.final is not None and trace.is_right(trace.final.letter)
+        if not is_right_at_first(trace) and trace.final is not None and trace.is_right(trace.final.letter)
     }
     return len(programs), len(faulty), len(repaired), len(repaired & faulty)
 
@@ -83,7 +77,7 @@ def _unseen() -> str:
 
 
 def _limits() -> list[str]:
-    return [_faults(), _answerer(), _reader(), _unseen()]
+    return [_faults(), _answerer(), _reader(), _unseen(), beside_greedy()]
 
 
 def _chosen() -> list[str]:

@@ -1,6 +1,6 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
-from perf.tables import benchmarks, layout, results, serving, speed, where
+from perf.tables import benchmarks, layout, results, sampling, serving, speed, where
 from perf.tables.shared import Tables, titled
 
 TABLES: Tables = {
@@ -10,6 +10,7 @@ TABLES: Tables = {
     **benchmarks.TABLES,
     **layout.TABLES,
     **where.TABLES,
+    **sampling.TABLES,
 }
 """By file, relative to the repository, and title."""
 

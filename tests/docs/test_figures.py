@@ -27,7 +27,6 @@ _GIVEN: dict[str, dict[str, str]] = {
         "docs/grpo.md": "0.7 0.75",
         "docs/methods/videoagent.md": "0.5",
         "docs/models.md": "0.7 0.75",
-        "docs/planners.md": "0.7",
         "docs/results/official-scorers.md": "0.7",
         "docs/results/speed.md": "2.5",
         "docs/view.md": "4.5",

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from perf.page_tables import SAID, pages, said
+from perf.sampled import compared, on_val
 from perf.statements import STATEMENTS
 from perf.statements.pocket import repairs
 from perf.statements.where import measured_parts
@@ -103,8 +104,25 @@ def test_faults_are_counted_as_in_the_stored_summary() -> None:
     assert repaired <= sum(found["repaired"] for found in by_fault.values())
 
 
+def test_sampled_runs_are_counted_as_in_their_summaries() -> None:
+    """Under each seed, if the run has no other questions than those of all seeds; well-formed first programs
+    are counted by hand."""
+    found, compared_runs = compared("test")["sampled at 0.7"], 0
+    for seed, share in enumerate(found["seeds"]):
+        summary = json.loads((RESULTS / "pocket-sampled" / f"test-{seed}.json").read_text())
+        if summary["n"] == found["questions"]:
+            assert share == pytest.approx(summary["accuracy"])
+            compared_runs += 1
+    assert compared_runs > 0
+    assert compared("test")["greedy"]["questions"] == found["questions"]
+    val = on_val()["greedy"]
+    summary = json.loads((RESULTS / "pocket-sampled" / "val-greedy.json").read_text())
+    assert (val["questions"], val["accuracy"]) == (summary["n"], pytest.approx(summary["accuracy"]))
+    assert val["well_formed"] == 1.0
+
+
 # How a page names the decoding of the runs behind its tables.
-_WORDS = {"greedy": r"greed(?:y|ily)", "teacher": r"teacher", "sampled at 0.7": r"sampled"}
+_WORDS = {"greedy": r"greed(?:y|ily)", "teacher": r"teacher", "sampled": r"sampled"}
 
 
 def test_every_table_of_answers_names_its_decoding() -> None:
@@ -117,7 +135,7 @@ def test_every_table_of_answers_names_its_decoding() -> None:
             for folder in folders:
                 if not (RESULTS / folder / "traces.tar.xz").exists():
                     continue
-                wanted = {written(config) for config in configs(folder).values()} - {""}
+                wanted = {written(config).partition(" at ")[0] for config in configs(folder).values()} - {""}
                 unnamed += [
                     f"{page.relative_to(ROOT)}, {section.splitlines()[0]}: {how}"
                     for how in sorted(wanted)
