@@ -5,38 +5,55 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from videopro.question.invisible import visible
 from videopro.question.question import LETTERS
 
-# A dot, a colon or a dash ends a label only before a space: "A.I. research" and "B-sides" are choices.
+# What may surround a label in Markdown.
+_STARS = r"[*_`]{0,3}"
 _LABEL = re.compile(
-    r"^\s*(?P<word>option|choice)?\s*(?P<open>[(\[（【]?)\s*(?P<letter>[A-Za-zＡ-Ｚ])\s*"
-    r"(?:(?P<close>[)\]）】、．])|(?P<mark>[.:：\-–—])(?=\s))\s*(?=\S)",
+    rf"^\s*(?P<before>{_STARS})(?P<word>option|choice)?\s*(?P<open>[(\[（【<{{]?)\s*(?P<letter>[A-Za-zＡ-Ｚ])\s*"
+    rf"(?P<within>{_STARS})(?P<close>[)\]）】>}}]?)(?P<mark>[.:：、．/|\-–—]?)(?P<after>{_STARS})(?P<space>\s*)(?=\S)",
     re.IGNORECASE,
 )
+# These end a label without a space too: they are in no word.
+_CLEAR = frozenset("：、．|")
 
 
 def without_own_labels(choices: Sequence[str]) -> tuple[str, ...]:
     """The choices without their labels, if all of them have the right one, A, B, C ..., in one form; else the
     choices as they are. Labels are added when a question is shown."""
     kept = tuple(choices)
-    if len(kept) < 2 or not all(isinstance(choice, str) for choice in kept):
+    if not 2 <= len(kept) <= len(LETTERS) or not all(isinstance(choice, str) for choice in kept):
         return kept
-    found = [_LABEL.match(choice) for choice in kept]
+    shown = [visible(choice) for choice in kept]
+    labels = [_LABEL.match(choice) for choice in shown]
     forms = set()
-    for label, letter in zip(found, LETTERS, strict=False):
-        if label is None or _plain(label["letter"]).upper() != letter:
+    for label, letter in zip(labels, LETTERS, strict=False):
+        if label is None or _plain(label["letter"]).upper() != letter or not _ends(label):
             return kept
         forms.add(
             (
                 (label["word"] or "").lower(),
-                label["open"],
                 label["letter"].isupper(),
-                label["close"] or label["mark"],
+                *(label[part] for part in ("before", "open", "within", "close", "mark", "after")),
             )
         )
-    if len(forms) > 1 or len(found) > len(LETTERS):
+    if len(forms) > 1:
         return kept
-    return tuple(choice[label.end() :].rstrip() for choice, label in zip(kept, found, strict=True) if label)
+    return tuple(choice[label.end() :].rstrip() for choice, label in zip(shown, labels, strict=True) if label)
+
+
+def _ends(label: re.Match[str]) -> bool:
+    """Whether what follows the letter ends a label, and not a word:
+    "A.I. research" and "B-sides" are choices."""
+    if len(label["before"]) != len(label["within"]) + len(label["after"]):
+        return False
+    if label["close"] or label["mark"] in _CLEAR:
+        return bool(label["close"] or label["mark"])
+    if label["space"] or label["after"]:
+        return bool(label["mark"])
+    rest = label.string[label.end() :]
+    return label["mark"] in (".", ":") and not re.match(r"\w\.", rest)
 
 
 def _plain(letter: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from videopro.backbones import Backbone, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark
 from videopro.errors import RunError, VideoProError
+from videopro.question import without_own_labels
 from videopro.runs.folder import RunFolder
 from videopro.settings import read_yaml
 from videopro.traces import Trace
@@ -57,7 +58,9 @@ def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: Run
                 f"{benchmark.split!r}; give the --root of that run or another --output"
             )
         now = (item.question.text, item.question.choices, item.answer)
-        if now != (trace.question, trace.choices, trace.gold):
+        # Earlier versions kept the labels that choices bring, and showed them twice.
+        options = (trace.choices, without_own_labels(trace.choices))
+        if now not in [(trace.question, choices, trace.gold) for choices in options]:
             raise RunError(
                 f"{folder.traces}: question {trace.question_id!r} now has another text, options or answer in "
                 f"{benchmark.name}; give the --root of that run or another --output"
