@@ -16,7 +16,7 @@ from tests.support.fakes import make_benchmark
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro import infer
-from videopro.backbones import PlannerRecord
+from videopro.backbones import ModelRecord, PlannerRecord
 from videopro.errors import ConfigError, RunError
 from videopro.methods import create
 from videopro.methods import program as program_module
@@ -181,6 +181,34 @@ def test_a_planner_brings_the_prompts_that_it_recorded() -> None:
     backbone.written.clear()
     create("adaptive", {**OPTIONS, "planner_prompt": "short"}).run(item(), context(backbone))
     assert "Write in a few words" in backbone.written[0][0].text
+
+
+def test_other_prompts_than_those_of_the_training_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On the terminal and in the result's notes; and so are other frames of the planner's video."""
+    backbone = SceneBackbone(lambda request: NATIVE)
+
+    def notes(recorded: dict[str, str], **options: Any) -> list[str]:
+        backbone.planner = PlannerRecord(prompts=recorded)
+        backbone.record = ModelRecord(frames=6, planner=backbone.planner)
+        caplog.clear()
+        made = create("adaptive", {**OPTIONS, **options})
+        result = made.run(item(), context(backbone))
+        found = [note for note in result.notes if "trained" in note]
+        assert found == [f"planner: {text.removeprefix('warning: ')}" for text in caplog.messages]
+        return found
+
+    own, file = {"plan": TEXTS["plan"]}, write(tmp_path / "p.yaml", {"plan": TEXTS["plan"]})
+    assert notes({}) == notes(own) == notes(own, prompts=file) == notes({}, planner_prompt="short") == []
+    (said,) = notes({}, planner_prompt="full")
+    assert "was trained on our short prompts, and is asked with our full prompts" in said
+    (said,) = notes({}, prompts=file)
+    assert f"is asked with the prompts {file}" in said
+    (said,) = notes(own, planner_prompt="short")
+    assert "was trained on the prompts that it records, and is asked with our short prompts" in said
+    (said,) = notes({}, planner_frames=4)
+    assert "was trained with frames=6, and the setting planner_frames=4 counts" in said
 
 
 def test_open_questions_are_refused_with_what_helps(tmp_path: Path) -> None:

@@ -151,6 +151,16 @@ def base_notes(who: str, record: ModelRecord, now: Callable[[], BaseRecord]) -> 
         )
 
 
+def older_notes(who: str, trained: tuple[int, int], shown: tuple[int, int]) -> Iterator[str]:
+    """Where an adapter of an earlier version is shown other (frames, pixels) than it was trained with."""
+    if trained != shown:
+        yield (
+            f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its {_TRAINING} says, by an "
+            f"earlier version that wrote no {MODEL_RECORD}; it is shown {shown[0]} frames of {shown[1]:,} "
+            "pixels, as its base. To use its own, set them"
+        )
+
+
 def library_versions() -> dict[str, str]:
     """The versions of this package and of the libraries that training uses, as far as they are installed."""
     found = {}

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.server_cases import COLOURS, Make, frames
 from tests.support.stub_server import BadRequest, StubServer, letter
+from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.server.flags import wanted_flag
 from videopro.backbones.server.prompt_check import difference, film_frames, own_prompt
 from videopro.backbones.server.served import budget, find_served
@@ -103,6 +104,40 @@ def test_a_run_takes_the_models_own_budgets_and_settings_come_first(make: Make, 
         assert make(stub, adapter_model="mine").frames == 12
         with pytest.raises(BackboneError, match="--backbone frames=N pixels=N"):
             _ = make(stub).frames
+
+
+def test_an_adapters_own_record_comes_before_its_base(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A setting that differs from it counts, and is named, as is another base than that of its training."""
+    folder = adapter(tmp_path / "sft")
+    (folder / "training_record.json").unlink()
+    base = {"name": "pocket", "weights": folder_fingerprint(model_dir())}
+    record = {"frames": 6, "pixels": 4096, "base": base, "planner": {}, "versions": {}}
+    (folder / "videopro.json").write_text(json.dumps(record))
+    models = [card("mine", str(folder), "pocket"), card("pocket", "/srv/pocket")]
+    with StubServer(models=models) as stub:
+        for asked in ({"model": "mine"}, {"model": "pocket", "adapter_model": "mine"}):
+            backbone = make(stub, **asked, video="frames")
+            identity = backbone.identity()
+            assert (identity["frames"], identity["pixels"], backbone.notes) == (6, 4096, ())
+            assert backbone.planner == PlannerRecord()
+            other = make(stub, **asked, frames=8, pixels=4096, video="frames")
+            assert other.identity()["frames"] == 8
+            (note,) = other.notes
+            assert "was trained with frames=6, and the setting frames=8 counts" in note
+            assert note in caplog.text
+        base["weights"] = "0f"
+        (folder / "videopro.json").write_text(json.dumps(record))
+        changed = make(stub, model="mine", video="frames")
+        changed.identity()
+        assert "was trained on pocket (files 0f), and is put on /srv/pocket (files" in changed.notes[0]
+        # Of an earlier version: the base's budgets, as before, with a note.
+        (folder / "videopro.json").unlink()
+        (folder / "training_record.json").write_text('{"run": {"frames": 6, "pixels": 4096}}')
+        old = make(stub, model="pocket", adapter_model="mine", video="frames")
+        assert old.identity()["frames"] == 16
+        assert "was trained with frames=6 pixels=4096, as its training_record.json says" in old.notes[0]
 
 
 def test_no_request_is_needed_where_the_settings_give_both(make: Make) -> None:

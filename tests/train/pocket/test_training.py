@@ -7,6 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from videopro.backbones import ModelRecord, read_model_record, write_model_record
+from videopro.errors import ConfigError
 from videopro.pocket import checkpoint, drawing
 from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import checkpoints as pocket_runs
@@ -160,6 +162,14 @@ def test_training_resumes_from_its_last_state(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "state.pt"]
 
 
+def test_models_that_were_trained_differently_are_not_averaged(tmp_path: Path) -> None:
+    for name, frames in (("first", 16), ("second", 8)):
+        (tmp_path / name).mkdir()
+        write_model_record(tmp_path / name, ModelRecord(frames, 15_360))
+    with pytest.raises(ConfigError, match=r"second: records frames 8, and .*first 16; average two"):
+        average(tmp_path / "first", tmp_path / "second", 0.5, tmp_path / "mean")
+
+
 def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
     for seed, name in ((0, "first"), (1, "second")):
         processor = checkpoint.build_processor()
@@ -171,6 +181,8 @@ def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
         load_file(tmp_path / name / "model.safetensors") for name in ("first", "second", "mean")
     )
     assert mean.keys() == first.keys()
+    record = read_model_record(tmp_path / "mean")
+    assert (record.frames, record.pixels, record.planner) == (16, 15_360, None)
     for name, weight in mean.items():
         expected = 0.75 * first[name].double() + 0.25 * second[name].double()
         torch.testing.assert_close(weight.double(), expected, rtol=2**-7, atol=1e-6)  # bf16 has 8 bits

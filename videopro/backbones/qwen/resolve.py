@@ -16,6 +16,7 @@ from videopro.backbones.model_record import (
     PlannerRecord,
     base_notes,
     budget_notes,
+    older_notes,
     read_training_run,
 )
 from videopro.backbones.qwen.find import Checkpoint, adapter_folder, fetch_record, find_source
@@ -73,21 +74,17 @@ def _budget_notes(config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[
 def _older_adapter(who: str, config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[str]:
     """Of an adapter without a record: earlier versions wrote none, and showed it its base's budgets. That
     stays, so that their runs can be resumed."""
-    shown = f"it is shown {resolved.frames} frames of {resolved.pixels:,} pixels, as its base"
     assert config.adapter is not None
+    shown = resolved.frames, resolved.pixels
     try:
         run = read_training_run(adapter_folder(config.adapter))
     except BackboneError:
         run = None
     if run is None:
         yield (
-            f"{who} has no {MODEL_RECORD} that says with how many frames and pixels it was trained; "
-            f"{shown}. If it was trained with others, set frames and pixels"
+            f"{who} has no {MODEL_RECORD} that says with how many frames and pixels it was trained; it is "
+            f"shown {shown[0]} frames of {shown[1]:,} pixels, as its base. If it was trained with others, "
+            "set frames and pixels"
         )
         return
-    trained = int(run["frames"]), int(run["pixels"])
-    if trained != (resolved.frames, resolved.pixels):
-        yield (
-            f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its training_record.json "
-            f"says, by an earlier version that wrote no {MODEL_RECORD}; {shown}. To use its own, set them"
-        )
+    yield from older_notes(who, (int(run["frames"]), int(run["pixels"])), shown)

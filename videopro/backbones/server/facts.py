@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from videopro.backbones.address import is_openai
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.model_record import older_notes
 from videopro.backbones.server.engine import ENGINES, UNNAMED, is_vllm
 from videopro.backbones.server.http import Endpoint, unknown_model
 from videopro.backbones.server.messages import encode_frames, sent_size, user_message
@@ -144,13 +145,18 @@ class ServerFacts:
             return base
         tuned = find_served(self.cards(), self._config.adapter_model)
         # As with a local adapter: its own record's, else the base's, as in runs of earlier versions.
+        older: tuple[str, ...] = ()
+        is_open = not (self._config.frames and self._config.pixels)
+        if is_open and tuned.record.frames is None and tuned.frames and tuned.pixels:
+            shown = base.frames or tuned.frames, base.pixels or tuned.pixels
+            older = tuple(older_notes(f"adapter {tuned.name!r}", (tuned.frames, tuned.pixels), shown))
         return replace(
             base,
             frames=tuned.record.frames or base.frames or tuned.frames,
             pixels=tuned.record.pixels or base.pixels or tuned.pixels,
             planner=tuned.planner,
             record=tuned.record,
-            base_notes=tuned.base_notes,
+            base_notes=(*tuned.base_notes, *older),
         )
 
     @property
@@ -174,7 +180,9 @@ class ServerFacts:
 
     def compare_budget(self) -> None:
         """Warn if the settings differ from what the model records of its training, if that is known here."""
-        for note in self.served.notes(self._config.frames, self._config.pixels):
+        adapter = self._config.adapter_model
+        who = f"model {self._config.model!r}" if adapter is None else f"adapter {adapter!r}"
+        for note in self.served.notes(who, self._config.frames, self._config.pixels):
             self._warn(note)
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:

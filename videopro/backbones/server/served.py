@@ -50,9 +50,9 @@ class ServedRecord:
     base_notes: tuple[str, ...] = ()
     """What the user has to know of an adapter's base."""
 
-    def notes(self, frames: int | None, pixels: int | None) -> tuple[str, ...]:
-        """Those of its base, and where the settings (None: unset) differ from what it was trained with."""
-        return (*self.base_notes, *budget_notes(f"model {self.name!r}", self.record, frames, pixels))
+    def notes(self, who: str, frames: int | None, pixels: int | None) -> tuple[str, ...]:
+        """Those of its base, and where the settings (None: unset) differ from what `who` was trained with."""
+        return (*self.base_notes, *budget_notes(who, self.record, frames, pixels))
 
 
 def find_served(cards: Cards, name: str) -> ServedRecord:
