@@ -24,7 +24,8 @@ _WANTED = (
     ),
     (
         r"maximum context length|greater than max_model_len|maximum model length",
-        "start vLLM with a larger --max-model-len, or show fewer frames (--backbone frames=N)",
+        "start vLLM with a larger --max-model-len, show fewer frames (--backbone frames=N), or ask for "
+        "shorter replies (max_new_tokens)",
     ),
 )
 ADAPTERS = "vLLM serves an adapter by name with --enable-lora --max-lora-rank RANK --lora-modules NAME=FOLDER"
