@@ -14,6 +14,7 @@ from videopro.benchmarks import CG_BENCH_FILES, Item, read_cg_bench
 from videopro.errors import BenchmarkError, ConfigError, VideoError
 from videopro.pocket import world
 from videopro.storage import cache_root, parse_json
+from videopro.video import files_below
 from videopro.video.decoding import check_file, content_id
 
 POCKET_SPLITS = ("val", "test")
@@ -100,7 +101,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
 
 
 def _add_folder(known: EvaluationVideos, folder: Path) -> None:
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix.lower() not in _NOT_VIDEOS]
+    files = [p for p in sorted(files_below(folder)) if p.suffix.lower() not in _NOT_VIDEOS]
     if not files:
         raise ConfigError(f"exclude: {folder} holds no videos")
     for path in files:

@@ -23,7 +23,7 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError, VideoProError
+from videopro.errors import ConfigError, SubtitleError, VideoProError
 from videopro.methods import MethodContext, MethodFlags, answer_each
 from videopro.pocket import check_scope, find_video
 from videopro.question import Question, without_own_labels
@@ -31,7 +31,14 @@ from videopro.requirements import check_needs
 from videopro.settings import setting
 from videopro.storage import encodable
 from videopro.traces import Result
-from videopro.video import Video, has_embedded_subtitles, is_container, load_subtitles
+from videopro.video import (
+    SubtitleFiles,
+    Video,
+    has_embedded_subtitles,
+    is_container,
+    load_subtitles,
+    names_of,
+)
 
 _QUESTION, _MODEL, _METHOD = "Question", "Model", "Method"
 _OTHER_METHODS = [name for name in methods.METHODS if name != "native"]
@@ -65,7 +72,9 @@ class AskConfig(MethodFlags):
     subtitles: Path | None = field(
         default=None,
         metadata=setting(
-            "subtitle file, or video file with embedded subtitles, for the prompt", group=_QUESTION
+            "subtitle file, or video file with embedded subtitles, for the prompt; unset: methods that "
+            "search subtitles use those in the video, else those beside it (film.srt, film.en.srt)",
+            group=_QUESTION,
         ),
     )
     subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTION))
@@ -165,10 +174,19 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
-    """The subtitles in the file itself; of a pocket video, its narration beside it."""
+    """The subtitles in the file itself, else those beside it; of a pocket video, its narration."""
     if video != config.video:
         return video.with_suffix(".srt")
-    return video if has_embedded_subtitles(video) else None
+    if has_embedded_subtitles(video):
+        return video
+    try:
+        found = SubtitleFiles(video.parent.iterdir()).find(*names_of(video.stem))
+    except SubtitleError as error:
+        print(f"no subtitles are used: {error} (or give --subtitles)", file=sys.stderr)
+        return None
+    if found is not None:
+        print(f"subtitles beside the video, where the method reads them: {found.name}", file=sys.stderr)
+    return found
 
 
 def _options(config: AskConfig) -> dict[str, Any]:

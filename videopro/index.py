@@ -33,7 +33,7 @@ from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_b
 from videopro.pocket import VIDEO_PREFIX, check_scope, find_video
 from videopro.requirements import check_needs
 from videopro.settings import setting
-from videopro.video import Video, check_no_url
+from videopro.video import Video, check_no_url, files_below
 from videopro.work import Counter, Walk, shard
 
 # Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
@@ -237,7 +237,7 @@ def index_video(
 def _videos(path: Path) -> list[Path]:
     if not path.is_dir():
         return [find_video(path)]
-    found = sorted(p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES and p.is_file())
+    found = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
     if not found:
         raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
     return found

@@ -221,15 +221,16 @@ def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
         "domain": record.get("domain"),
         "duration": _duration(record),
     }
+    file = files.video(f"{uid}.mp4", "cg_videos_720p")
     return Item(
         id=text(record, "qid"),
-        video=files.video(f"{uid}.mp4", "cg_videos_720p"),
+        video=file,
         video_key=uid,
         question=question,
         answer=record["right_answer"],
         reference=text(record, "answer") if record.get("answer") is not None else None,
         # The annotations do not say which videos have subtitles; the folder does.
-        subtitles=files.optional_file(f"{uid}.srt", "cg_subtitles"),
+        subtitles=files.subtitles(uid, "cg_subtitles", video=file),
         groups={name: value for name, value in groups.items() if isinstance(value, str)},
         evidence=_clues(record.get("clue_intervals", [])),
     )

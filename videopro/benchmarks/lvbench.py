@@ -97,14 +97,15 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         raise BenchmarkError(
             f"field 'question_type' contains {unknown or 'nothing'}; it may contain {', '.join(ABILITIES)}"
         )
+    file = source.files.video(video, *VIDEO_FOLDERS, "")
     return Item(
         id=identifier,
-        video=source.files.video(video, *VIDEO_FOLDERS, ""),
+        video=file,
         video_key=Path(video).stem if record.get("key") is None else video,
         question=question,
         answer=answer,
         # The benchmark has none; the user's own are offered to methods that search subtitles.
-        subtitles=source.files.optional_file(f"{video}.srt", "subtitles"),
+        subtitles=source.files.subtitles(video, "subtitles", video=file),
         groups={
             **known_groups(record, type="type"),
             "ability": GROUP_SEPARATOR.join(ABILITIES[kind] for kind in kinds),

@@ -173,13 +173,14 @@ def _item(
         found.defect(where, f"question {identifier!r} has no text", f"read as {EMPTY!r}")
     if EMPTY in choices:
         found.defect(where, f"question {identifier!r} has an empty option", f"read as {EMPTY!r}")
+    file = source.files.video(video, *folders)
     return Item(
         id=identifier,
-        video=source.files.video(video, *folders),
+        video=file,
         video_key=video,
         question=question,
         answer=_gold(record, given, identifier, where, found),
-        subtitles=source.files.optional_file(f"{Path(video).stem}.srt", "subtitles"),
+        subtitles=source.files.subtitles(Path(video).stem, "subtitles", video=file),
         groups={"task": name, **_length(record)},
     )
 

@@ -128,7 +128,8 @@ class BenchmarkSpec:
                 f"{listed}{f'{chr(10)}  and {count - _MAX_LISTED} more' if count > _MAX_LISTED else ''}\n"
                 f"fix them, or use only the other {len(found.items)} questions with --skip-broken"
             )
-        self._check_subtitles(chosen, source)
+        if not any(item.subtitles is not None for item in found.items):
+            self._check_subtitles(chosen, source)
         return Benchmark(
             self.name,
             split,

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from videopro.errors import BenchmarkError, SubtitleError
 from videopro.storage import InvalidJson, parse_json
+from videopro.video import SubtitleFiles, files_below, names_of
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 
 
 class VideoFiles:
-    """Finds videos and subtitles under a folder: in the usual subfolders first, then anywhere below it."""
+    """Finds videos and subtitles under a folder: in the usual subfolders first, then anywhere below it, also
+    where links lead and under the names that downloaders give."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._subtitle_files: dict[Path, SubtitleFiles] = {}
 
     def video(self, name: str, *folders: str) -> Path:
         """The path of a video, `name` with or without extension; the first usual path if no file exists.
-        Without `folders`, the usual one is the root."""
+        Without `folders`, the usual one is the root. Raises BenchmarkError if several files may be it."""
         folders = folders or ("",)
         stem = Path(name).name.removesuffix(_ending(name))
         endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
@@ -32,26 +37,63 @@ class VideoFiles:
         for place in places:
             if _is_there(place):
                 return place
-        return self._anywhere.get(stem) or self._numbered.get(stem, places[0])
+        found = self._anywhere.get(stem) or self._numbered.get(stem) or self._with_id(stem)
+        return found or places[0]
 
-    def optional_file(self, name: str, *folders: str) -> Path | None:
-        """An optional file, such as subtitles, in one of these folders; None if no folder has it."""
-        places = (self.root / folder / name for folder in folders)
-        return next((place for place in places if _is_there(place)), None)
+    def subtitles(self, name: str, *folders: str, video: Path) -> Path | None:
+        """The subtitles of a video (its name without an ending) in one of these folders, or beside the file
+        `video`: NAME.srt, or as downloaders name them, NAME.en.srt, NAME.vtt, Title [NAME].en.vtt; None if
+        there are none. Raises BenchmarkError if several files may be them."""
+        places = [self.root / folder for folder in folders]
+        for place in places:
+            if _is_there(file := place / f"{name}.srt"):
+                return file
+        try:
+            for place in dict.fromkeys((*places, video.parent)):
+                if (found := self._subtitles_in(place).find(name, video.stem)) is not None:
+                    return found
+        except SubtitleError as error:
+            raise BenchmarkError(str(error)) from None
+        return None
+
+    def _subtitles_in(self, folder: Path) -> SubtitleFiles:
+        if folder not in self._subtitle_files:
+            entries = os.scandir(folder) if folder.is_dir() else ()
+            self._subtitle_files[folder] = SubtitleFiles(Path(entry.path) for entry in entries)
+        return self._subtitle_files[folder]
 
     def folder(self, *folders: str) -> Path | None:
         """The first of these folders that exists."""
         return next((self.root / folder for folder in folders if (self.root / folder).is_dir()), None)
 
     @cached_property
+    def _videos(self) -> list[Path]:
+        return [path for path in sorted(files_below(self.root)) if path.suffix.lower() in VIDEO_ENDINGS]
+
+    @cached_property
     def _anywhere(self) -> dict[str, Path]:
         # Several files with one name are copies, so any will do; videos of one benchmark that share a name
         # are found in their usual folders.
-        return {
-            path.stem: path
-            for path in sorted(self.root.rglob("*"), reverse=True)
-            if path.suffix.lower() in VIDEO_ENDINGS
-        }
+        return {path.stem: path for path in reversed(self._videos)}
+
+    @cached_property
+    def _by_id(self) -> dict[str, list[Path]]:
+        """Files that yt-dlp or youtube-dl named, by the id at the end of their names."""
+        found: dict[str, list[Path]] = {}
+        for path in self._videos:
+            for name in names_of(path.stem)[1:]:
+                found.setdefault(name, []).append(path)
+        return found
+
+    def _with_id(self, name: str) -> Path | None:
+        found = self._by_id.get(name, [])
+        if len({path.stat().st_size for path in found}) > 1:
+            listed = ", ".join(str(path.relative_to(self.root)) for path in found)
+            raise BenchmarkError(
+                f"several files in {self.root} may be the video {name!r}: {listed}; keep one of them, or "
+                f"name it {name}{found[0].suffix}"
+            )
+        return found[0] if found else None
 
     @cached_property
     def _numbered(self) -> dict[str, Path]:

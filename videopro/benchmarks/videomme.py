@@ -116,14 +116,15 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
     answer = text(record, "answer")
     question.choice(answer)
     identifier = text(record, "question_id")
+    file = source.files.video(video, *VIDEO_FOLDERS)
     return Item(
         id=identifier,
-        video=source.files.video(video, *VIDEO_FOLDERS),
+        video=file,
         video_key=video,
         question=question,
         answer=answer,
         # 744 of the 900 videos have subtitles: those with a file in the folder.
-        subtitles=source.files.optional_file(f"{video}.srt", *SUBTITLE_FOLDERS),
+        subtitles=source.files.subtitles(video, *SUBTITLE_FOLDERS, video=file),
         groups={
             **known_groups(record, task="task_type", domain="domain", subcategory="sub_category"),
             "duration": length,

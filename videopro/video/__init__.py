@@ -1,6 +1,7 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
 from videopro.video.decoding import check_no_url
+from videopro.video.finding import SubtitleFiles, files_below, names_of
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.sampling import SampleRule, clue_times, frame_times
 from videopro.video.shapes import LARGEST_RATIO, pad_picture, padded_size, size_to_decode, without_margin
@@ -19,6 +20,7 @@ __all__ = [
     "Frame",
     "FrameStore",
     "SampleRule",
+    "SubtitleFiles",
     "SubtitleLine",
     "Subtitles",
     "Video",
@@ -28,9 +30,11 @@ __all__ = [
     "embedded_subtitles",
     "has_embedded_subtitles",
     "is_container",
+    "files_below",
     "fps_times",
     "frame_times",
     "load_subtitles",
+    "names_of",
     "pad_picture",
     "padded_size",
     "shared_store",

@@ -25,3 +25,8 @@ def language_of(tag: str) -> str:
     the tag's first part in lower case. Empty for a tag that says nothing, such as "und"."""
     code = tag.strip().lower().replace("_", "-").split("-")[0]
     return "" if code in ("und", "unk", "mis", "zxx") else _OF_CODE.get(code, code)
+
+
+def is_language(tag: str) -> bool:
+    """Whether a tag is one of the languages listed here."""
+    return tag.lower().replace("_", "-").split("-")[0] in _OF_CODE
