@@ -84,5 +84,17 @@ class RunError(VideoProError):
     """A run folder that cannot be written, resumed or read."""
 
 
+class MachineError(RunError):
+    """The machine failed (no memory, no device), by `what`, while the questions `ids` were answered."""
+
+    def __init__(self, message: str, what: str = "", ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message, what, ids)
+        self.what = what
+        self.ids = ids
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class WorkerBug(Exception):
     """An internal error in a worker process; the message is its traceback."""

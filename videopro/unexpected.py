@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from videopro.errors import ExceptionRecord, UnexpectedError, VideoProError
+from videopro.errors import ExceptionRecord, MachineError, UnexpectedError, VideoProError
 
 _MOST_MESSAGE = 500
 _MOST_TRACEBACK = 6000
@@ -63,14 +63,16 @@ def is_machines(error: BaseException) -> bool:
     return may_be and _MACHINES_MESSAGE.search(str(error)) is not None
 
 
-def machines_message(error: BaseException) -> str:
-    """One line about an error of the machine that ends a command."""
+def machine_error(error: BaseException, ids: Sequence[str] = ()) -> MachineError:
+    """What tells the user in one line of an error of the machine, which ends a command; `ids`: the questions
+    that were being answered."""
     what = _shown(f"{type(error).__name__}: {error}".rstrip(": "), 300)
-    return (
+    message = (
         f"the machine failed ({what}): free memory or space, or give this command less to hold at a time "
         "(--workers, --in-flight, --backbone frames=...); finished work is saved, and the same command "
         "resumes"
     )
+    return MachineError(message, what, tuple(ids))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from videopro import __version__
 from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.storage import cannot_write, is_full
-from videopro.unexpected import is_machines, machines_message
+from videopro.unexpected import is_machines, machine_error
 
 JobT = TypeVar("JobT", contravariant=True)
 ItemT = TypeVar("ItemT", contravariant=True)
@@ -92,5 +92,5 @@ def _told(error: Exception) -> BaseException:
     if isinstance(error, OSError) and is_full(error):
         return RunError(cannot_write(error.filename or "a file", error))
     if is_machines(error):
-        return RunError(machines_message(error))
+        return machine_error(error)
     return WorkerBug(traceback.format_exc())

@@ -17,11 +17,11 @@ from typing import Any, Self
 
 from videopro.benchmarks import Item
 from videopro.cluster import Cluster, RaySettings, WorkerPool
-from videopro.errors import WorkerBug
+from videopro.errors import MachineError, WorkerBug
 from videopro.methods import create
 from videopro.processes import trim_heap
 from videopro.runner.supervisor import Loader
-from videopro.runner.worker import UnitAnswerer, WorkerJob, died_trace, units_in_flight
+from videopro.runner.worker import UnitAnswerer, WorkerJob, blame_machine, died_trace, units_in_flight
 from videopro.traces import Trace, TraceLog
 from videopro.work import CrashRecord, Unit, read_crashes, record_crash
 
@@ -90,13 +90,17 @@ class ClusterSupervisor:
                 partial(record_crash, folder.crashes),
             )
             counted = time.monotonic()
-            for answers, given_up in pool_work:
-                died = [died_trace(item, reason, job) for item, reason in given_up]
-                log.append_all([*(trace for _, trace in answers), *died])
-                # Counting reads the log, and looks at every question of the run.
-                if time.monotonic() - counted >= _COUNT_SECONDS:
-                    counted = time.monotonic()
-                    yield answered()
+            try:
+                for answers, given_up in pool_work:
+                    died = [died_trace(item, reason, job) for item, reason in given_up]
+                    log.append_all([*(trace for _, trace in answers), *died])
+                    # Counting reads the log, and looks at every question of the run.
+                    if time.monotonic() - counted >= _COUNT_SECONDS:
+                        counted = time.monotonic()
+                        yield answered()
+            except MachineError as error:
+                blame_machine(error, folder)
+                raise
             yield answered()
             missing = [item.id for unit in job.units for item in unit.items if not log.is_done(item.id)]
         if missing:

@@ -26,12 +26,12 @@ from typing import Any, Self, TypeAlias
 from tqdm import tqdm
 
 from videopro.backbones import Backbone
-from videopro.errors import RunError, VideoProError, WorkerBug
+from videopro.errors import MachineError, RunError, VideoProError, WorkerBug
 from videopro.methods import create
 from videopro.processes import defer_signals, leave_signals_to_parent, signal_name
-from videopro.runner.worker import WorkerJob, run_worker
+from videopro.runner.worker import WorkerJob, blame_machine, run_worker
 from videopro.storage import cannot_write, is_full
-from videopro.unexpected import is_machines, machines_message
+from videopro.unexpected import is_machines, machine_error
 from videopro.work import record_crash
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
@@ -177,6 +177,8 @@ class Supervisor:
         for worker in ended:
             self._workers.remove(worker)
             if worker.error is not None:
+                if self._job is not None:
+                    blame_machine(worker.error, self._job.folder)
                 raise worker.error
             if worker.process.exitcode != 0:
                 self._crashes_in_a_row += 1
@@ -335,6 +337,9 @@ def _main(
         run_worker(job, create(*method), backbone, channel)
         backbone.close()
     except VideoProError as error:
+        if isinstance(error, MachineError):
+            with suppress(OSError):
+                traceback.print_exc()
         channel.send("error", error)
         status = 2
     except Exception as error:
@@ -346,7 +351,7 @@ def _main(
             channel.send("error", RunError(cannot_write(error.filename or log, error)))
             status = 2
         elif is_machines(error):
-            channel.send("error", RunError(machines_message(error)))
+            channel.send("error", machine_error(error))
             status = 2
         else:
             channel.send("error", WorkerBug(traceback.format_exc()))

@@ -15,19 +15,20 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import Item
 from videopro.benchmarks import Protocol as BenchmarkProtocol
-from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError
+from videopro.errors import QUESTION_ERRORS, BackboneError, MachineError, NativeError, VideoProError
 from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
 from videopro.processes import trim_heap
 from videopro.question import Parser
 from videopro.runs import RunFolder
+from videopro.storage import is_full
 from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
-from videopro.unexpected import foreseen
+from videopro.unexpected import foreseen, is_machines, machine_error
 from videopro.video import Video
 from videopro.work import (
     CrashRecord,
@@ -36,6 +37,7 @@ from videopro.work import (
     Unit,
     lease,
     read_crashes,
+    record_crash,
     share_of_units,
 )
 
@@ -218,8 +220,8 @@ def answer_unit(
     report: UnitReporter,
 ) -> Iterator[Trace]:
     """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
-    the backbone no longer answers. Several threads may do so at a time, each with a `report` of its own
-    (`UnitAnswerer`).
+    the backbone no longer answers, and MachineError. Several threads may do so at a time, each with a
+    `report` of its own (`UnitAnswerer`).
 
     Questions that were in flight when a worker died are answered apart from others or alone, or are recorded
     as failed if they are quarantined.
@@ -235,12 +237,38 @@ def answer_unit(
             groups.append([item])
     for group in groups:
         if group:
-            report.answering([item.id for item in group])
-            for item, result, video in _results(group, job, method, backbone, report.doing):
+            ids = [item.id for item in group]
+            report.answering(ids)
+            answered = _results(group, job, method, backbone, report.doing)
+            for item, result, video in _naming_machine(answered, ids):
                 if result.error is not None and result.error.type == BackboneError.__name__:
                     check_alive(backbone, result.error.message)
+                ids.remove(item.id)
                 yield _trace(item, result, video, job)
             report.answering([])
+
+
+ResultT = TypeVar("ResultT")
+
+
+def _naming_machine(results: Iterator[ResultT], ids: Sequence[str]) -> Iterator[ResultT]:
+    """The results. Raises MachineError, with the questions that are left, for an error of the machine that
+    may be theirs; a full disk is nobody's."""
+    try:
+        yield from results
+    except VideoProError:
+        raise
+    except Exception as error:
+        if not is_machines(error) or (isinstance(error, OSError) and is_full(error)):
+            raise
+        raise machine_error(error, ids) from error
+
+
+def blame_machine(error: BaseException, folder: RunFolder) -> None:
+    """Note the questions at which the machine failed: the command that goes on asks them apart from others,
+    and gives up one at which it fails alone, again and again."""
+    if isinstance(error, MachineError) and error.ids:
+        record_crash(folder.crashes, error.ids, f"the worker that answered it failed ({error.what})")
 
 
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
