@@ -44,6 +44,7 @@ from videopro.modules.calls import (
 )
 from videopro.modules.errors import UnavailableError
 from videopro.modules.reference import api_reference
+from videopro.question import Question
 from videopro.storage import stored_text
 from videopro.traces import ArgumentRecorder, FrameRef
 from videopro.traces import Call as Record
@@ -88,12 +89,13 @@ class ModuleLibrary:
         *,
         cache: CallCache[CachedResult] | None = None,
         use_frames: Callable[[int], None] = lambda count: None,
-        is_open: bool = False,
+        question: Question | None = None,
     ) -> None:
         """`cache` None: the one shared by the process. `use_frames` is called with the number of frames that
         a call uses, on the caller's thread and before anything is decoded (`videopro.executor.use_frames`
         keeps a budget). Cached calls count like any other, so that a program does not pass or fail depending
-        on earlier calls. `is_open`: the program answers an open question."""
+        on earlier calls. `question`: the one that the program answers; its own texts are never too
+        long for a call."""
         self.context = context
         self.calls: list[Record] = []
         """All calls so far, failed ones included (their result is the error)."""
@@ -102,7 +104,9 @@ class ModuleLibrary:
         self.frames = 0
         """Frames used so far."""
         self._use_frames = use_frames
-        self._is_open = is_open
+        self._is_open = question is not None and question.is_open
+        own = 0 if question is None else len(question.text) + sum(map(len, question.choices))
+        self._scope = context.scope.for_texts(own)
         self._cache = cache if cache is not None else shared_cache()
         self._recorder = ArgumentRecorder(show)
         self._intervals_left = _MOST_INTERVALS
@@ -142,7 +146,7 @@ class ModuleLibrary:
         try:
             self._check_available(spec)
             bound = bind_arguments(spec.name, spec.parameters, ALIASES, args, keywords)
-            values = check_arguments(spec.name, spec.parameters, bound, self.context.scope)
+            values = check_arguments(spec.name, spec.parameters, bound, self._scope)
             (result, frame_refs, count), cached = self._result(spec, values)
             self.frames += count
             text = show(result)

@@ -12,7 +12,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
@@ -47,6 +47,12 @@ class Scope:
     """Maximum number of frames in one backbone call."""
     characters: int = MAX_CONTEXT
     """Maximum characters of the texts of one call."""
+    text: int = MAX_TEXT
+    """Maximum characters of one of them that is no context."""
+
+    def for_texts(self, characters: int) -> Scope:
+        """The same, where a call may have so many characters in any case: those of the question itself."""
+        return replace(self, characters=max(self.characters, characters), text=max(self.text, characters))
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ def _text(value: Any, scope: Scope) -> str:
         raise _wrong(value, "a text")
     if not value.strip():
         raise ValueError("is an empty text")
-    return _bounded(value, min(MAX_TEXT, scope.characters), "ask about one thing, in a few words")
+    return _bounded(value, min(scope.text, scope.characters), "ask about one thing, in a few words")
 
 
 def _optional_text(value: Any, scope: Scope) -> str:
@@ -206,8 +212,8 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
         texts.append(encodable(text.strip()))
-    if (size := sum(map(len, texts))) > MAX_TEXT:
-        raise ValueError(f"has {size:,} characters; give at most {MAX_TEXT:,} in all options together")
+    if (size := sum(map(len, texts))) > scope.text:
+        raise ValueError(f"has {size:,} characters; give at most {scope.text:,} in all options together")
     if not 2 <= len(texts) <= len(LETTERS):
         # Planners were trained on this text, and few questions have more than 10 options.
         raise ValueError(f"has {len(texts)} options; give 2 to {10 if len(texts) < 2 else len(LETTERS)}")

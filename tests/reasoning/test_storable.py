@@ -24,7 +24,7 @@ from videopro.modules.errors import ArgumentError
 from videopro.planners import PlannerReply
 from videopro.program import parse_program
 from videopro.question import Question
-from videopro.reasoning import execute
+from videopro.reasoning import answer_natively, execute
 from videopro.reasoning.rounds import round_from_reply
 from videopro.traces import Execution, Round, Trace
 
@@ -259,3 +259,12 @@ def test_a_reply_that_no_planner_writes_is_cut() -> None:
     assert said.program == parse_program(reply("return 1")).code
     assert said.raw.endswith(f"x… ({len(reply('return 1')) + (2 << 20):,} characters)")
     assert len(said.raw) < (1 << 20) + 100
+
+
+def test_the_questions_own_text_is_never_too_long() -> None:
+    long = replace(QUESTION, text="word " * 8_000)
+    assert run("return query_native(video, question, choices)", long).answer.letter == "D"
+    assert answer_natively(long, world(), thread_meter=METER).answer.letter == "D"
+    execution = run("return query_native(video, question + question, choices)", long)
+    assert execution.error is not None
+    assert "question has 79,999 characters; give at most 40,0" in execution.error.message

@@ -83,7 +83,7 @@ def _run_once(
     thread_meter: ThreadMeter,
     observer: Observer | None,
 ) -> tuple[Execution, str]:
-    library = ModuleLibrary(context, use_frames=use_frames, is_open=question.is_open)
+    library = ModuleLibrary(context, use_frames=use_frames, question=question)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
     inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
     guard = CallGuard(library, question, observer)
@@ -129,7 +129,7 @@ def answer_natively(
 ) -> Execution:
     """The direct answer of the native program, without a program. Raises one of QUESTION_ERRORS, and the
     machine's errors."""
-    library = ModuleLibrary(context, is_open=question.is_open)
+    library = ModuleLibrary(context, question=question)
     meter = Meter()
     with thread_meter.into(meter):
         value = ask_natively(library, question, observer)

@@ -100,7 +100,7 @@ def _fails_natively(library: ModuleLibrary, question: Question) -> VideoProError
     """The error with which the question fails without a program; None if it does not. Costs an answer, unless
     that is known already. Raises the machine's errors."""
     # Another library: the look is none of the program's calls, and takes nothing of its budget of frames.
-    native = ModuleLibrary(library.context, is_open=question.is_open)
+    native = ModuleLibrary(library.context, question=question)
     try:
         ask_natively(native, question)
     except QUESTION_ERRORS as error:

@@ -11,7 +11,9 @@ from tests.support.modules_world import ReadingBackbone, context
 from videopro.modules import ModuleLibrary, api_reference, available_modules
 from videopro.modules.calls import AnswerHandle, modules_for, read_open_answer
 from videopro.modules.errors import ArgumentError
-from videopro.question import Answer
+from videopro.question import Answer, Question
+
+OPEN = Question.open("What is it?")
 
 
 def words(text: str, confidence: float = 0.7, mode: str = "frames", **more: Any) -> AnswerHandle:
@@ -73,7 +75,7 @@ def test_the_words_of_a_megabyte_are_cut() -> None:
 
 def test_query_native_answers_in_words_with_the_confidence_of_all_tokens() -> None:
     backbone = ReadingBackbone(writes=lambda request: "a red lantern")
-    library = ModuleLibrary(context(backbone), is_open=True)
+    library = ModuleLibrary(context(backbone), question=OPEN)
     given: list[tuple[list[str], ...]] = [(), ([],)]
     for arguments in given:  # planners trained on options pass the empty `choices`
         answer = library.functions()["query_native"](library.video, "What is it?", *arguments)
@@ -85,7 +87,7 @@ def test_query_native_answers_in_words_with_the_confidence_of_all_tokens() -> No
 
 def test_query_mc_chooses_among_a_programs_own_options_or_answers_in_words() -> None:
     backbone = ReadingBackbone(writes=lambda request: "a kite")
-    library = ModuleLibrary(context(backbone), is_open=True)
+    library = ModuleLibrary(context(backbone), question=OPEN)
     query = library.functions()["query_mc"]
     frames = library.functions()["extract_frames"](library.video, num_frames=2)
     assert query(frames, "What is it?").answer == "a kite"
@@ -96,7 +98,7 @@ def test_query_mc_chooses_among_a_programs_own_options_or_answers_in_words() -> 
 
 
 def test_hints_need_no_options() -> None:
-    library = ModuleLibrary(context(ReadingBackbone()), is_open=True)
+    library = ModuleLibrary(context(ReadingBackbone()), question=OPEN)
     hints = library.functions()["get_subtitle_hints"]
     assert "Anna buys a lantern." in hints(library.video, "What does Anna buy?")
 
