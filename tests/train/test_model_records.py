@@ -13,7 +13,7 @@ import pytest
 from tests.support import grpo_runs
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
-from tests.support.training_runs import LORA, flags
+from tests.support.training_runs import LORA, NO_MODELS, flags
 from videopro.backbones import (
     PlannerRecord,
     folder_fingerprint,
@@ -100,7 +100,7 @@ def test_training_continues_with_what_the_adapter_was_trained_with(
     tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = arguments(tmp_path, **LORA, adapter=tuned)
-    rows = ["--num_generations", "2", "--per_device_train_batch_size", "2"]
+    rows = ["--num_generations", "2", "--per_device_train_batch_size", "2", "--modules", NO_MODELS]
     start = TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", [*without_budgets(words), *rows]))
     assert (start.frames, start.pixels, start.inputs.frames) == (FRAMES, PIXELS, FRAMES)
     assert "warning" not in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from trl import ModelConfig
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, flags
+from tests.support.training_runs import LORA, NO_MODELS, flags
 from videopro.errors import RunError
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.rl import VideoGRPOConfig
@@ -21,7 +21,10 @@ from videopro.train.runtime.record import RECORD, check_same_run, describe_run
 
 KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "sft": (VideoSFTConfig, {}),
-    "grpo": (VideoGRPOConfig, {"num_generations": 4, "per_device_train_batch_size": 4}),
+    "grpo": (
+        VideoGRPOConfig,
+        {"num_generations": 4, "per_device_train_batch_size": 4, "modules": NO_MODELS},
+    ),
 }
 
 
