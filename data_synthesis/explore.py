@@ -41,7 +41,7 @@ from videopro.reasoning import (
     run_parallel,
 )
 from videopro.traces import NO_SUBTITLES, Cost, Result, Round, VideoRef, failed_result
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import Video, load_subtitles
 
 
@@ -122,7 +122,7 @@ class Explorer:
         and the machine's errors.
         """
         try:
-            with foreseen(NativeError):
+            with unexpected_as(NativeError):
                 video = Video.open(items[0].video)
         except QUESTION_ERRORS as error:
             for item in items:
@@ -135,7 +135,7 @@ class Explorer:
             groups.setdefault((str(item.subtitles), item.subtitle_offset), []).append(item)
         for group in groups.values():
             try:
-                with foreseen(NativeError):
+                with unexpected_as(NativeError):
                     context = self._context(video, group[0])
             except QUESTION_ERRORS as error:
                 yield from ((item, failed_result(error), seen) for item in group)

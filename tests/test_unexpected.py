@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from videopro.errors import ExceptionRecord, NativeError, VideoError
-from videopro.unexpected import as_unexpected, foreseen, is_machines, record_exception
+from videopro.unexpected import as_unexpected, is_machines, record_exception, unexpected_as
 from videopro.work import Streaks
 
 
@@ -64,14 +64,14 @@ def test_a_record_names_the_class_with_its_package_and_the_place() -> None:
 def test_it_is_the_errors_of_a_block_that_nobody_foresaw() -> None:
     with (
         pytest.raises(NativeError, match="ZeroDivisionError: division by zero") as caught,
-        foreseen(NativeError),
+        unexpected_as(NativeError),
     ):
         print(1 / 0)
     # Workers send it to their supervisor.
     sent = pickle.loads(pickle.dumps(caught.value))
     assert (str(sent), sent.record) == (str(caught.value), caught.value.record)
     for error in (VideoError("cannot be read"), MemoryError()):
-        with pytest.raises(type(error)), foreseen():
+        with pytest.raises(type(error)), unexpected_as():
             raise error
     assert str(as_unexpected(ValueError("no"))) == "ValueError: no (?)"
 

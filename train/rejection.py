@@ -40,7 +40,7 @@ from videopro.requirements import Need, check_needs
 from videopro.settings import build_settings
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
 from videopro.train.settings import REJECTION, RejectionConfig
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import Video
 from videopro.work import Counter
 
@@ -70,7 +70,7 @@ def sample(
             shown: Visual | None = None
             try:
                 if any(row.prompt_video for row in video_rows):
-                    with foreseen(NativeError):
+                    with unexpected_as(NativeError):
                         shown = _encode_video(path, policy, stack)
             except (VideoError, NativeError) as error:
                 where = "" if isinstance(error, VideoError) else f"{path}: "

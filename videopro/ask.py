@@ -165,8 +165,6 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         )
         ((_, result),) = answer_each(method, [item], new_context)
         observer.end_wait()
-        if result.ended_by is not None:
-            print(result.ended_by.traceback, file=sys.stderr)
         if result.error is not None:
             raise VideoProError(result.error.message)
         show_answer(result, question)

@@ -19,7 +19,7 @@ from videopro.index_faults import Unindexed
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.modules.search import build_index, default_root, index_path
 from videopro.processes import trim_heap
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import Video
 from videopro.work import Counter, CrashRecord, Unit
 
@@ -77,7 +77,7 @@ class IndexingWorker:
         """The index of each video, or why there is none."""
         for item in items:
             try:
-                with foreseen(NativeError):
+                with unexpected_as(NativeError):
                     made = self._index(item.path, job)
                 yield item.id, made
             except (VideoError, NativeError) as error:

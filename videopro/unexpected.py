@@ -76,7 +76,7 @@ def machine_error(error: BaseException, ids: Sequence[str] = ()) -> MachineError
 
 
 @contextmanager
-def foreseen(kind: type[UnexpectedError] = UnexpectedError) -> Iterator[None]:
+def unexpected_as(kind: type[UnexpectedError] = UnexpectedError) -> Iterator[None]:
     """Raise an exception that nobody foresaw as `kind`; a VideoProError and the machine's errors as they
     are."""
     try:

@@ -34,7 +34,7 @@ from videopro.reasoning import execute
 from videopro.scoring import Mode
 from videopro.traces import Execution, Failure
 from videopro.train.rewards.rows import RewardRow
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import Video, load_subtitles
 from videopro.work import Streaks
 
@@ -165,9 +165,9 @@ class ProgramRunner:
         """Run a program. What shows without it (`execute`) leaves its row out; whatever else goes wrong is
         its own failure, and earns what a wrong answer earns."""
         try:
-            with foreseen(NativeError):
+            with unexpected_as(NativeError):
                 context = self._context(row)
-            with foreseen():
+            with unexpected_as():
                 execution, log = execute(
                     program, row.question, context, limits=self._limits, thread_meter=self._counted
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -32,6 +34,9 @@ def answer_each(
     except Exception as error:
         if is_machines(error):
             raise
+        # One that met several questions together, or came after the last answer, is in no question's record.
+        print(f"an unexpected exception; questions without an answer yet: {len(left)}", file=sys.stderr)
+        traceback.print_exc()
         if len(left) == 1:
             kind = UnexpectedError if method.makes_requests else NativeError
             result = failed_result(as_unexpected(error, kind))

@@ -62,7 +62,7 @@ from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningTask
 from videopro.requirements import Need
 from videopro.traces import Cost, Preparation, Result, failed_result
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import uniform_times
 
 logger = logging.getLogger(__name__)
@@ -246,7 +246,7 @@ class BaseProgramMethod(Method):
     def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         with ExitStack() as stack:
             try:
-                with foreseen(NativeError):
+                with unexpected_as(NativeError):
                     reasoner, modules, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 self._check_answerer([failed_result(error)])

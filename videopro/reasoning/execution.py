@@ -17,7 +17,7 @@ from videopro.question import Answer, Question
 from videopro.reasoning.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.reasoning.rounds import Observer
 from videopro.traces import Call, Cost, Execution, Failure
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -151,7 +151,7 @@ def run_parallel(
 
     def attempt(item: TaskT) -> ValueT | VideoProError:
         try:
-            with foreseen():
+            with unexpected_as():
                 return work(item)
         except QUESTION_ERRORS as error:
             return error

@@ -16,7 +16,7 @@ from videopro.executor import BudgetExceeded
 from videopro.modules import CallError, ModuleError, ModuleLibrary
 from videopro.question import Question
 from videopro.reasoning.rounds import Observer
-from videopro.unexpected import foreseen, is_machines, record_exception
+from videopro.unexpected import is_machines, record_exception, unexpected_as
 
 
 class MachineFailed(Exception):
@@ -87,7 +87,7 @@ def ask_natively(library: ModuleLibrary, question: Question, observer: Observer 
     NativeError for an exception that nobody foresaw, and the machine's errors."""
     query = library.functions()["query_native"]
     try:
-        with foreseen(NativeError):
+        with unexpected_as(NativeError):
             return query(
                 library.video, question.text, *([] if question.is_open else [list(question.choices)])
             )

@@ -34,7 +34,7 @@ from videopro.traces import (
     is_confident,
     select_answer,
 )
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,13 @@ class Reasoner:
         began = time.perf_counter()
         replies: list[PlannerReply | VideoProError] = []
         try:
-            with foreseen():
+            with unexpected_as():
                 replies += self._planner.write(requests)
         except QUESTION_ERRORS:
             # One bad request fails the whole batch; sent alone, only that one fails.
             for request in requests:
                 try:
-                    with foreseen():
+                    with unexpected_as():
                         replies += self._planner.write([request])
                 except QUESTION_ERRORS as error:
                     replies.append(error)

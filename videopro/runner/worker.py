@@ -28,7 +28,7 @@ from videopro.question import Parser
 from videopro.runs import RunFolder
 from videopro.storage import is_full
 from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
-from videopro.unexpected import foreseen, is_machines, machine_error
+from videopro.unexpected import is_machines, machine_error, unexpected_as
 from videopro.video import Video
 from videopro.work import (
     CrashRecord,
@@ -304,7 +304,7 @@ def _results(
     meter = Meter()
     doing("opening")
     try:
-        with foreseen(NativeError), meter.stage("open"):
+        with unexpected_as(NativeError), meter.stage("open"):
             video = Video.open(items[0].video)
     except QUESTION_ERRORS as error:
         for item in items:

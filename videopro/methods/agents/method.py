@@ -35,7 +35,7 @@ from videopro.traces import (
     Round,
     failed_result,
 )
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import Subtitles, uniform_times
 from videopro.work import SharedClock, Stopwatch
 
@@ -201,7 +201,7 @@ class AgentMethod(Method):
         try:
             subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
             opened = context.meter.take().share(len(items))
-            with foreseen(NativeError):
+            with unexpected_as(NativeError):
                 context.doing("preparing")
             prepared = self.prepare(Scene(context, models, subtitles))
             context.doing("answering")
@@ -249,7 +249,7 @@ class AgentMethod(Method):
 
     def _answer(self, session: Session, prepared: Prepared) -> Result:
         try:
-            with foreseen():
+            with unexpected_as():
                 run = self.start(session, prepared)
                 try:
                     conclusion = run.run()

@@ -31,7 +31,7 @@ from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Question
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation
-from videopro.unexpected import foreseen
+from videopro.unexpected import unexpected_as
 from videopro.video import Subtitles, Video, fps_times
 from videopro.work import SharedClock
 
@@ -173,7 +173,7 @@ class DatabaseBuilder:
                     if future.cancelled():
                         continue
                     try:
-                        with foreseen(NativeError):
+                        with unexpected_as(NativeError):
                             clip = future.result()
                     except QUESTION_ERRORS as error:
                         # Those in flight are paid and kept; those that wait are not begun.
