@@ -184,7 +184,7 @@ FINISHED, ENLARGED = ("--limit", "1"), ()
         (ENLARGED, ("--seed", "1"), "synthesis.seed: the run has 0, this command 1"),
         (ENLARGED, ("--temperature", "0.2"), "teacher.temperature: the run has 0.7, this command 0.2"),
         (ENLARGED, ("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
-        (FINISHED, ("--teacher", "pocket-teacher"), "teacher: the run has 'api:served@"),
+        (FINISHED, ("--teacher", "api:other@http://127.0.0.1:9/v1"), "teacher: the run has 'api:served@"),
         (FINISHED, ("--temperature", "0.2"), "temperature: the run has 0.7, this command 0.2"),
         (FINISHED, ("--model", "other"), "model.model: the run has 'm', this command 'other'"),
         (FINISHED, ("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
