@@ -125,6 +125,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     except ConfigError as error:
         raise ConfigError(f"{str(error).partition(';')[0]}; give --choices") from None
     backbone_settings = method.backbone_settings(config.model, config.backbone)
+    check_scope({**method.model_names(), "model": config.model, **config.backbone}, [config.video])
     if load is load_backbone:
         model = read_spec(config.model, **backbone_settings)
         check_needs([*model_needs(model), *method.needs(model)])
@@ -133,7 +134,6 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
     if track is not None and not is_container(subtitles or path):
         raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
-    check_scope({**method.model_names(), "model": config.model, **config.backbone}, [path])
     if config.subtitles is not None or track is not None:
         load_subtitles(subtitles or path, duration=video.duration, track=track)
     note = method.backbone_note(config.model, config.backbone)

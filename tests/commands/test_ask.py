@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -305,9 +305,11 @@ def test_a_pocket_video_is_made_when_it_is_asked_about(
     asked: list[Item] = []
 
     class Recorder(methods.METHODS["native"]):  # type: ignore[misc]
-        def run(self, item: Item, context: methods.MethodContext) -> Result:
-            asked.append(item)
-            return super().run(item, context)
+        def run_video(
+            self, items: Sequence[Item], context: methods.MethodContext
+        ) -> Iterator[tuple[Item, Result]]:
+            asked.extend(items)
+            return super().run_video(items, context)
 
     monkeypatch.setitem(methods.METHODS, "native", Recorder)  # type: ignore[arg-type]
     argv = ["pocket:test/short_001", "What colour?", "--choices", *COLOURS, "--model", "m"]

@@ -22,7 +22,7 @@ def line(**changes: Any) -> dict[str, Any]:
 
 def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
     given = [line(id=kind, kind=kind) for kind in KINDS]
-    given[1] |= {"subtitles": "videos/b.srt", "native_confidence": 0.25}
+    given[1] |= {"subtitles": "videos/b.srt", "subtitle_track": "de", "native_confidence": 0.25}
     given[2] |= {"video": "/elsewhere/c.mp4", "later": "fields are ignored"}
     found = read_grpo_rows(world.write(tmp_path / "grpo.jsonl", given))
     assert found.left_out == {}
@@ -37,7 +37,7 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
     assert columns["prompt"] == [{"role": "user", "content": given[1]["prompt"]}]
     assert columns["video"] == str(tmp_path / "videos" / "b.mp4")
     assert columns["subtitles"] == str(tmp_path / "videos" / "b.srt")
-    for name in ("id", "question", "choices", "answer", "kind", "oracle_mode"):
+    for name in ("id", "question", "choices", "answer", "kind", "oracle_mode", "subtitle_track"):
         assert columns[name] == given[1][name]
     assert [row_from_columns(columns) for columns in as_dataset(rows)] == rows
 
@@ -55,6 +55,7 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
     [
         ({"video": None}, "field 'video' is None; it must be a string"),
         ({"prompt": ""}, "field 'prompt' is ''; it must be a non-empty string"),
+        ({"subtitle_track": 2}, "field 'subtitle_track' is 2; it must be a string or null"),
         ({"choices": "red"}, "field 'choices' is 'red'; it must be a list of strings"),
         ({"answer": "E"}, "answer is 'E'; it must be one of A, B"),
         ({"kind": "plans"}, "kind is 'plans'; it must be one of plan, bug_fix"),
