@@ -62,7 +62,8 @@ def _part_need(part: str, name: str, flag: str) -> Need:
     kind, _, source = name.partition(":")
     what = f"{_WHAT[part]} {name}"
     if part == "encoder":
-        source = source or CHECKPOINTS.get(kind, "")
+        # No ASP-CLIP is on the hub: its name is a folder.
+        source = "" if kind == "asp-clip" else source or CHECKPOINTS.get(kind, "")
         extra = ("encoders", "timm") if kind == "pe_video" else ("", "")
     elif part == "text_encoder":
         source, extra = name, ("encoders", "sentence_transformers")
