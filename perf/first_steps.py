@@ -48,7 +48,9 @@ def take(step: str, clone: Path) -> dict[str, object]:
         raise SystemExit(f"{step}: ended with status {done.returncode}:\n{done.stdout[-2000:]}")
     tests = passed(done.stdout) if step == "tests" else None
     counted = {} if tests is None else {"tests": tests}
-    return {"seconds": round(seconds), "load_before": round(load, 1), **counted}
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=clone, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return {"seconds": round(seconds), "load_before": round(load, 1), "commit": commit, **counted}
 
 
 def main() -> None:
@@ -74,11 +76,8 @@ def main() -> None:
                 if step in wanted:
                     steps[step] = taken
                     print(f"{step}: {taken}")
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
     versions = {"python": sys.version.split()[0]}
-    write_record(given.output, {**same, "commit": commit, "versions": versions, "steps": steps})
+    write_record(given.output, {**same, "versions": versions, "steps": steps})
 
 
 if __name__ == "__main__":
