@@ -1,18 +1,19 @@
-"""Exceptions that nobody foresaw: which are the machine's, what a record says, and when a run should end."""
+"""Exceptions that nobody foresaw: which are the machine's, and what a record says."""
 
 from __future__ import annotations
 
 import errno
 import pickle
+import sqlite3
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
-from videopro.errors import ExceptionRecord, NativeError, VideoError
+from videopro.errors import NativeError, VideoError
 from videopro.unexpected import as_unexpected, is_machines, record_exception, unexpected_as
-from videopro.work import Streaks
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,17 @@ from videopro.work import Streaks
         RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
         RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory"),
         RuntimeError("can't start new thread"),
+        OSError(errno.ESTALE, "Stale file handle"),
+        OSError(errno.ENOTCONN, "Transport endpoint is not connected"),
+        OSError(errno.ENXIO, "No such device or address"),
+        RuntimeError("No space left on device (os error 28)"),
+        RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"),
+        RuntimeError("CUDA driver error: unknown error"),
+        RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"),
+        sqlite3.OperationalError("database or disk is full"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        # As torch says it of a tensor of ours.
+        RuntimeError("'aten::add' failed: CUDA error: an illegal memory access was encountered"),
     ],
 )
 def test_errors_of_the_machine(error: Exception) -> None:
@@ -42,10 +54,23 @@ def test_errors_of_the_machine(error: Exception) -> None:
         # What a program wrote, in the message of an exception about it.
         ValueError("no class named 'CUDA error: out of memory'"),
         KeyError("CUDA error"),
+        RuntimeError("no class named 'CUDA error: out of memory'"),
+        RuntimeError('cannot find "No space left on device (os error 28)" in the picture'),
+        RuntimeError("unknown class: 'it is a CUDA error: x"),
+        RuntimeError("No such file or directory (os error 2)"),
+        sqlite3.OperationalError('near "database or disk is full": syntax error'),
+        sqlite3.OperationalError("no such column: disk I/O error"),
+        SafetensorError("Error while deserializing header: header too large"),
     ],
 )
 def test_errors_about_data(error: Exception) -> None:
     assert not is_machines(error)
+
+
+def test_a_picture_too_large_for_the_memory_is_the_machines() -> None:
+    with pytest.raises(cv2.error) as caught:
+        cv2.resize(np.zeros((4, 4, 3), np.uint8), (1 << 20, 1 << 20))
+    assert is_machines(caught.value)
 
 
 def test_a_record_names_the_class_with_its_package_and_the_place() -> None:
@@ -74,21 +99,3 @@ def test_it_is_the_errors_of_a_block_that_nobody_foresaw() -> None:
         with pytest.raises(type(error)), unexpected_as():
             raise error
     assert str(as_unexpected(ValueError("no"))) == "ValueError: no (?)"
-
-
-def test_a_run_ends_for_one_exception_about_most_questions_of_several_videos() -> None:
-    one, other = (ExceptionRecord("ValueError", place, "", "") for place in ("a.py:1", "a.py:2"))
-    # About two videos only; at two places.
-    assert not any(Streaks().add([one], video) for video in "aabb")
-    streaks = Streaks()
-    assert not any(streaks.add([found], video) for found, video in ((one, "a"), (other, "b"), (one, "c")))
-    # About three, and about most of the questions since the first.
-    streaks = Streaks()
-    assert not any(
-        streaks.add(found, video) for found, video in (([one], "a"), ([], "b"), ([one, other], "b"))
-    )
-    assert streaks.add([one], "c") is one
-    # Rare ones never do, however many; a new streak begins after them.
-    streaks = Streaks()
-    assert not any(streaks.add([one] if number % 3 == 0 else [], str(number)) for number in range(99))
-    assert [streaks.add([one], video) for video in "xyz"] == [None, None, one]

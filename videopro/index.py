@@ -193,7 +193,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                     raise
                 failed.append(path)
             else:
-                told.indexed(path)
+                told.indexed()
                 # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
                 print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
             if len(paths) > 1:

@@ -122,7 +122,7 @@ def index_on_cluster(
                         told.tell(Path(name), result)
                         failed += 1
                     else:
-                        told.indexed(Path(name))
+                        told.indexed()
                         _check_seen(name, result)
                         print(f"{name}: {result.clips} clips, {result.seconds:.1f} s, {result.where}")
                 for item, reason in given_up:

@@ -21,10 +21,10 @@ class Unindexed:
         self._lock = threading.Lock()
         self._told: set[tuple[str, str]] = set()
 
-    def indexed(self, path: Path) -> None:
+    def indexed(self) -> None:
         """A video was indexed."""
         with self._lock:
-            self._streaks.add((), str(path))
+            self._streaks.spare()
 
     def tell(self, path: Path, error: BaseException) -> None:
         """Name a video that could not be indexed, and print the first traceback of each exception. Raises
@@ -43,6 +43,9 @@ class Unindexed:
                 self._told.add(record.key)
                 print(record.traceback, file=sys.stderr)
             print(f"error: {path}: cannot be indexed: {unexpected}", file=sys.stderr)
-            ends = self._streaks.add([record], str(path))
-        if ends is not None:
-            raise WorkerBug(f"{ends.traceback}\nThe same exception at {ends.place} met several videos")
+            is_over = self._streaks.end(record, str(path))
+        if is_over:
+            raise WorkerBug(
+                f"{record.traceback}\nThe same exception at {record.place} met {self._streaks.videos} "
+                "videos in a row"
+            )

@@ -22,17 +22,25 @@ _MOST_TRACEBACK = 6000
 
 _MACHINES_ERRNO = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM),
-    *(errno.EMFILE, errno.ENFILE, errno.ENODEV),
+    *(errno.EMFILE, errno.ENFILE, errno.ENODEV, errno.ENXIO),
+    # A network's folder that is gone.
+    *(errno.ESTALE, errno.ENOTCONN),
 }
 # Of torch, which is not imported for this.
 _MACHINES_CLASSES = {"OutOfMemoryError", "AcceleratorError"}
-# What torch and ONNX Runtime raise as RuntimeError, or as an exception of their own. No other exception is
-# read: its message may hold what a program wrote.
-_MACHINES_PACKAGES = ("torch", "onnxruntime")
+# What torch, Triton and libraries in Rust raise as RuntimeError, and what these packages raise as an
+# exception of their own. No other exception is read, and nothing in quotes: it may be what a program wrote.
+_MACHINES_PACKAGES = ("torch", "triton", "onnxruntime", "safetensors", "safetensors_rust", "sqlite3", "cv2")
+_QUOTED = re.compile(r"(?<!\w)(['\"`]).*?(?:\1(?!\w)|\Z)", re.DOTALL)
 _MACHINES_MESSAGE = re.compile(
-    r"(CUDA|HIP|XPU|MPS) (error|out of memory)|device-side assert|NCCL error|can't start new thread"
+    r"(CUDA|HIP|XPU|MPS) (driver error|error|failure|out of memory)|Triton Error \[(CUDA|HIP|ZE)\]"
+    r"|Found no NVIDIA driver|No (CUDA|HIP) GPUs are available|device-side assert|NCCL error"
+    r"|can't start new thread"
     r"|(CUBLAS|CUDNN)_STATUS_(NOT_INITIALIZED|ALLOC_FAILED|EXECUTION_FAILED|INTERNAL_ERROR)"
     r"|can't allocate memory|[Ff]ailed to allocate memory|bad_alloc|Cannot allocate memory"
+    # OpenCV, SQLite, and Rust with the number of the system's error.
+    r"|\(-4:Insufficient memory\)|\A(database or disk is full|disk I/O error)\Z"
+    rf"|\(os error ({'|'.join(map(str, sorted(_MACHINES_ERRNO)))})\)"
 )
 
 
@@ -60,7 +68,7 @@ def is_machines(error: BaseException) -> bool:
         return True
     package = type(error).__module__.split(".")[0]
     may_be = isinstance(error, RuntimeError) or package in _MACHINES_PACKAGES
-    return may_be and _MACHINES_MESSAGE.search(str(error)) is not None
+    return may_be and _MACHINES_MESSAGE.search(_QUOTED.sub("", str(error))) is not None
 
 
 def machine_error(error: BaseException, ids: Sequence[str] = ()) -> MachineError:

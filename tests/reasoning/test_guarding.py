@@ -98,6 +98,81 @@ def test_a_request_that_the_video_or_the_model_refuses_is_the_programs_failure(k
     assert execution.exceptions == ()
 
 
+class LeavingBackbone(SceneBackbone):
+    """Refuses yes-or-no questions; with `leaves`, from the first one on it serves nothing."""
+
+    def __init__(self, *, leaves: bool) -> None:
+        super().__init__()
+        self.leaves = leaves
+        self.checks = 0
+
+    def yes_no_batch(self, requests: Any) -> Any:
+        self._gone = self.leaves
+        raise BackboneError("no answer")
+
+    def answer_batch(self, requests: Any) -> Any:
+        self.checks += sum(request.visual is None for request in requests)
+        return super().answer_batch(requests)
+
+
+SEEN = "answer = query_native(video, question, choices)\n"
+ASKED = "query_yn(extract_frames(video, 1), 'Is it?')"
+
+
+def ask_leaving(backbone: SceneBackbone, code: str) -> Execution:
+    meter = ThreadMeter()
+    context = world.context(MeteredBackbone(BatchingBackbone(backbone), meter))
+    program = parse_program(reply(code))
+    execution, _ = execute(program, QUESTION, context, limits=Limits(), thread_meter=meter)
+    return execution
+
+
+@pytest.mark.parametrize(
+    "code",
+    [f"{SEEN}{ASKED}\nreturn answer", f"{SEEN}try:\n    {ASKED}\nexcept Exception:\n    return answer"],
+)
+def test_a_model_that_is_gone_ends_the_question_though_its_look_is_known(code: str) -> None:
+    with pytest.raises(BackboneError, match="no answer"):
+        ask_leaving(LeavingBackbone(leaves=True), code)
+
+
+def test_a_program_whose_requests_are_refused_again_and_again_asks_for_few_looks() -> None:
+    attempt = f"    try:\n        {ASKED}\n    except Exception:\n        pass"
+    many = f"{SEEN}for number in range(100):\n{attempt}\nreturn answer"
+    backbone = LeavingBackbone(leaves=False)
+    execution = ask_leaving(backbone, many)
+    assert execution.status == "ok"
+    # After the 1st, 2nd, 4th, ... 64th, and at the end.
+    assert backbone.checks == 8
+
+    class Late(LeavingBackbone):
+        """Is gone from the third request on, which no refusal asks about."""
+
+        def yes_no_batch(self, requests: Any) -> Any:
+            self.refused = getattr(self, "refused", 0) + 1
+            self.leaves = self.refused >= 3
+            return super().yes_no_batch(requests)
+
+    with pytest.raises(BackboneError, match="no answer"):
+        ask_leaving(Late(leaves=False), many.replace("100", "3"))
+
+
+def test_of_many_kinds_of_exceptions_the_first_are_recorded_and_the_others_counted() -> None:
+    class Sixty(FailingOcr):
+        """Fails in another way each time."""
+
+        def _read(self, image: np.ndarray) -> list[TextRegion]:
+            self.count = getattr(self, "count", 0) + 1
+            raise type(f"Kind{self.count}", (Exception,), {})("x" * 9000)
+
+    attempt = "    try:\n        run_ocr(extract_frames(video, 1)[0])\n    except Exception:\n        pass"
+    many = f"for number in range(60):\n{attempt}\nreturn 'A'"
+    execution, _ = run(many, ocr=Sixty(ValueError()))
+    assert [record.message[:1] for record in execution.exceptions] == ["x"] * 10
+    assert execution.further_exceptions == 50
+    assert sum(len(record.traceback) for record in execution.exceptions) < 70_000
+
+
 def test_what_shows_without_a_program_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackboneError, match="cannot serve"):
         run(CAUGHT, question=Question("Which? (refuse)", QUESTION.choices), ocr=FailingOcr(ValueError("no")))

@@ -153,6 +153,7 @@ class ProgramRunner:
             raise bug
         outcomes = [future.result() for future in futures]
         self._check_backbone([outcome.error for outcome in outcomes])
+        self._check_streak(rows, outcomes)
         return [TurnOutcome(*turn) for turn in zip(replies, programs, outcomes, strict=True)]
 
     def close(self) -> None:
@@ -176,8 +177,6 @@ class ProgramRunner:
             return ProgramOutcome(error=error)
         except (BackboneError, NativeError) as error:
             self._leave_out(f"row {row.id!r}", error)
-            if isinstance(error, NativeError):
-                self._count(error, row)
             return ProgramOutcome(error=error)
         except UnexpectedError as error:
             failure = Failure(type(error).__name__, str(error), log=str(error))
@@ -193,18 +192,19 @@ class ProgramRunner:
             self.left_out[what] = str(error)
         print(f"rewards: {what} is left out: {error}", file=sys.stderr)
 
-    def _count(self, error: NativeError, row: RewardRow) -> None:
-        """Raise WorkerBug if one exception leaves out the rows of several videos."""
-        if error.record is None:
-            return
-        self._tell([error.record])
-        with self._lock:
-            ends = self._streaks.add([error.record], str(row.video))
-        if ends is not None:
-            raise WorkerBug(
-                f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) left out rows of "
-                "several videos, whatever their programs"
-            )
+    def _check_streak(self, rows: Sequence[RewardRow], outcomes: Sequence[ProgramOutcome]) -> None:
+        """Raise WorkerBug if one exception leaves out video after video."""
+        for row, outcome in zip(rows, outcomes, strict=True):
+            if outcome.error is None:
+                self._streaks.spare()
+            if not isinstance(outcome.error, NativeError) or (ends := outcome.error.record) is None:
+                continue
+            self._tell([ends])
+            if self._streaks.end(ends, str(row.video)):
+                raise WorkerBug(
+                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) left out all "
+                    f"rows of {self._streaks.videos} videos in a row, whatever their programs"
+                )
 
     def _tell(self, exceptions: Sequence[ExceptionRecord]) -> None:
         """Print the first traceback of each exception that nobody foresaw."""

@@ -20,7 +20,7 @@ from videopro.backbones import Backbone, folder_fingerprint
 from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
-from videopro.errors import VideoError
+from videopro.errors import QUESTION_ERRORS, NativeError
 from videopro.methods import AdaptiveMethod, Method, MethodContext, answer_each
 from videopro.modules import json_flag
 from videopro.question import right_letters
@@ -30,6 +30,7 @@ from videopro.settings import build_settings
 from videopro.storage import write_atomically
 from videopro.traces import Result, failed_result
 from videopro.train.runtime.held_out import EvalQuestions
+from videopro.unexpected import unexpected_as
 from videopro.video import Video
 
 
@@ -148,8 +149,9 @@ class ProgramEvaluation:
         self, method: Method, items: Sequence[Item], backbone: Backbone
     ) -> Iterator[tuple[Item, Result]]:
         try:
-            video = Video.open(items[0].video)
-        except VideoError as error:
+            with unexpected_as(NativeError):
+                video = Video.open(items[0].video)
+        except QUESTION_ERRORS as error:
             yield from ((item, failed_result(error)) for item in items)
             return
         protocol = self._held_out.protocol

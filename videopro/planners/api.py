@@ -21,6 +21,7 @@ from videopro.planners.base import (
     sampling_identity,
 )
 from videopro.planners.served import stopping_run
+from videopro.unexpected import unexpected_as
 
 
 class ApiPlanner(Planner):
@@ -69,7 +70,8 @@ class ApiPlanner(Planner):
         unreachable, or refuses the key or the model. Raises EmptyReply for a reply without text."""
         with stopping_run(self.name):
             replies, left_out = self._client.complete([self._body(request) for request in requests])
-        return [self._read(reply, left_out) for reply in replies]
+        with unexpected_as():
+            return [self._read(reply, left_out) for reply in replies]
 
     def close(self) -> None:
         self._client.close()

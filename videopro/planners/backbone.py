@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro.backbones import Backbone, GenerateRequest, Sampling, reply_notes
+from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling, reply_notes
 from videopro.planners.base import PLAN_SAMPLING, Planner, PlannerReply, PlanRequest, sampling_identity
+from videopro.unexpected import unexpected_as
 
 
 class BackbonePlanner(Planner):
@@ -36,16 +37,12 @@ class BackbonePlanner(Planner):
             [GenerateRequest(request.visual, request.prompt, request.seed) for request in requests],
             self._sampling,
         )
-        return [
-            PlannerReply(
-                reply.text,
-                reply.tokens_in,
-                reply.tokens_out,
-                1,
-                # A program that was cut off fails; the note says why.
-                reply_notes(
-                    reply.thoughts, self._sampling.max_new_tokens if reply.finish == "length" else None
-                ),
-            )
-            for reply in replies
-        ]
+        with unexpected_as():
+            return [self._read(reply) for reply in replies]
+
+    def _read(self, reply: Generation) -> PlannerReply:
+        # A program that was cut off fails; the note says why.
+        cut_at = self._sampling.max_new_tokens if reply.finish == "length" else None
+        return PlannerReply(
+            reply.text, reply.tokens_in, reply.tokens_out, 1, reply_notes(reply.thoughts, cut_at)
+        )

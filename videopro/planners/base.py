@@ -96,7 +96,8 @@ class Planner(ABC):
 
     @abstractmethod
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        """One reply for each request, in the order of the requests; each depends on its own request only."""
+        """One reply for each request, in the order of the requests; each depends on its own request only.
+        Raises UnexpectedError for an exception about a reply; one about a request is raised as it is."""
 
     def close(self) -> None:
         """Close connections."""

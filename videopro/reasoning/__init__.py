@@ -1,6 +1,7 @@
 """Adaptive program reasoning with self-refinement (sections 3.4 and 3.5), and running one program."""
 
 from videopro.reasoning.execution import INPUTS, NO_PROGRAM, answer_natively, execute, run_parallel
+from videopro.reasoning.guarding import error_of_look
 from videopro.reasoning.reasoner import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.reasoning.refinement import (
     Refinement,
@@ -25,6 +26,7 @@ __all__ = [
     "build_refinement",
     "cost_of_rounds",
     "derive_seed",
+    "error_of_look",
     "execute",
     "prompt_seed",
     "refinement_kind",

@@ -93,6 +93,7 @@ def _run_once(
             outcome = run(program.code, guard.functions(), inputs, limits, library.prelude, fatal=_FATAL)
         except MachineFailed as failed:
             raise failed.error from None
+        guard.settle()
     cost = _cost(meter, library)
     if outcome.status == "failed":
         assert outcome.error is not None
@@ -103,6 +104,7 @@ def _run_once(
             calls=_calls_with_lines(outcome, library),
             cost=cost,
             exceptions=guard.exceptions,
+            further_exceptions=guard.further_exceptions,
         ), outcome.log
     answer, claim = _read(outcome.value, question, library.answers)
     execution = Execution(
@@ -112,6 +114,7 @@ def _run_once(
         calls=_calls_with_lines(outcome, library),
         cost=cost,
         exceptions=guard.exceptions,
+        further_exceptions=guard.further_exceptions,
     )
     return execution, _answerless_log(outcome, execution)
 

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from videopro.errors import QUESTION_ERRORS, ExceptionRecord, NativeError, VideoProError
+from videopro.backbones import check_alive
+from videopro.errors import QUESTION_ERRORS, BackboneError, ExceptionRecord, NativeError, VideoProError
 from videopro.executor import BudgetExceeded
 from videopro.modules import CallError, ModuleError, ModuleLibrary
 from videopro.question import Question
 from videopro.reasoning.rounds import Observer
 from videopro.unexpected import is_machines, record_exception, unexpected_as
+
+MOST_EXCEPTIONS = 10
+"""Kinds of exceptions that are recorded of one program, each with a traceback of thousands of characters."""
 
 
 class MachineFailed(Exception):
@@ -39,11 +43,25 @@ class CallGuard:
         self._question = question
         self._observer = observer
         self._exceptions: dict[tuple[str, str], ExceptionRecord] = {}
+        self._further: set[tuple[str, str]] = set()
+        self._works_natively = False
+        self._refusals = 0
+        self._unchecked: BackboneError | None = None
 
     @property
     def exceptions(self) -> tuple[ExceptionRecord, ...]:
-        """What nobody foresaw in the calls so far, each kind once."""
+        """What nobody foresaw in the calls so far, each kind once: the first MOST_EXCEPTIONS."""
         return tuple(self._exceptions.values())
+
+    @property
+    def further_exceptions(self) -> int:
+        """How many kinds there were beside these."""
+        return len(self._further)
+
+    def settle(self) -> None:
+        """Call when the program has ended. Raises BackboneError if the model failed meanwhile."""
+        if self._unchecked is not None:
+            self._check_alive(self._unchecked)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The guarded functions by name."""
@@ -61,7 +79,7 @@ class CallGuard:
                 if is_machines(error):
                     raise MachineFailed(error) from error
                 record = record_exception(error)
-                self._exceptions.setdefault(record.key, record)
+                self._keep(record)
                 self._refuse(name, error, f"{record.type}: {record.message}")
             finally:
                 if self._observer is not None:
@@ -72,14 +90,39 @@ class CallGuard:
     def _refuse(self, name: str, error: Exception, reason: str) -> NoReturn:
         """Raise what a call raises that could not be served for this reason."""
         try:
-            shown = _fails_natively(self._library, self._question)
+            if isinstance(error, BackboneError):
+                self._count_refusal(error)
+            shown = None if self._works_natively else _fails_natively(self._library, self._question)
         except VideoProError:
             raise
         except Exception as failed:
             raise MachineFailed(failed) from error
         if shown is not None:
             raise shown from error
+        self._works_natively = True
         raise CallError(f"{name}() could not be served: {reason}") from error
+
+    def _keep(self, record: ExceptionRecord) -> None:
+        if record.key in self._exceptions or len(self._exceptions) < MOST_EXCEPTIONS:
+            self._exceptions.setdefault(record.key, record)
+        else:
+            self._further.add(record.key)
+
+    def _count_refusal(self, error: BackboneError) -> None:
+        """Raise the error if the model serves nothing at all: the look without a program does not tell, since
+        what it answered earlier is kept. A program may have its requests refused hundreds of times, so the
+        model is asked after the 1st, 2nd, 4th, 8th, ... of them, and when the program has ended."""
+        self._refusals += 1
+        self._unchecked = error
+        if self._refusals & (self._refusals - 1) == 0:
+            self._check_alive(error)
+
+    def _check_alive(self, error: BackboneError) -> None:
+        self._unchecked = None
+        try:
+            check_alive(self._library.context.backbone, str(error))
+        except BackboneError:
+            raise error from None
 
 
 def ask_natively(library: ModuleLibrary, question: Question, observer: Observer | None = None) -> Any:
@@ -102,10 +145,18 @@ def _fails_natively(library: ModuleLibrary, question: Question) -> VideoProError
     # Another library: the look is none of the program's calls, and takes nothing of its budget of frames.
     native = ModuleLibrary(library.context, question=question)
     try:
-        ask_natively(native, question)
-    except QUESTION_ERRORS as error:
-        return error
+        return error_of_look(lambda: ask_natively(native, question))
     except ModuleError:
         # The run is without the module.
         return None
+
+
+def error_of_look(look: Callable[[], object]) -> VideoProError | None:
+    """The error in QUESTION_ERRORS with which a look at the video without a program or an agent fails; None
+    if it does not. Raises other VideoProErrors and the machine's errors."""
+    try:
+        with unexpected_as(NativeError):
+            look()
+    except QUESTION_ERRORS as error:
+        return error
     return None

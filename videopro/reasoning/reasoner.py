@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from videopro import prompts
 from videopro.backbones import Visual
 from videopro.backbones.wrappers import ThreadMeter
-from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
+from videopro.errors import QUESTION_ERRORS, ConfigError, NativeError, UnexpectedError, VideoProError
 from videopro.executor import Limits
 from videopro.modules import VideoContext, api_reference, available_modules
-from videopro.planners import Planner, PlannerReply, PlanRequest, PromptFile, PromptKind
+from videopro.planners import PLAN_KINDS, Planner, PlannerReply, PlanRequest, PromptFile, PromptKind
 from videopro.program import Program
 from videopro.question import Question
 from videopro.reasoning.execution import answer_natively, execute, run_parallel
@@ -181,7 +181,7 @@ class Reasoner:
             # One bad request fails the whole batch; sent alone, only that one fails.
             for request in requests:
                 try:
-                    with unexpected_as():
+                    with unexpected_as(_unforeseen(request.kind)):
                         replies += self._planner.write([request])
                 except QUESTION_ERRORS as error:
                     replies.append(error)
@@ -309,6 +309,13 @@ class Reasoner:
             executions[select_answer(executions[: end + 1], math.inf, final).selected].status != "ok"
             for end in range(first, last + 1)
         )
+
+
+def _unforeseen(kind: PromptKind) -> type[UnexpectedError]:
+    """What an exception that nobody foresaw about a request to the planner is. The first prompt and the video
+    are ours, so no program caused it. A refinement's prompt holds the program and its log: there a planner
+    could write what no tokenizer takes, and remove its question."""
+    return NativeError if kind in PLAN_KINDS else UnexpectedError
 
 
 def _failed(state: _TaskState) -> Result:

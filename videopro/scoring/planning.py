@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.question import right_letters
+from videopro.scoring.verdicts import INPUT_ERRORS
 from videopro.traces import Execution, Result, Trace, is_confident
 
 Mode = Literal["native", "program"]
@@ -29,7 +30,15 @@ class PlanRecord:
     letter: str | None
     correct: bool
     error: str | None
-    """Why the question could not be asked at all, such as an unreadable video; counted only in `errors`."""
+    """Why the question has no answer, such as an unreadable video."""
+    error_type: str | None = None
+    """The class of that error; None: not recorded (older records), or no error."""
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether an error shows without a program (INPUT_ERRORS), so that only `errors` counts it. Every
+        other one may be the planner's doing. Of older records all errors were left out."""
+        return self.error is not None and (self.error_type is None or self.error_type in INPUT_ERRORS)
 
 
 def oracle_mode(native: Execution, right: Collection[str], tau: float) -> Mode:
@@ -71,6 +80,7 @@ def plan_record(
         letter=letter,
         correct=letter in right_letters(gold, choices),
         error=answered.error.message if answered.error is not None else None,
+        error_type=answered.error.type if answered.error is not None else None,
     )
 
 
@@ -80,20 +90,21 @@ def trace_plan_record(trace: Trace, oracle: Mapping[str, Mode]) -> PlanRecord:
 
 
 def planning_metrics(replies: Sequence[PlanRecord]) -> dict[str, float]:
-    """Shares of the questions that could be asked: well-formed replies, programs that ran to their end,
+    """Shares of the questions that could have been answered, without those that are left out (`errors`):
+    well-formed replies, programs that ran to their end,
     correct answers, native programs; and mode accuracy among those with an oracle mode, plain and as the mean
     over both modes (0.5 for a planner that always chooses the same mode)."""
-    without_error = [record for record in replies if record.error is None]
+    counted = [record for record in replies if not record.is_left_out]
     found: dict[str, float] = {
-        "questions": float(len(without_error)),
-        "errors": float(len(replies) - len(without_error)),
+        "questions": float(len(counted)),
+        "errors": float(len(replies) - len(counted)),
     }
-    if without_error:
-        found["well_formed"] = _share([record.well_formed for record in without_error])
-        found["executed"] = _share([record.status in ("ok", "empty") for record in without_error])
-        found["answer_accuracy"] = _share([record.correct for record in without_error])
-        found["native_share"] = _share([record.mode == "native" for record in without_error])
-    judged = [record for record in without_error if record.oracle is not None]
+    if counted:
+        found["well_formed"] = _share([record.well_formed for record in counted])
+        found["executed"] = _share([record.status in ("ok", "empty") for record in counted])
+        found["answer_accuracy"] = _share([record.correct for record in counted])
+        found["native_share"] = _share([record.mode == "native" for record in counted])
+    judged = [record for record in counted if record.oracle is not None]
     if judged:
         found["mode_accuracy"] = _share([record.mode == record.oracle for record in judged])
         by_mode = [

@@ -221,7 +221,9 @@ class Execution:
     """The steps of an agent."""
     exceptions: tuple[ExceptionRecord, ...] = ()
     """What nobody foresaw in its calls, each kind once: libraries' exceptions about their data, mistakes of
-    ours."""
+    ours. Of many kinds the first."""
+    further_exceptions: int = 0
+    """How many kinds there were beside these."""
 
 
 @dataclass(frozen=True)

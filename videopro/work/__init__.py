@@ -3,7 +3,6 @@
 from videopro.work.clock import SharedClock, Stopwatch
 from videopro.work.counter import Counter, counted
 from videopro.work.exception_watch import (
-    STOP_AFTER_VIDEOS,
     ExceptionWatch,
     Streaks,
     keep_tracebacks,
@@ -28,7 +27,6 @@ __all__ = [
     "ExceptionWatch",
     "InFlight",
     "Progress",
-    "STOP_AFTER_VIDEOS",
     "SharedClock",
     "Stopwatch",
     "Streaks",

@@ -1,55 +1,50 @@
 """Follows the exceptions that nobody foresaw while a run goes on: keeps the first traceback of each class,
-and stops the run if one goes on and on.
+and stops the run if one ends question after question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from videopro.errors import ExceptionRecord, WorkerBug
 from videopro.storage import write_atomically
 from videopro.traces import Trace
 
-STOP_AFTER_VIDEOS = 3
-"""A run stops when one exception, of one class and from one place, has met questions about this many videos,
-and most of the questions that were answered since it began."""
-
-
-@dataclass
-class _Streak:
-    """The questions since an exception was first met."""
-
-    met: int = 0
-    spared: int = 0
-    videos: set[str] = field(default_factory=set)
+FIRST_VIDEOS = 3
+"""A run stops when all questions so far, about at least this many videos, ended in one exception, of one
+class and from one place."""
+VIDEOS_IN_A_ROW = 8
+"""Once a question was answered, it stops when all questions in a row about this many videos ended so. If one
+video in five is odd, that happens in one of 1,500 runs over 300 videos."""
 
 
 class Streaks:
     """Whether one exception goes on and on."""
 
     def __init__(self) -> None:
-        self._streaks: dict[tuple[str, str], _Streak] = {}
+        self._key: tuple[str, str] | None = None
+        self._videos: set[str] = set()
+        self._most = FIRST_VIDEOS
 
-    def add(self, exceptions: Iterable[ExceptionRecord], video: str) -> ExceptionRecord | None:
-        """Count a question about a video, with what it met. The exception that should end the run, if any."""
-        found = {exception.key: exception for exception in exceptions}
-        for key in found:
-            self._streaks.setdefault(key, _Streak())
-        ends = None
-        for key, streak in list(self._streaks.items()):
-            if key in found:
-                streak.met += 1
-                streak.videos.add(video)
-                if len(streak.videos) >= STOP_AFTER_VIDEOS and streak.met > streak.spared:
-                    ends = found[key]
-            else:
-                streak.spared += 1
-                if streak.spared > streak.met:
-                    del self._streaks[key]
-        return ends
+    @property
+    def videos(self) -> int:
+        """About how many videos all latest questions ended in the same exception."""
+        return len(self._videos)
+
+    def spare(self) -> None:
+        """Count a question that was answered, whatever its program met and caught."""
+        self._key, self._most = None, VIDEOS_IN_A_ROW
+        self._videos.clear()
+
+    def end(self, exception: ExceptionRecord, video: str) -> bool:
+        """Count a question about a video that ended in an exception. Whether that should end the run."""
+        if exception.key != self._key:
+            self._key = exception.key
+            self._videos.clear()
+        self._videos.add(video)
+        return self.videos >= self._most
 
 
 class ExceptionWatch:
@@ -60,16 +55,21 @@ class ExceptionWatch:
         self._folder = folder
         self._streaks = Streaks()
 
-    def see(self, trace: Trace) -> None:
-        """Another question is done. Raises WorkerBug if the run should end."""
-        keep_tracebacks(self._folder, [trace])
-        ends = self._streaks.add(trace.exceptions, trace.video.key)
-        if ends is not None:
-            raise WorkerBug(
-                f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) met questions about "
-                f"{STOP_AFTER_VIDEOS} videos and most of those answered since. They are recorded; the same "
-                "command goes on with the others, and with --redo-errors asks again where no answer was had"
-            )
+    def see(self, traces: Sequence[Trace], left: int) -> None:
+        """More questions are done, and so many are `left`. Raises WorkerBug if the run should end before
+        they are asked."""
+        keep_tracebacks(self._folder, traces)
+        for trace in traces:
+            if trace.error is None:
+                self._streaks.spare()
+            # A video that cannot be read says nothing about it.
+            elif trace.ended_by is not None and self._streaks.end(trace.ended_by, trace.video.key) and left:
+                ends = trace.ended_by
+                raise WorkerBug(
+                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) ended all questions "
+                    f"about {self._streaks.videos} videos in a row. They are recorded; the same command goes "
+                    "on with the others, and with --redo-errors asks again where no answer was had"
+                )
 
 
 def keep_tracebacks(folder: Path, traces: Iterable[Trace]) -> None:

@@ -20,8 +20,8 @@ class Progress:
     """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
 
     `doing` names the work; `note` returns more text for each update, such as the money spent; `seen` is
-    called with each trace that is added while it watches; `now` tells what is being done, which is shown
-    until the first answer comes.
+    called with the traces that are added while it watches, and with the number of questions left; `now` tells
+    what is being done, which is shown until the first answer comes.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Progress:
         shown: bool = True,
         doing: str = "answering",
         note: Callable[[], str] = lambda: "",
-        seen: Callable[[Trace], None] = lambda trace: None,
+        seen: Callable[[Sequence[Trace], int], None] = lambda traces, left: None,
         now: Callable[[], str] = lambda: "",
     ) -> None:
         self._now = now
@@ -68,11 +68,13 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._log is not None and kind is None:
-            self._show(is_end=True)
-        self._bars.stop()
-        if self._log is not None:
-            self._log.close()
+        try:
+            if self._log is not None and kind is None:
+                self._show(is_end=True)
+        finally:
+            self._bars.stop()
+            if self._log is not None:
+                self._log.close()
 
     def watch(self, log: TraceLog) -> None:
         """Start following the log, and close it at the end. Questions already in it do not count towards the
@@ -111,7 +113,6 @@ class Progress:
         if not self._console.is_terminal:
             unknown = "no answer yet" if waiting else "time left unknown"
             self._lines.say(doing, done, len(self._ids), right, is_end=is_end, unknown=unknown)
-        if self._is_watching:
-            for trace in new:
-                self._seen(trace)
+        if self._is_watching and new:
+            self._seen(new, len(self._ids) - done)
         return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.support.method_world import context, item
 from tests.support.reason_world import QUESTION, SceneBackbone
 from tests.support.scripted_model import ScriptedModel
 from videopro.backbones import BackboneConfig
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, VideoError
 from videopro.methods.agents import (
     AgentMethod,
     AgentRun,
@@ -30,7 +31,7 @@ from videopro.methods.agents import (
 from videopro.methods.agents.loading import public_role, read_role
 from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Segment, Trace
-from videopro.video import uniform_times
+from videopro.video import Video, uniform_times
 from videopro.work import SharedClock
 
 
@@ -293,12 +294,45 @@ def test_a_failed_request_keeps_the_steps_before_it() -> None:
 
 def test_an_exception_that_nobody_foresaw_ends_its_question_as_a_wrong_answer() -> None:
     """The agent's own request may have caused it, so it is not left out."""
-    result = answer(ScriptedModel(["grey", ValueError("size (0, 4)")]))
+    result = answer(ScriptedModel(["grey", ValueError("size (0, 4)"), "B"]))
     assert result.error.type == "UnexpectedError"
     assert result.error.message.startswith("ValueError: size (0, 4) (tests/support/")
     assert (result.ended_by.type, [step.raw for step in result.steps]) == ("ValueError", ["grey"])
+    # One that shows in a direct look too is not.
+    result = answer(ScriptedModel(["grey", ValueError("size (0, 4)"), ValueError("size (0, 4)")]))
+    assert (result.error.type, [step.raw for step in result.steps]) == ("NativeError", ["grey"])
     with pytest.raises(MemoryError):
         answer(ScriptedModel([MemoryError("no room")]))
+
+
+@pytest.mark.parametrize(("bad_from", "kind"), [(29.0, "CallError"), (0.0, "VideoError")])
+def test_a_part_of_the_film_that_cannot_be_read_takes_no_question_out(
+    bad_from: float, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent looks at 0, 10 and 29.5 s, of which the last cannot be read. The direct look is at 7.5 s and
+    further on: at 29.0 to 29.9 s only the agent's request fails."""
+    decode = Video.frames
+
+    def damaged(self: Video, times: Sequence[float], **size: Any) -> Any:
+        if any(bad_from <= time < 29.9 for time in times):
+            raise VideoError("damaged at 29 s")
+        return decode(self, times, **size)
+
+    class Curious(GuessRun):
+        def run(self) -> Conclusion:
+            self.session.frames([29.5], "llm")
+            return self.conclude()
+
+    class CuriousMethod(GuessMethod):
+        def start(self, session: Session, prepared: Prepared) -> AgentRun:
+            return Curious(session, prepared)
+
+    monkeypatch.setattr(Video, "frames", damaged)
+    model = ScriptedModel(["C"], frames=4)
+    result = CuriousMethod(AgentSettings(max_frames=1), model).run(item(), context(SceneBackbone()))
+    assert result.error.type == kind
+    assert "damaged at 29 s" in result.error.message
+    assert result.final is None
 
 
 def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:

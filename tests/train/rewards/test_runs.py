@@ -21,7 +21,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, WorkerBug
 from videopro.executor import Limits, SandboxError
 from videopro.modules.library import VideoContext
 from videopro.program import Program, parse_program
@@ -224,6 +224,22 @@ def test_a_row_is_left_out_only_for_what_shows_without_a_program(capsys: pytest.
         assert [None if rewarded[0] is None else rewarded[0] for rewarded in found] == [0, 0, None, 1]
         assert list(rewards.left_out) == ["row 'r3'"]
     assert capsys.readouterr().err.count("Traceback (most recent call last)") == 1
+
+
+def test_one_exception_stops_a_training_only_if_no_row_works(tmp_path: Path) -> None:
+    videos = [tmp_path / f"v{number}.mp4" for number in range(6)]
+    for path in videos:
+        path.symlink_to(row()["video"])
+    bad = [row(id=path.name, question="What is shown? (bug)", video=str(path)) for path in videos]
+    with make() as rewards:
+        # Three videos of many, met again and again, between rows that work; also ones that ran before.
+        for _ in range(3):
+            for one in bad[:3]:
+                assert score(rewards, [one, row()], [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
+    with make() as rewards:
+        score(rewards, bad[:2], [LOCAL, LOCAL])
+        with pytest.raises(WorkerBug, match="left out all rows of 3 videos in a row"):
+            score(rewards, bad[2:3], [LOCAL])
 
 
 def test_an_error_of_the_machine_stops_the_run_with_its_cause() -> None:

@@ -24,7 +24,7 @@ from videopro.pocket import model_dir
 from videopro.question import Answer
 from videopro.scoring import PlanRecord, planning_metrics
 from videopro.scoring import plan_record as of_first
-from videopro.traces import Result
+from videopro.traces import Failure, Result
 from videopro.train.finetune import VideoSFTTrainer
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.held_out import EvalQuestions, load_eval_questions
@@ -61,6 +61,20 @@ def test_metrics_are_shares_of_the_questions_that_could_be_asked() -> None:
             "mode_balanced_accuracy": (1 / 3 + 1) / 2,
         }
     )
+
+
+def test_an_error_that_a_planner_may_cause_leaves_no_denominator() -> None:
+    failed = planned(error="x", well_formed=False, mode=None, status="", letter=None, correct=False)
+    lost = [replace(failed, error_type=kind) for kind in ("UnexpectedError", "BackboneError", "WorkerDied")]
+    shown = [
+        replace(failed, error_type=kind) for kind in ("VideoError", "SubtitleError", "NativeError", None)
+    ]
+    found = planning_metrics([planned(), *lost, *shown])
+    assert (found["questions"], found["errors"]) == (4, 4)
+    shares = ("well_formed", "executed", "answer_accuracy", "mode_accuracy")
+    assert [found[name] for name in shares] == [1 / 4] * 4
+    ended = Result(error=Failure("UnexpectedError", "ValueError: no"))
+    assert of_first("q", ended, {}, gold="A", choices=("red", "blue")).error_type == "UnexpectedError"
 
 
 def test_metrics_without_oracles_or_questions() -> None:

@@ -12,7 +12,14 @@ from typing import Any, ClassVar, Literal
 from videopro import prompts
 from videopro.backbones import Backbone, BackboneConfig, model_needs
 from videopro.benchmarks import Item
-from videopro.errors import QUESTION_ERRORS, ConfigError, NativeError
+from videopro.errors import (
+    QUESTION_ERRORS,
+    BackboneError,
+    ConfigError,
+    NativeError,
+    UnexpectedError,
+    VideoProError,
+)
 from videopro.methods.agents.budget import BudgetSpent
 from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
 from videopro.methods.agents.models import AgentModel
@@ -22,6 +29,7 @@ from videopro.methods.base import Method, MethodContext
 from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer
+from videopro.reasoning import error_of_look
 from videopro.requirements import Need
 from videopro.traces import (
     AGENT,
@@ -30,6 +38,7 @@ from videopro.traces import (
     NO_SUBTITLES,
     Cost,
     Execution,
+    Failure,
     Preparation,
     Result,
     Round,
@@ -261,12 +270,31 @@ class AgentMethod(Method):
                 if self.settings.fallback == "native" and _is_unanswered(session, conclusion.answer):
                     rounds.append(self._fallback(session))
         except QUESTION_ERRORS as error:
-            return replace(failed_result(error, tuple(_interrupted(session))), notes=tuple(session.notes))
+            result = self._failed(session, error)
+            return replace(result, rounds=tuple(_interrupted(session)), notes=tuple(session.notes))
         first, final = conclusion.answer, rounds[-1].execution
         assert final is not None
         return Result(
             tuple(rounds), first, final.answer, selected=len(rounds) - 1, notes=tuple(session.notes)
         )
+
+    def _failed(self, session: Session, error: VideoProError) -> Result:
+        """The result of a question that an error ended. What the agent asked for may have caused it: only if
+        the question fails without the agent too, it is not the agent's doing."""
+        if isinstance(error, BackboneError):
+            # Counts as wrong in either case; whether the model is gone, the run finds out.
+            return failed_result(error)
+        direct = Session(session.question, session.video, session.models, session.settings, seed=session.seed)
+        shown = error_of_look(lambda: self._fallback(direct))
+        session.cost = session.cost + direct.settle()
+        if shown is not None:
+            return failed_result(shown)
+        found = failed_result(error)
+        if isinstance(error, UnexpectedError):
+            return found
+        # As of a program's call.
+        message = f"a request of the agent could not be served: {type(error).__name__}: {error}"
+        return replace(found, error=Failure("CallError", message))
 
     def _fallback(self, session: Session) -> Round:
         """Ask the model that sees frames directly, as the native method does."""
