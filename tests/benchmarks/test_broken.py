@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_world import LVB, MME, write_json
-from videopro.benchmarks import SPECS, load
+from videopro.benchmarks import SPECS, Item, load
+from videopro.benchmarks.sources import BenchmarkRecords
 from videopro.errors import BenchmarkError
+from videopro.question import Question
 
 
 @pytest.mark.parametrize("name", sorted(SPECS))
@@ -61,6 +63,29 @@ def test_broken_records_are_named_and_the_good_ones_run(
     good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
     assert [item.id for item in good.items] == ["001-1", "003-1"]
     assert len(good.broken) == 2
+
+
+@pytest.mark.parametrize("field", ["groups", "choices"])
+def test_a_question_of_which_no_trace_could_be_written_is_a_broken_record(field: str, tmp_path: Path) -> None:
+    long = "x" * (33 << 20)
+    good = {"id": "q", "video": "a.mp4", "question": "Which?", "choices": ["a", "b"], "subtitles": None}
+    odd = {**good, "id": "odd", field: {"topic": long} if field == "groups" else ["a", long]}
+    (tmp_path / "questions.jsonl").write_text(f"{json.dumps(good)}\n{json.dumps(odd)}\n")
+    with pytest.raises(
+        BenchmarkError, match=r"questions.jsonl, line 2: its \w+ cannot be stored \(it has 33 MiB"
+    ):
+        load("jsonl", root=tmp_path)
+    found = load("jsonl", root=tmp_path, skip_broken=True)
+    assert ([item.id for item in found.items], len(found.broken)) == (["q"], 1)
+
+
+def test_a_value_of_ones_own_benchmark_that_no_json_has_is_a_broken_record() -> None:
+    groups: Any = {("a", "b"): "c"}
+    item = Item("q", Path("a.mp4"), "a", Question("Which?", ("a", "b")), groups=groups)
+    found = BenchmarkRecords()
+    found.read([("row 1", {})], lambda record, where: item)
+    assert not found.items
+    assert "its groups cannot be stored" in str(found.broken[0])
 
 
 def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.benchmarks.open_judge import judged
+from videopro.benchmarks.storable_items import check_storable
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import LETTERS, Question, without_own_labels
 from videopro.scoring import normalized_words
@@ -136,6 +137,10 @@ def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
         groups=_groups(record, where),
         evidence=_evidence(record.get("evidence"), where),
     )
+    try:
+        check_storable(item)
+    except BenchmarkError as error:
+        raise BenchmarkError(f"{where}: {error}") from error
     return item, "subtitles" in record
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from videopro.benchmarks.base import Issue, Item
 from videopro.benchmarks.fields import is_time, quoted
 from videopro.benchmarks.record_files import HUB, LocatedRecord, UnreadableRecord, hub_records, read_records
+from videopro.benchmarks.storable_items import check_storable
 from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import NO_OPTION, Question
@@ -107,6 +108,7 @@ def _check(item: Item) -> None:
         )
     if not item.question.is_open and item.answer not in (None, NO_OPTION):
         item.question.choice(item.answer)
+    check_storable(item)
 
 
 def _are_intervals(value: object) -> bool:

@@ -55,7 +55,8 @@ def without_margin(
 def size_to_decode(height: int, width: int, scaled: Size) -> Size:
     """The size at which frames of (height, width) pixels are decoded for a model that scales them to
     `scaled`: their own if they need a margin, which must be there before they are scaled, or if `scaled` is
-    too large for a frame."""
-    if padded_size(height, width) != (height, width) or max(scaled) > LARGEST_SIDE:
-        return height, width
-    return scaled
+    too large for a frame; their own size too is scaled down to LARGEST_SIDE."""
+    if padded_size(height, width) == (height, width) and max(scaled) <= LARGEST_SIDE:
+        return scaled
+    factor = min(1.0, LARGEST_SIDE / max(height, width))
+    return max(1, round(height * factor)), max(1, round(width * factor))

@@ -6,10 +6,13 @@ from this project's decoder, so that their times are exact.
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import requests
 import torch
 from PIL import Image
 from qwen_vl_utils.vision_process import (
@@ -26,6 +29,9 @@ from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs, SizedVideo
 from videopro.errors import BackboneError
 from videopro.video import LARGEST_RATIO, Frame, Video, pad_picture, padded_size, size_to_decode
+
+# For a picture from the network.
+_SECONDS = 60.0
 
 
 def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> EncodedPrompt:
@@ -87,17 +93,26 @@ def _image(inputs: QwenInputs, part: Mapping[str, Any]) -> np.ndarray:
 
 
 def _with_margin(source: Any, ratio: int) -> Any:
-    """A picture, or the file of one, with the margin that it needs, to be at most `ratio` times as long as
-    wide; what needs none as it is given."""
-    picture = source
-    if isinstance(source, str) and not source.startswith(("http://", "https://", "data:")):
-        picture = Image.open(source.removeprefix("file://"))
+    """The picture of any source that an image part may have, with the margin that it needs, to be at most
+    `ratio` times as long as wide."""
+    picture = _opened(source) if isinstance(source, str) else source
     if not isinstance(picture, Image.Image):
         return source
     size = picture.height, picture.width
     if padded_size(*size, ratio=ratio) == size:
-        return source
+        return picture
     return Image.fromarray(pad_picture(np.asarray(to_rgb(picture)), ratio=ratio))
+
+
+def _opened(source: str) -> Image.Image:
+    """The picture of a path or URL, as `fetch_image` reads it."""
+    if source.startswith(("http://", "https://")):
+        response = requests.get(source, timeout=_SECONDS)
+        response.raise_for_status()
+        return Image.open(io.BytesIO(response.content))
+    if source.startswith("data:"):
+        return Image.open(io.BytesIO(base64.b64decode(source.partition("base64,")[2])))
+    return Image.open(source.removeprefix("file://"))
 
 
 def _video(inputs: QwenInputs, part: Mapping[str, Any]) -> SizedVideo:

@@ -1,0 +1,37 @@
+"""Items whose own texts and values can be stored: a trace repeats them, also that of a failed question."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from videopro.benchmarks.base import Item
+from videopro.errors import BenchmarkError
+from videopro.storage import LINE_BYTES, parse_json
+
+_MOST = LINE_BYTES // 2
+"""Bytes: half of a line is left for what happens to the question."""
+
+
+def check_storable(item: Item) -> None:
+    """Raise BenchmarkError for an item of which no trace could be written."""
+    member = None if item.member is None else dataclasses.asdict(item.member)
+    own = {
+        "id": item.id,
+        "video": [item.video_key, str(item.video)],
+        "question": [item.question.text, item.question.choices],
+        "answer": [item.answer, item.reference],
+        "evidence": item.evidence,
+        "groups": {**item.groups},
+        "member": member,
+    }
+    for name, value in own.items():
+        try:
+            text = json.dumps(value, allow_nan=False)
+            if len(text) > _MOST:
+                raise ValueError(f"it has {len(text) >> 20:,} MiB, more than {_MOST >> 20}")
+            parse_json(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise BenchmarkError(
+                f"its {name} cannot be stored ({error}); correct it, or shorten it"
+            ) from error
