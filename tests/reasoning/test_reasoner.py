@@ -28,10 +28,12 @@ from tests.support.reason_world import (
 from videopro import executor
 from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, UnexpectedError
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.planners import PlanRequest
+from videopro.planners import backbone as backbone_planner
+from videopro.planners.backbone import BackbonePlanner
 from videopro.question import Answer, Question
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.traces import AnswerRule, Call, Cost, Execution, Result, Round, is_confident, select_answer
@@ -417,6 +419,31 @@ def test_an_error_of_one_question_leaves_the_others() -> None:
     assert [final(out[0]), final(out[3])] == [("B", 0.9), ("B", 0.9)]
     assert out[2].final is None
     assert kinds(out[2]) == ["plan"], "what was done before is kept"
+
+
+@pytest.mark.parametrize(("fails", "kind"), [("plan", "NativeError"), ("bug_fix", "UnexpectedError")])
+def test_an_exception_about_a_request_to_the_planner_is_nobodys_only_at_first(fails: str, kind: str) -> None:
+    """The first prompt and the video are ours; a refinement's prompt holds what the program wrote."""
+
+    def writes(request: PlanRequest) -> str:
+        if request.kind == fails:
+            raise ValueError("odd video")
+        return BROKEN
+
+    (result,), _ = reason(writes)
+    assert result.error is not None
+    assert (result.error.type, result.ended_by and result.ended_by.message) == (kind, "odd video")
+
+
+def test_an_exception_about_the_planners_own_reply_counts_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*reply: Any) -> Any:
+        raise ValueError("odd reply")
+
+    monkeypatch.setattr(backbone_planner, "reply_notes", unreadable)
+    request = PlanRequest("plan", "Write.", QUESTION)
+    with pytest.raises(UnexpectedError, match="odd reply") as raised:
+        BackbonePlanner(SceneBackbone(), is_fine_tuned=True).write([request])
+    assert type(raised.value) is UnexpectedError
 
 
 def test_a_backbone_error_counts_even_if_the_program_hides_it() -> None:

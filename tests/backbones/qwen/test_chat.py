@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
+import threading
 from fractions import Fraction
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,27 @@ def test_images_are_read_as_qwen_vl_utils_reads_them(family: str, tmp_path: Path
         # A part without a budget of its own has the backbone's.
         bare = read_messages(own._inputs, user("Look:", {"type": "image", "image": image}, "Which?"))
         assert bare.ids == made.ids
+
+
+def test_a_strip_from_the_network_gets_its_margin(tmp_path: Path) -> None:
+    Image.new("RGB", (320, 1), "red").save(tmp_path / "strip.png")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}"
+            own = backbone("qwen3_vl")
+            made, local = (
+                read_messages(own._inputs, user({"type": "image", "image": f"{where}/strip.png"}))
+                for where in (address, tmp_path)
+            )
+            assert torch.equal(made.tensors["pixel_values"], local.tensors["pixel_values"])
+            with pytest.raises(BackboneError, match=r"cannot be read \(404 .*; check its path or URL"):
+                read_messages(own._inputs, user({"type": "image", "image": f"{address}/none.png"}))
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_text_messages_are_a_text_prompt() -> None:
