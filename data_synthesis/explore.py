@@ -40,8 +40,15 @@ from videopro.reasoning import (
     round_from_reply,
     run_parallel,
 )
-from videopro.traces import NO_SUBTITLES, Cost, Result, Round, VideoRef, failed_result
-from videopro.unexpected import unexpected_as
+from videopro.traces import (
+    NO_SUBTITLES,
+    Cost,
+    Result,
+    Round,
+    VideoRef,
+    failed_result,
+    unexpected_as,
+)
 from videopro.video import Video, load_subtitles
 
 

@@ -39,8 +39,8 @@ from videopro.reasoning import derive_seed
 from videopro.requirements import Need, check_needs
 from videopro.settings import build_settings
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
+from videopro.traces import unexpected_as
 from videopro.train.settings import REJECTION, RejectionConfig
-from videopro.unexpected import unexpected_as
 from videopro.video import Video
 from videopro.work import Counter
 

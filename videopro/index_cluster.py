@@ -19,7 +19,7 @@ from videopro.index_faults import Unindexed
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.modules.search import build_index, default_root, index_path
 from videopro.processes import trim_heap
-from videopro.unexpected import unexpected_as
+from videopro.traces import unexpected_as
 from videopro.video import Video
 from videopro.work import Counter, CrashRecord, Unit
 

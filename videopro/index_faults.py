@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from videopro.errors import NativeError, UnexpectedError, VideoProError, WorkerBug
-from videopro.unexpected import as_unexpected, is_machines
+from videopro.traces import as_unexpected, is_machines
 from videopro.work import Streaks
 
 

@@ -17,10 +17,10 @@ from videopro.traces import Trace, read_traces
 
 GENERATED = 12
 VIDEOS = 5
-"""More than one exception needs to end a run."""
-# Asks 200 times about no picture at all.
+"""More than an exception needs to end a run."""
+# Asks 300 times about no picture at all.
 FLOOD = program(
-    "for number in range(200):\n    try:\n        query_mc([], question, choices)\n"
+    "for number in range(300):\n    try:\n        query_mc([], question, choices)\n"
     "    except Exception as error:\n        print(type(error).__name__)\nreturn choices[0]"
 )
 
@@ -85,7 +85,7 @@ def test_hostile_programs_end_no_run(videos: Path, tmp_path: Path, capfd: pytest
     }
     flood = traces[f"q{len(programs) - 1}"].rounds[0].execution
     assert flood is not None
-    assert len(flood.calls) == 200
+    assert len(flood.calls) == 300
     assert len({trace.video.key for trace in traces.values()}) == VIDEOS
     summary = json.loads((tmp_path / "hostile" / "summary.json").read_text())
     assert summary["n"] == len(programs)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_pages import CONFIGS
 from tests.support import ROOT
+from tests.support.config_folders import CONFIGS
 from videopro import benchmarks, methods
 from videopro.cli import exit_status
 from videopro.commands import COMMANDS

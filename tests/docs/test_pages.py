@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tests.support.config_folders import CONFIGS
 from videopro.commands import COMMANDS
 
 DOCS = ROOT / "docs"
@@ -18,17 +19,6 @@ README = ROOT / "README.md"
 # Made by commands: the reference of modules, and the reports and tables below docs/results.
 GENERATED = {DOCS / "modules.md", *(DOCS / "results").glob("*/*.md")}
 WRITTEN = [README, *sorted(set(DOCS.rglob("*.md")) - GENERATED)]
-# The folder of configs that a command's --config looks into.
-CONFIGS = {
-    "infer": "infer",
-    "compare": "compare",
-    "synthesize": "synthesis",
-    "sft": "sft",
-    "grpo": "grpo",
-    "gradient-noise grpo": "grpo",
-    "gradient-noise sft": "sft",
-    "asp-clip": "retrieval",
-}
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s#]*)(?:#(?P<anchor>[^)\s]*))?\)")
 
 

@@ -32,9 +32,12 @@ from videopro.modules.calls import CallCache
 from videopro.program import Program, parse_program
 from videopro.reasoning import execute
 from videopro.scoring import Mode
-from videopro.traces import Execution, Failure
+from videopro.traces import (
+    Execution,
+    Failure,
+    unexpected_as,
+)
 from videopro.train.rewards.rows import RewardRow
-from videopro.unexpected import unexpected_as
 from videopro.video import Video, load_subtitles
 from videopro.work import Streaks
 

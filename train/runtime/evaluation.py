@@ -28,9 +28,12 @@ from videopro.reasoning import ReasoningSettings
 from videopro.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
 from videopro.settings import build_settings
 from videopro.storage import write_atomically
-from videopro.traces import Result, failed_result
+from videopro.traces import (
+    Result,
+    failed_result,
+    unexpected_as,
+)
 from videopro.train.runtime.held_out import EvalQuestions
-from videopro.unexpected import unexpected_as
 from videopro.video import Video
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from videopro import __version__
 from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.storage import cannot_write, is_full
-from videopro.unexpected import is_machines, machine_error
+from videopro.traces import is_machines, machine_error
 
 JobT = TypeVar("JobT", contravariant=True)
 ItemT = TypeVar("ItemT", contravariant=True)

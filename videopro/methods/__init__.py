@@ -8,9 +8,8 @@ from typing import Any, get_args, get_type_hints
 
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
-from videopro.methods.base import Method, MethodContext
+from videopro.methods.base import Method, MethodContext, answer_each
 from videopro.methods.dvd import DvdMethod
-from videopro.methods.isolating import answer_each
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import AdaptiveMethod, ProgramMethod, VideoProMethod

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 from videopro.backbones import Backbone, BackboneConfig, ServerSettings
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, NativeError, UnexpectedError, VideoProError
 from videopro.modules import OPTIONS_FLAG
 from videopro.reasoning import Observer
 from videopro.requirements import Need
-from videopro.traces import Cost, Result
+from videopro.traces import Cost, Result, as_unexpected, failed_result, is_machines
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
 
@@ -157,3 +159,35 @@ class Method(ABC):
         """Answer one question."""
         ((_, result),) = self.run_video([item], context)
         return result
+
+
+def answer_each(
+    method: Method, items: Sequence[Item], new_context: Callable[[], MethodContext]
+) -> Iterator[tuple[Item, Result]]:
+    """As `Method.run_video`, with a result for every question: after an exception that nobody foresaw the
+    questions that are left are asked one by one, and those that end in one have it in their result.
+
+    `new_context`: makes a context of the questions' video. Raises VideoProError for what concerns the whole
+    run, and the machine's errors.
+    """
+    left, context = list(items), new_context()
+    try:
+        for item, result in method.run_video(items, context):
+            left.remove(item)
+            yield item, result
+        return
+    except VideoProError:
+        raise
+    except Exception as error:
+        if is_machines(error):
+            raise
+        # One that met several questions together, or came after the last answer, is in no question's record.
+        print(f"an unexpected exception; questions without an answer yet: {len(left)}", file=sys.stderr)
+        traceback.print_exc()
+        if len(left) == 1:
+            kind = UnexpectedError if method.makes_requests else NativeError
+            result = failed_result(as_unexpected(error, kind))
+            yield left[0], replace(result, cost=context.meter.take())
+            return
+    for item in left:
+        yield from answer_each(method, [item], new_context)

@@ -61,8 +61,13 @@ from videopro.planners import (
 from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningTask
 from videopro.requirements import Need
-from videopro.traces import Cost, Preparation, Result, failed_result
-from videopro.unexpected import unexpected_as
+from videopro.traces import (
+    Cost,
+    Preparation,
+    Result,
+    failed_result,
+    unexpected_as,
+)
 from videopro.video import uniform_times
 
 logger = logging.getLogger(__name__)
@@ -101,6 +106,7 @@ class BaseProgramMethod(Method):
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
         self._reasoning = replace(settings.reasoning(), adaptive=self.adaptive)
+        self._limits = settings.limits()
         self._sampling: Sampling = settings.sampling()
         self._loaded: _Loaded | None = None
         self._loading = threading.Lock()
@@ -314,7 +320,7 @@ class BaseProgramMethod(Method):
             thread_meter=thread_meter,
             visual=self._visual(loaded.planner, context, stack),
             prompt_file=loaded.prompt_file,
-            limits=self.settings.limits(),
+            limits=self._limits,
             seed=context.seed,
             observer=context.observer,
         )

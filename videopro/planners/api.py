@@ -21,7 +21,7 @@ from videopro.planners.base import (
     sampling_identity,
 )
 from videopro.planners.served import stopping_run
-from videopro.unexpected import unexpected_as
+from videopro.traces import unexpected_as
 
 
 class ApiPlanner(Planner):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling, reply_notes
 from videopro.planners.base import PLAN_SAMPLING, Planner, PlannerReply, PlanRequest, sampling_identity
-from videopro.unexpected import unexpected_as
+from videopro.traces import unexpected_as
 
 
 class BackbonePlanner(Planner):

@@ -1,10 +1,12 @@
 """Where the shipped pocket model and its adapters are."""
 
+from functools import cache
 from pathlib import Path
 
 from videopro.errors import BackboneError
 
 
+@cache
 def model_dir() -> Path:
     """The folder of the shipped pocket model, as the Auto classes load it."""
     folder = Path(__file__).parent / "model"

@@ -16,8 +16,13 @@ from videopro.program import Program
 from videopro.question import Answer, Question
 from videopro.reasoning.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.reasoning.rounds import Observer
-from videopro.traces import Call, Cost, Execution, Failure
-from videopro.unexpected import unexpected_as
+from videopro.traces import (
+    Call,
+    Cost,
+    Execution,
+    Failure,
+    unexpected_as,
+)
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")

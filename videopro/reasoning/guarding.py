@@ -17,7 +17,7 @@ from videopro.executor import BudgetExceeded
 from videopro.modules import CallError, ModuleError, ModuleLibrary
 from videopro.question import Question
 from videopro.reasoning.rounds import Observer
-from videopro.unexpected import is_machines, record_exception, unexpected_as
+from videopro.traces import is_machines, record_exception, unexpected_as
 
 MOST_EXCEPTIONS = 10
 """Kinds of exceptions that are recorded of one program, each with a traceback of thousands of characters."""

@@ -33,8 +33,8 @@ from videopro.traces import (
     failed_result,
     is_confident,
     select_answer,
+    unexpected_as,
 )
-from videopro.unexpected import unexpected_as
 
 
 @dataclass(frozen=True)

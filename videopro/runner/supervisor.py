@@ -31,7 +31,7 @@ from videopro.methods import create
 from videopro.processes import defer_signals, leave_signals_to_parent, signal_name
 from videopro.runner.worker import WorkerJob, blame_machine, run_worker
 from videopro.storage import cannot_write, is_full
-from videopro.unexpected import is_machines, machine_error
+from videopro.traces import is_machines, machine_error
 from videopro.work import record_crash
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.

@@ -27,8 +27,17 @@ from videopro.processes import trim_heap
 from videopro.question import Parser
 from videopro.runs import RunFolder
 from videopro.storage import is_full
-from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
-from videopro.unexpected import is_machines, machine_error, unexpected_as
+from videopro.traces import (
+    Failure,
+    Result,
+    Trace,
+    TraceLog,
+    VideoRef,
+    failed_result,
+    is_machines,
+    machine_error,
+    unexpected_as,
+)
 from videopro.video import Video
 from videopro.work import (
     CrashRecord,

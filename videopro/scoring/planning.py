@@ -91,9 +91,9 @@ def trace_plan_record(trace: Trace, oracle: Mapping[str, Mode]) -> PlanRecord:
 
 def planning_metrics(replies: Sequence[PlanRecord]) -> dict[str, float]:
     """Shares of the questions that could have been answered, without those that are left out (`errors`):
-    well-formed replies, programs that ran to their end, correct answers, native programs; and mode accuracy
-    among those with an oracle mode, plain and as the mean over both modes (0.5 for a planner that always
-    chooses the same mode)."""
+    well-formed replies, programs that ran to their end,
+    correct answers, native programs; and mode accuracy among those with an oracle mode, plain and as the mean
+    over both modes (0.5 for a planner that always chooses the same mode)."""
     counted = [record for record in replies if not record.is_left_out]
     found: dict[str, float] = {
         "questions": float(len(counted)),

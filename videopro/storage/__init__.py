@@ -2,6 +2,7 @@
 
 from videopro.storage.atomic import write_atomically
 from videopro.storage.cache_folder import cache_root
+from videopro.storage.control_characters import printable, without_commands
 from videopro.storage.disk_errors import cannot_lock, cannot_write, is_full, writing
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
@@ -13,7 +14,6 @@ from videopro.storage.json_objects import (
     parse_json_list,
     read_object,
 )
-from videopro.storage.printable import printable, without_commands
 from videopro.storage.set_aside import SetAside
 from videopro.storage.storable import (
     DEPTH,

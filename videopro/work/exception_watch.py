@@ -14,10 +14,10 @@ from videopro.traces import Trace
 
 FIRST_VIDEOS = 3
 """A run stops when all questions so far, about at least this many videos, ended in one exception, of one
-class and from one place. If one video in five is odd, that happens to one run in 125."""
+class and from one place."""
 VIDEOS_IN_A_ROW = 8
 """Once a question was answered, it stops when all questions in a row about this many videos ended so. If one
-video in five is odd, that happens to one run in 1,600 over 300 videos."""
+video in five is odd, that happens in one of 1,500 runs over 300 videos."""
 
 
 class Streaks:

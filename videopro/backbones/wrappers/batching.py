@@ -29,7 +29,7 @@ from videopro.backbones.base import (
 from videopro.backbones.wrappers.base import BackboneWrapper
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer
-from videopro.unexpected import is_machines
+from videopro.traces import is_machines
 from videopro.video import Frame
 
 RequestT = TypeVar("RequestT")

@@ -43,8 +43,8 @@ from videopro.traces import (
     Result,
     Round,
     failed_result,
+    unexpected_as,
 )
-from videopro.unexpected import unexpected_as
 from videopro.video import Subtitles, uniform_times
 from videopro.work import SharedClock, Stopwatch
 

@@ -30,8 +30,11 @@ from videopro.methods.dvd.too_long import is_too_long
 from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Question
 from videopro.storage import JsonLinesLog
-from videopro.traces import Cost, Preparation
-from videopro.unexpected import unexpected_as
+from videopro.traces import (
+    Cost,
+    Preparation,
+    unexpected_as,
+)
 from videopro.video import Subtitles, Video, fps_times
 from videopro.work import SharedClock
 

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 
 from videopro.errors import NativeError, VideoError
-from videopro.unexpected import as_unexpected, is_machines, record_exception, unexpected_as
+from videopro.traces import as_unexpected, is_machines, record_exception, unexpected_as
 
 
 @pytest.mark.parametrize(

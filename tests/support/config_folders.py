@@ -1,0 +1,12 @@
+"""The folder of configs that a command's --config looks into."""
+
+CONFIGS = {
+    "infer": "infer",
+    "compare": "compare",
+    "synthesize": "synthesis",
+    "sft": "sft",
+    "grpo": "grpo",
+    "gradient-noise grpo": "grpo",
+    "gradient-noise sft": "sft",
+    "asp-clip": "retrieval",
+}
