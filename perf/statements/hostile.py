@@ -1,0 +1,28 @@
+"""What a thousand hostile programs left of a run."""
+
+from __future__ import annotations
+
+from perf.statements.shared import Statements, listed, record
+
+HOSTILE = "perf/hostile.json"
+
+
+def _through_infer() -> list[str]:
+    found = record(HOSTILE)["inference"]
+    statuses = found["exit_statuses"]
+    failed = [f"{name} ({status})" for name, status in statuses.items() if status]
+    ended = (
+        f"of {listed([*statuses])}, {listed(failed)} failed"
+        if failed
+        else "every command ended with status 0"
+    )
+    return [
+        f"`python perf/hostile.py --only inference --work FOLDER` sent {found['programs']:,} programs "
+        "through `videopro infer`, with pocket's own grounding, RapidOCR and pocket's encoder behind the "
+        f"modules, and let `view`, `report` and `compare` read the run: {ended}, "
+        f"{found['questions_recorded']:,} questions were recorded, {found['lines_set_aside']} lines were set "
+        f"aside, and the largest trace has {found['largest_trace_bytes'] / 2**20:.1f} MiB."
+    ]
+
+
+STATEMENTS: Statements = {(HOSTILE, "hostile programs through infer"): _through_infer}
