@@ -57,7 +57,6 @@ _MARK = re.compile(r"^<!-- figures of (?P<files>[^>]+) -->\n")
 _DURATIONS = {
     "docs/clusters.md": "takes five minutes",  # the simulation of perf/scale.json
     "docs/own-videos.md": "takes minutes",  # of a user's work
-    "docs/sandbox.md": "take at most half an hour",  # a limit
     "docs/serving.md": "took 7 min",  # with its date and machine
 }
 _DURATION = re.compile(
