@@ -175,7 +175,9 @@ def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://hub.invalid")
-    statuses = {"a/here": 200, "a/renamed": 307, "a/gated": 401, "a/none": 404, "a/down": 503}
+    statuses = {"a/here": 200, "a/renamed": 307, "a/gated": 401, "a/none": 404} | {
+        f"mirror/{status}": status for status in (405, 429, 503)
+    }
 
     class Session:
         def head(self, url: str, **settings: Any) -> Any:
@@ -184,9 +186,8 @@ def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(huggingface_hub, "get_session", Session)
     told = hub.refusals(statuses)
-    assert list(told) == ["a/gated", "a/none", "a/down"]
+    assert list(told) == ["a/gated", "a/none"]
     assert "licence" in told["a/gated"]
-    assert "does not answer (status 503)" in told["a/down"]
     monkeypatch.setenv("HF_TOKEN", "schl\u00fcssel")
     assert (
         "HF_TOKEN cannot be sent: it has a character that is not ASCII" in hub.refusals(["a/here"])["a/here"]

@@ -118,7 +118,7 @@ def _has_parts(name: str, weights: Path) -> bool:
 
 
 def _refusal(name: str, headers: Mapping[str, str]) -> str:
-    """Why the hub does not give a model that is not on this machine; "" if it does."""
+    """Why the hub does not give a model that is not on this machine; "" if it may."""
     host, status = _host(), _ask(name, headers)
     if isinstance(status, str):
         return f"{host} cannot be reached ({status})"
@@ -127,7 +127,8 @@ def _refusal(name: str, headers: Mapping[str, str]) -> str:
             f"{host} does not give it (status {status}): check the name; a gated model needs its licence "
             "accepted there, and HF_TOKEN"
         )
-    return f"{host} does not answer (status {status})" if status >= 400 else ""
+    # Mirrors refuse the question, not the model: by its method, or as one of too many.
+    return ""
 
 
 def _host() -> str:

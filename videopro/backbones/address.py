@@ -8,6 +8,7 @@ variables.
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address
 from urllib.parse import urlsplit
 
 from videopro.errors import ConfigError
@@ -17,6 +18,8 @@ OPENAI = "https://api.openai.com/v1"
 _EXAMPLES = {"server": "server:qwen@http://localhost:8000/v1", "api": f"api:gpt-5@{OPENAI}"}
 # A model's name may contain an @, so the first one before a scheme ends it.
 _SPEC = re.compile(r"(?P<model>.*?)@(?P<url>[A-Za-z][A-Za-z0-9+.-]*://.*)", re.DOTALL)
+_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]+)?")
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 _LONGEST = 200
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -54,16 +57,19 @@ def url_problem(url: str) -> str:
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("http", "https") or not rest:
         return "its address does not begin with http:// or https://"
-    if "@" in rest or "?" in rest or "#" in rest:
+    if any(mark in rest for mark in "@?#;"):
         return f"its address holds a user, a password or a query, which would be recorded; {_KEYS}"
     if re.search(r"[\s\\]", url) or not url.isprintable():
         return "its address has a space, a backslash or a character that cannot be shown"
     try:
         parts = urlsplit(url)
         port = parts.port
+        host = _HOST.fullmatch(parts.netloc)
+        if host is not None and host["ipv6"]:
+            IPv6Address(host["ipv6"])
     except ValueError:
         return "its address has no valid host and port, as in http://localhost:8000/v1"
-    if not parts.hostname or port == 0 or parts.netloc.endswith(":"):
+    if host is None or port == 0:
         return "its address has no valid host and port, as in http://localhost:8000/v1"
     if parts.path.rstrip("/").endswith("/chat/completions"):
         return "its address ends in /chat/completions, which is added to it: leave that out"
@@ -125,5 +131,6 @@ def _shown(spec: str) -> str:
     model, at, address = (found["model"], "@", found["url"]) if found else rest.partition("@")
     if "://" in model or (at and found is None and ":" in model):
         return f"{kind}:..."
-    hidden = any(mark in address for mark in "@?#")
+    # %40 is an @.
+    hidden = any(mark in address for mark in "@?#;%")
     return printable(f"{kind}:{model}@..." if hidden else spec, _LONGEST)

@@ -9,13 +9,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_NAME = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
+_NAME = r"(?:think|thinking|thoughts?|reasoning|scratchpad)"
+# <|channel>thought ... <channel|> is Gemma 4's, <unused94>thought ... <unused95> MedGemma's. An analysis may
+# be part of what is said, except at the beginning of the reply.
 _OPEN = re.compile(
-    rf"<{_NAME}(?:\s[^<>]*)?>|◁think▷|\[THINK\]|<\|(?:begin_of_thought|START_THINKING)\|>", re.IGNORECASE
+    rf"<(?:\w+:)?{_NAME}(?:\s[^<>]*)?>|<\|(?:{_NAME}|begin_of_thought|START_THINKING)\|>|◁think▷|\[THINK\]"
+    r"|<\|channel>|<unused94>|\A\s*<analysis>",
+    re.IGNORECASE,
 )
 _CLOSE = re.compile(
-    rf"</{_NAME}\s*>|◁/think▷|\[/THINK\]|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
+    rf"</(?:\w+:)?{_NAME}\s*>|<\|(?:/{_NAME}|end_of_thought|END_THINKING)\|>|◁/think▷|\[/THINK\]"
+    r"|<channel\|>|<unused95>|(?P<analysis></analysis>)",
+    re.IGNORECASE,
 )
+_ANALYSIS = re.compile(r"\s*<analysis>", re.IGNORECASE)
 # Of gpt-oss: <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>[^<|]*?)\s*(?:<\|constrain\|>[^<|]*)?<\|message\|>")
 _CHANNELS = "<|channel|>"
@@ -57,7 +64,10 @@ def spoken(reply: str, *, is_opened: bool = False) -> SpokenReply:
     """
     if _CHANNELS in reply:
         return _of_channels(reply)
-    closed = max(_CLOSE.finditer(reply), key=re.Match.end, default=None)
+    ends = _CLOSE.finditer(reply)
+    if not _ANALYSIS.match(reply):
+        ends = (end for end in ends if not end["analysis"])
+    closed = max(ends, key=re.Match.end, default=None)
     if closed is None and is_opened:
         return SpokenReply(reply, len(reply), len(reply), True)
     start = closed.end() if closed is not None else 0

@@ -45,6 +45,9 @@ def test_confidence_and_letters_are_the_listed_probabilities(make: Make) -> None
         ([("a", LN_05), ("A", LN_02)], None, 0.0, 0.2),
         ([("A.", LN_05), ("A", LN_02)], None, 0.0, 0.2),
         ([("\n", LN_05), ("A", LN_02)], None, 0.0, 0.2),
+        # Characters that no reader sees, and a full-width letter.
+        *(([(token, LN_05), ("A", LN_02)], "B", 0.5, 0.2) for token in ("\ufeffB", "\u200bB", "\u200fB")),
+        *(([(token, LN_05), ("A", LN_02)], "B", 0.5, 0.2) for token in ("\u2060B", "\uff22")),
         # OpenAI's sign for a token that is very unlikely.
         ([("A", 0.0), ("B", -9999.0)], "A", 1.0, 1.0),
     ],
@@ -151,6 +154,29 @@ def test_token_ids_of_a_server_that_lists_them(make: Make) -> None:
             [("hm", -1.0), ("</think>", -0.1), ("\n\n", -0.1), ("red", LN_05), ("<|im_end|>", 0.0)],
             (LN_05,),
         ),
+        # Ends of thoughts that are no single </think>; the tokens of the text come last.
+        *(
+            (
+                "a red",
+                [("red", -1.0), *((mark, -0.1) for mark in marks), ("a", LN_05), (" red", LN_02), end],
+                (LN_05, LN_02),
+            )
+            for marks, end in [
+                (
+                    ["<|end|>", "<|start|>", "assistant", "<|channel|>", "final", "<|message|>"],
+                    ("<|return|>", 0.0),
+                ),
+                (["[/THINK]"], ("</s>", 0.0)),
+                (["◁/think▷"], ("<|im_end|>", 0.0)),
+                (["</", "think", ">", "\n\n"], ("", 0.0)),
+            ]
+        ),
+        # A character of two tokens is in neither.
+        (
+            "a 🙂 b",
+            [("hm", -1.0), ("[/THINK]", -0.1), *((part, LN_05) for part in ("a", " \ufffd", "\ufffd", " b"))],
+            (LN_05,) * 4,
+        ),
         # The budget ran out within the thoughts.
         (None, [("hm", -1.0), ("m", -0.1)], ()),
     ],
@@ -165,6 +191,16 @@ def test_thoughts_set_apart_do_not_count(
     with StubServer(lambda body: reply) as stub:
         generation = make(stub).generate(None, "What?")
     assert (generation.text, generation.logprobs) == (content or "", logprobs)
+
+
+def test_a_text_that_is_not_among_the_tokens_is_an_error(make: Make) -> None:
+    """Not a confidence of 0."""
+    reply = completion("red", [entry("er", LN_05), entry("d", LN_05)], message={"reasoning_content": "hm"})
+    with (
+        StubServer(lambda body: reply) as stub,
+        pytest.raises(BackboneError, match="its text is not among them"),
+    ):
+        make(stub).generate(None, "What?")
 
 
 def test_each_row_draws_with_its_own_seed_and_always_the_same(make: Make) -> None:

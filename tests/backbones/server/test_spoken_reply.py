@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.server_cases import LN_02, LN_05, Make
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
+from videopro.backbones.server.completion import InvalidReply, read_completion
 from videopro.errors import BackboneError
 from videopro.methods.agents.api import ApiModel
 from videopro.planners import EmptyReply, PlanRequest
@@ -49,7 +51,8 @@ def ask(request: pytest.FixtureRequest, make: Make) -> Iterator[Ask]:
 
 
 def said(content: Any, *, finish: Any = "stop", tokens: int = 2, **message: Any) -> dict[str, Any]:
-    reply = completion(content, [entry("x", LN_05)] * tokens, message=message)
+    listed = [entry(token, LN_05) for token in ("It is", " B", "x")[:tokens]]
+    reply = completion(content, listed, message=message)
     reply["choices"][0]["finish_reason"] = finish
     return reply
 
@@ -60,6 +63,7 @@ def said(content: Any, *, finish: Any = "stop", tokens: int = 2, **message: Any)
         (said([{"type": "text", "text": "It is "}, {"type": "text", "text": "B"}]), "It is B"),
         (said([{"type": "output_text", "text": "It is B"}]), "It is B"),
         (said({"type": "text", "text": "It is B"}), "It is B"),
+        (said([{"type": "Text", "text": "It is B"}]), "It is B"),
         (said(["It is ", "B"]), "It is B"),
         (said([{"type": "text", "text": {"value": "It is B"}}]), "It is B"),
         (
@@ -110,7 +114,10 @@ def test_unfinished_thoughts_are_no_reply(reply: dict[str, Any], ask: Ask) -> No
     ("word", "is_cut"),
     [
         *((word, False) for word in ("stop", "eos", "eos_token", "EOS_TOKEN", "end", "end_turn", "STOP")),
-        *((word, False) for word in ("stop_sequence", "tool_calls", "FINISH_REASON_STOP", None, "", "other")),
+        *(
+            (word, False)
+            for word in ("stop_sequence", "tool_calls", "FINISH_REASON_STOP", None, "", "other", 1)
+        ),
         ({"type": "stop", "matched": 151645}, False),
         *((word, True) for word in ("length", "max_tokens", "MAX_TOKENS", "FinishReason.MAX_TOKENS")),
         ({"type": "length", "length": 50}, True),
@@ -126,6 +133,13 @@ def test_without_a_known_word_the_number_of_tokens_tells(word: Any, ask: Ask) ->
     with StubServer(lambda body: said("It is B", finish=word, tokens=3)) as stub:
         assert ask(stub, 3) == ("It is B", True)
         assert ask(stub, 4) == ("It is B", False)
+
+
+@pytest.mark.parametrize("part", [{"type": "markdown", "text": "B"}, {"type": "text", "words": "B"}, 7])
+def test_parts_without_a_known_text_are_an_error(part: Any) -> None:
+    body = json.dumps(said([part])).encode()
+    with pytest.raises(InvalidReply, match="none of its parts has a known text"):
+        read_completion(body)
 
 
 @pytest.mark.parametrize("word", ["content_filter", "SAFETY", "error", "abort"])

@@ -72,6 +72,8 @@ class Message(BaseModel):
         content = message.get("content")
         parts = [content] if isinstance(content, dict) else content
         if isinstance(parts, list):
+            if parts and not message.get("tool_calls") and not message.get("refusal"):
+                _check_known(parts)
             content = "".join(_words(part) for part in parts if _kind(part) in _SAID)
             thoughts += [_words(part) for part in parts if _kind(part) in _THOUGHT_PARTS]
         if not content and isinstance(message.get("refusal"), str):
@@ -90,7 +92,17 @@ _TEXTS = ("text", "thinking", "reasoning", "refusal", "summary", "content", "val
 
 
 def _kind(part: Any) -> str:
-    return str(part.get("type") or "") if isinstance(part, dict) else ""
+    return str(part.get("type") or "").lower() if isinstance(part, dict) else ""
+
+
+def _check_known(parts: list[Any]) -> None:
+    """Raise ValueError if no part has a text or thoughts that we know: not to be taken for an empty reply."""
+    for part in parts:
+        has_text = isinstance(part, str) or (isinstance(part, dict) and any(name in part for name in _TEXTS))
+        if _kind(part) in _THOUGHT_PARTS or (_kind(part) in _SAID and has_text):
+            return
+    kinds = ", ".join(dict.fromkeys(_kind(part) or type(part).__name__ for part in parts))
+    raise ValueError(f"none of its parts has a known text (their types: {printable(kinds, _WORDS)})")
 
 
 def _words(part: Any) -> str:
@@ -111,8 +123,10 @@ class Choice(BaseModel):
     @field_validator("finish_reason", mode="before")
     @classmethod
     def _worded(cls, reason: Any) -> Any:
-        """SGLang's own form is an object with a type."""
-        return reason.get("type") if isinstance(reason, dict) else reason
+        """SGLang's own form is an object with a type; others write the number of a word, which is none that
+        we know."""
+        reason = reason.get("type") if isinstance(reason, dict) else reason
+        return str(reason) if isinstance(reason, int | float) else reason
 
 
 class Usage(BaseModel):

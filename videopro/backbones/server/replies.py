@@ -1,17 +1,18 @@
 """Reads an `Answer` or a `Generation` from a chat completion with log-probabilities.
 
 Which token counts for a letter: the reply's first token, and only if its text, without surrounding white
-space, is exactly that letter. A tokenizer may have several such tokens ("A", " A"). Eq. 2 is the probability
-of the single token that was generated, so only the most likely variant counts and variants are never summed;
-`letters[answer.letter]` then equals `answer.confidence`, as with a local model. A server lists the 20 most
-likely tokens: a letter outside them gets 0.0; its true probability is at most that of the last listed token,
-and so at most 1/21.
+space and characters that no reader sees, is exactly that letter (a full-width one too). A tokenizer may have
+several such tokens ("A", " A"). Eq. 2 is the probability of the single token that was generated, so only the
+most likely variant counts and variants are never summed; `letters[answer.letter]` then equals
+`answer.confidence`, as with a local model. A server lists the 20 most likely tokens: a letter outside them
+gets 0.0; its true probability is at most that of the last listed token, and so at most 1/21.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from videopro.backbones.base import Generation
 from videopro.backbones.server.spoken_reply import finish_of
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
-from videopro.question import Answer, spoken
+from videopro.question import Answer, spoken, visible
 from videopro.storage import encodable
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ THINKS = (
     "thinks before it answers, so its first token is not a letter; turn thinking off with extra_body "
     '{"chat_template_kwargs": {"enable_thinking": false}}, let it write its answer (method native: --options '
     "reply=text reply_tokens=4096), or use a model without it"
+)
+
+UNPLACED = (
+    "sets thoughts apart but lists the log-probabilities of all tokens, and its text is not among them, so "
+    "confidence cannot be told; turn thinking off with extra_body "
+    '{"chat_template_kwargs": {"enable_thinking": false}}, or start the server without its reasoning parser'
 )
 
 # End-of-sequence tokens as servers write them, if they list them at all.
@@ -60,15 +67,14 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
 
     first = entries[0]
     listed = [(first.token, first.logprob)] + [(top.token, top.logprob) for top in first.top_logprobs or ()]
+    words = [(_word(token), logprob) for token, logprob in listed]
     letters = {
-        label: max(
-            (_probability(logprob) for token, logprob in listed if token.strip() == label), default=0.0
-        )
+        label: max((_probability(logprob) for word, logprob in words if word == label), default=0.0)
         for label in labels
     }
     # On a tie, max keeps the first: the token that the server itself generated.
     best, logprob = max(listed, key=lambda entry: entry[1])
-    letter = best.strip()
+    letter = _word(best)
     if letter not in letters:
         return Answer(None, 0.0, letters, encodable(best), tokens_in, tokens_out)
     return Answer(letter, _probability(logprob), letters, best, tokens_in, tokens_out)
@@ -90,11 +96,7 @@ def read_generation(reply: Completion, server: str, limit: int) -> Generation:
         raise BackboneError(f"{server} lists {len(ids)} token ids but {len(entries)} log-probabilities")
     thoughts, listed = encodable(choice.message.thoughts), len(entries)
     if thoughts:
-        # Without an end marker, the token budget ran out during the thoughts: there is no reply. Or the
-        # server lists the tokens of the text only.
-        ends = [place for place, entry in enumerate(entries) if entry.token.strip() == _THINK_END]
-        of_text = "".join(entry.token for entry in entries).strip().startswith(text.strip())
-        start = ends[-1] + 1 if ends else 0 if text.strip() and of_text else len(entries)
+        start = _start_of_text([encodable(entry.token) for entry in entries], text, server)
         while start < len(entries) and not entries[start].token.strip():
             start += 1
         entries, ids = entries[start:], ids[start:]
@@ -115,9 +117,44 @@ def read_generation(reply: Completion, server: str, limit: int) -> Generation:
     return without_thoughts(written)
 
 
+def _start_of_text(tokens: Sequence[str], text: str, server: str) -> int:
+    """The first token of a text whose thoughts the server sets apart. It lists all tokens, whatever ends the
+    thoughts, or those of the text only. Raises `BackboneError` if the text is not found."""
+    ends = [place for place, token in enumerate(tokens) if token.strip() == _THINK_END]
+    said = text.strip()
+    if not said:
+        # Without an end marker, the token budget ran out during the thoughts: there is no reply.
+        return ends[-1] + 1 if ends else len(tokens)
+    last = len(tokens)
+    while last and _END.fullmatch(tokens[last - 1].strip()):
+        last -= 1
+    # Servers change white space, and a character of several tokens is in none of them.
+    shown = [
+        (place, letter)
+        for place, token in enumerate(tokens[:last])
+        for letter in token
+        if not letter.isspace() and letter != "\ufffd"
+    ]
+    known = {letter for _, letter in shown}
+    has_parts = any("\ufffd" in token for token in tokens)
+    wanted = [letter for letter in said if not letter.isspace() and (letter in known or not has_parts)]
+    if said[0] in known and [letter for _, letter in shown[-len(wanted) :]] == wanted:
+        return shown[-len(wanted)][0]
+    if ends:
+        return ends[-1] + 1
+    if "".join(tokens).strip().startswith(said):
+        return 0
+    raise BackboneError(f"{server} {UNPLACED}")
+
+
 def prompt_tokens(reply: Completion, server: str) -> int:
     """Prompt tokens as the server counted them, visual ones included."""
     return _usage(reply, server)[0]
+
+
+def _word(token: str) -> str:
+    """What a reader sees of a token."""
+    return unicodedata.normalize("NFKC", visible(token)).strip()
 
 
 def _probability(logprob: float) -> float:
