@@ -81,7 +81,7 @@ class VideoContext:
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
         """The program's `video`."""
-        # A character is one token at most, in any script that a tokenizer knows.
+        # A character is a token at most in most scripts, and a longer prompt takes a local model minutes.
         self.scope = Scope(
             self.handle, backbone.frames, min(MAX_CONTEXT, backbone.context_tokens or MAX_CONTEXT)
         )

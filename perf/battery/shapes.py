@@ -71,7 +71,7 @@ class Shapes:
     dtype: str
     lora_rank: int
     text: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the text model's config; empty: the pocket model's config as it is."""
+    """Fields of the text model's config; empty: nearly those of the pocket model."""
     vision: Mapping[str, Any] = field(default_factory=dict)
     tied: bool = False
     """Whether the output layer is the embedding."""
@@ -162,6 +162,8 @@ def model_config(shapes: Shapes) -> PretrainedConfig:
     """The config, with the shipped tokenizer's token ids."""
     small: PretrainedConfig = AutoConfig.from_pretrained(model_dir())
     if not shapes.text:
+        # A little wider than the pocket model, which commands refuse for videos of another world.
+        small.text_config.intermediate_size += 32
         return small
     ends = {name: getattr(small.text_config, name) for name in ("eos_token_id", "pad_token_id")}
     tokens = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")

@@ -335,7 +335,8 @@ class Backbone(ABC):
     frames: int
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
     context_tokens: int | None = None
-    """Tokens of the longest prompt that it was made for; None: unknown."""
+    """Tokens of the longest prompt that it was made for; None: unknown, or a server, which refuses what is
+    too long by itself."""
     planner: PlannerRecord | None = None
     """What its folder records of it as a planner; None: nothing."""
     record: ModelRecord | None = None

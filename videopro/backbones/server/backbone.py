@@ -176,12 +176,6 @@ class ServerBackbone(Backbone):
         return self._facts.budget[1]
 
     @property
-    def context_tokens(self) -> int | None:  # type: ignore[override]
-        """As the server's list says (vLLM, SGLang). May query the server once."""
-        most = self._facts.card().get("max_model_len")
-        return most if type(most) is int and most > 0 else None
-
-    @property
     def served(self) -> ServedRecord:
         """What is known here of the model. May query the server once."""
         return self._facts.served
