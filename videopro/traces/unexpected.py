@@ -109,7 +109,7 @@ def _below_package(filename: str) -> str:
     for root in ("site-packages", "dist-packages"):
         if root in parts:
             return "/".join(parts[parts.index(root) + 1 :])
-    ours = Path(__file__).resolve().parent.parent
+    ours = Path(__file__).resolve().parents[2]
     path = Path(filename).resolve()
     if path.is_relative_to(ours):
         return path.relative_to(ours).as_posix()
