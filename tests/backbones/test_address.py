@@ -25,6 +25,7 @@ READERS: dict[str, Callable[[str], Any]] = {"server": read_spec, "api": check_pl
         ("qwen@http://localhost:8000/v1", "qwen", "http://localhost:8000/v1"),
         ("Qwen/Qwen3-VL-8B@https://host/v1/", "Qwen/Qwen3-VL-8B", "https://host/v1/"),
         ("qwen2.5vl:7b@http://[::1]:11434/v1", "qwen2.5vl:7b", "http://[::1]:11434/v1"),
+        ("qwen@http://my_engine:8000/v1", "qwen", "http://my_engine:8000/v1"),
         ("qwen@https://node-1.my-cluster.local:8000/v1", "qwen", "https://node-1.my-cluster.local:8000/v1"),
         ("accounts/me@team/m@HTTP://10.0.0.1/v1", "accounts/me@team/m", "HTTP://10.0.0.1/v1"),
     ],

@@ -18,7 +18,7 @@ OPENAI = "https://api.openai.com/v1"
 _EXAMPLES = {"server": "server:qwen@http://localhost:8000/v1", "api": f"api:gpt-5@{OPENAI}"}
 # A model's name may contain an @, so the first one before a scheme ends it.
 _SPEC = re.compile(r"(?P<model>.*?)@(?P<url>[A-Za-z][A-Za-z0-9+.-]*://.*)", re.DOTALL)
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"  # Names of containers have underscores.
 _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]+)?")
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 _LONGEST = 200
