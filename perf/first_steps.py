@@ -9,25 +9,45 @@ it with nothing else on the machine: the load average before each step is record
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
 from perf.recording import recorded_rows, write_record
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.settings import setting
 
 STEPS = {
     "install": ["bash", "-c", "source launch/setup.sh ''"],
     "demo": ["bash", "launch/demo.sh"],
     "tests": ["bash", "launch/test.sh"],
 }
+
+
+@dataclass(frozen=True)
+class FirstStepsSettings:
+    """What is measured, and where the figures go."""
+
+    steps: tuple[str, ...] = field(
+        default=(), metadata=setting(f"of {', '.join(STEPS)}; none: all", positional=True)
+    )
+    output: Path = field(default=ROOT / "perf" / "first_steps.json", metadata=setting("JSON file"))
+
+
+COMMAND = CommandLine(
+    "perf.first_steps", FirstStepsSettings, summary="Time a newcomer's first steps, in a fresh clone."
+)
 
 
 def passed(printed: str) -> int | None:
@@ -53,16 +73,11 @@ def take(step: str, clone: Path) -> dict[str, object]:
     return {"seconds": round(seconds), "load_before": round(load, 1), "commit": commit, **counted}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
-    parser.add_argument("--output", type=Path, default=ROOT / "perf" / "first_steps.json")
-    given = parser.parse_args()
+def measure(given: FirstStepsSettings) -> None:
+    """Take the steps and write the file. Raises ConfigError for an unknown step."""
     unknown = set(given.steps) - set(STEPS)
     if unknown:
-        parser.error(f"unknown step {min(unknown)!r}; steps: {', '.join(STEPS)}")
+        raise ConfigError(f"unknown step {min(unknown)!r}; steps: {', '.join(STEPS)}")
     same = {"cores": os.cpu_count()}
     steps = recorded_rows(given.output, "steps", same)
     with tempfile.TemporaryDirectory() as folder:
@@ -80,5 +95,12 @@ def main() -> None:
     write_record(given.output, {**same, "versions": versions, "steps": steps})
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; what was measured before is kept") as status:
+        measure(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -81,6 +81,7 @@ _NO_MEASUREMENTS = {
     ],
     "sizes of what a test or a script tries": [
         ("docs/hardening.md", "| tried | before | now |"),
+        ("docs/hardening.md", "| tried | before | now | tests |"),
         ("docs/status.md", "| part | what it measures |"),
     ],
 }

@@ -283,15 +283,19 @@ def test_bad_requests(
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["--model", "poket"], "model 'poket': there is no such folder; did you mean 'pocket'?"),
-        (["--model", "pocket", "--backbone", "adapter=pocket-stf"], "did you mean 'pocket-sft'?"),
-        (["--model", "pocket", "--max-new-tokens", "0"], "max_new_tokens is 0; it must be at least 1"),
+        (["VIDEO", "--model", "poket"], "model 'poket': there is no such folder; did you mean 'pocket'?"),
+        (
+            ["pocket:test/short_001", "--model", "pocket", "--backbone", "adapter=pocket-stf"],
+            "did you mean 'pocket-sft'?",
+        ),
+        (["VIDEO", "--model", "m", "--max-new-tokens", "0"], "max_new_tokens is 0; it must be at least 1"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_loaded(
     video: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str
 ) -> None:
-    assert main([str(video), "Q?", *argv]) == 2
+    film, *flags = (str(video) if word == "VIDEO" else word for word in argv)
+    assert main([film, "Q?", *flags]) == 2
     said = capsys.readouterr().err
     assert expected in said
     assert "loading" not in said

@@ -73,4 +73,4 @@ def test_every_setting_is_read_in_the_one_way() -> None:
     folders = [ROOT / name for name in ("videopro", "modules", "train", "data_synthesis", "perf")]
     files = [path for folder in folders for path in folder.rglob("*.py")]
     found = {str(path.relative_to(ROOT)) for path in files if "argparse" in path.read_text(encoding="utf-8")}
-    assert {name.removeprefix("videopro/") for name in found} == {"train/runtime/settings.py"}
+    assert {name.removeprefix("videopro/") for name in found} == {"train/settings/help.py"}
