@@ -134,6 +134,7 @@ TABLES: Tables = {
     ("perf/index_processes.json", "two index commands"): _index_processes,
     ("perf/synthesis_processes.json", "two synthesis commands"): _synthesis_processes,
     ("perf/question.json", "a question beside the model"): _question,
+    ("perf/question_c8df720.json", "a question beside the model"): _question,
     ("perf/executor.json", "sandbox"): _sandbox,
     ("perf/memory.json", "memory of a worker"): _memory,
     ("perf/grpo.json", "a step of GRPO"): _grpo_step,
