@@ -4,7 +4,8 @@
     python perf/first_steps.py install demo       only these; the others stay as they were recorded
 
 Writes perf/first_steps.json, of which README and docs/quickstart.md are made (launch/recorded_tables.py). Run
-it with nothing else on the machine: the load average before each step is recorded, and said if it is above 1.
+it with nothing else on the machine: the load average before each step is recorded, and the first one is
+said if it is high.
 """
 
 from __future__ import annotations

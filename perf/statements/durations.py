@@ -7,8 +7,9 @@ import math
 from perf.statements.shared import Statements, listed, record
 
 FIRST_STEPS = "perf/first_steps.json"
-_BUSY = 1.0
-"""A load average above this, before the first step, says that the machine did other work."""
+_BUSY = 1.5
+"""A load average above this, before the first step, says that the machine did other work; what has just ended
+still counts in it for some minutes, as one step does before the next."""
 
 
 def _minutes(seconds: float) -> str:
@@ -28,8 +29,8 @@ def _first_steps() -> list[str]:
         took[name].format(_minutes(step["seconds"]), count=f"{step['tests']:,}" if "tests" in step else "")
         for name, step in found.items()
     ]
-    busy = [step["load_before"] for step in found.values() if step["load_before"] > _BUSY]
-    beside = f", beside other work (load average {max(busy):g} before)" if busy else ""
+    load = next(iter(found.values()))["load_before"]
+    beside = f", beside other work (load average {load:g} before)" if load > _BUSY else ""
     return [f"On {cores} cores, {listed(words)}{beside}."]
 
 
