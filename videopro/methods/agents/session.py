@@ -137,24 +137,20 @@ class Session:
                 sent = repair_prompt(prompt, reply.text, faults[-1])
                 continue
             break
-        self.record(
-            Step(
-                kind,
-                model,
-                round,
-                prompt,
-                frames=frame_refs(frames),
-                raw=reply.text,
-                parsed=None if parsed is None else plain(parsed),
-                rejected=tuple(rejected),
-                faults=tuple(faults),
-                is_constrained=reply.is_constrained,
-                thoughts=shown_thoughts(reply.thoughts),
-                cut_at=reply.cut_at,
-                segments=tuple(found(parsed)),
-                **facts,
-            )
+        step = Step(
+            kind,
+            model,
+            round,
+            prompt,
+            frames=frame_refs(frames),
+            parsed=None if parsed is None else plain(parsed),
+            rejected=tuple(rejected),
+            faults=tuple(faults),
+            is_constrained=reply.is_constrained,
+            segments=tuple(found(parsed)),
+            **facts,
         )
+        self.record(_with_reply(step, reply))
         return Reply(parsed, reply.text)
 
     def tell(
@@ -173,19 +169,8 @@ class Session:
         BackboneError."""
         self.budget.check()
         reply = self._reply(model, prompt, frames, None, sampling)
-        self.record(
-            Step(
-                kind,
-                model,
-                round,
-                prompt,
-                frames=frame_refs(frames),
-                raw=reply.text,
-                thoughts=shown_thoughts(reply.thoughts),
-                cut_at=reply.cut_at,
-                **facts,
-            )
-        )
+        step = Step(kind, model, round, prompt, frames=frame_refs(frames), **facts)
+        self.record(_with_reply(step, reply))
         return reply.text
 
     def choose(
@@ -266,19 +251,8 @@ class Session:
         self._count(reply.tokens_in, reply.tokens_out)
         calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
         parsed = {"calls": calls} if calls else None
-        self.record(
-            Step(
-                kind,
-                model,
-                round,
-                turns[-1].text,
-                raw=reply.text,
-                parsed=parsed,
-                thoughts=shown_thoughts(reply.thoughts),
-                cut_at=reply.cut_at,
-                **facts,
-            )
-        )
+        step = Step(kind, model, round, turns[-1].text, parsed=parsed, **facts)
+        self.record(_with_reply(step, reply))
         return reply
 
     def tool(
@@ -346,6 +320,11 @@ class Session:
         """The sampling of the next reply: the same question gets the same seeds in any order."""
         seed = derive_seed(self.seed, "agent", len(self.steps), self.question.text, self.question.choices)
         return self.settings.sampling(seed)
+
+
+def _with_reply(step: Step, reply: ModelReply) -> Step:
+    """The step with what a model replied."""
+    return replace(step, raw=reply.text, thoughts=shown_thoughts(reply.thoughts), cut_at=reply.cut_at)
 
 
 def _cut_off(reply: ModelReply) -> str:
