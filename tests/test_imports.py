@@ -24,7 +24,6 @@ EXTRAS = (
         "faster_whisper",
         "sentence_transformers",
         "timm",
-        "pydantic_monty",
         "easyocr",
         "torchcodec",
         "wandb",
@@ -115,11 +114,11 @@ def imported_at_once(tree: ast.Module) -> set[str]:
 
 
 def test_a_bare_install_imports() -> None:
-    """All but trainers, report and the other sandbox can be imported without an extra of pyproject.toml."""
+    """All but trainers and report can be imported without an extra of pyproject.toml."""
     texts = {
         name: text
         for name, text in sources().items()
-        if not name.startswith(("videopro.train", "videopro.report")) and name != "videopro.executor.monty"
+        if not name.startswith(("videopro.train", "videopro.report"))
     }
     needed = {name: imported_at_once(ast.parse(text)) & {*EXTRAS} for name, text in texts.items()}
     assert {name: extras for name, extras in needed.items() if extras} == {}

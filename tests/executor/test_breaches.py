@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.sandbox_runs import RAW, failed, run
-from videopro.executor import Executor, Limits, MontyExecutor, Outcome, use_frames
+from videopro.executor import Executor, Limits, Outcome, use_frames
 from videopro.executor.conversation import Conversation
 from videopro.processes import signal_name
 from videopro.runner import Supervisor
@@ -286,15 +286,6 @@ def test_a_function_that_swallows_the_limit_of_frames_does_not_help(pool: Execut
     for fail in (True, False):
         outcome = run(pool, f"return careless({fail})", functions={"careless": careless}, frames=10)
         failed(outcome, "FrameLimit", "more than 10 frames")
-
-
-@pytest.mark.parametrize("breach", ["OutputLimit", "CallLimit", "FrameLimit"])
-def test_a_swallowed_breach_is_the_outcome_in_monty_too(breach: str) -> None:
-    swallow = f"    try:\n        {BREACHES[breach]}\n    except BaseException:\n        return 1"
-    program = f"def execute_command():\n{swallow}"
-    limits = Limits(output_bytes=1000, calls=8, frames=20)
-    with MontyExecutor() as monty:
-        failed(monty.run(program, functions(), {}, limits), breach)
 
 
 # ---- what ends the run of the host itself -----------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from videopro.executor import Executor, Limits, MontyExecutor, Outcome
+from videopro.executor import Executor, Limits, Outcome
 from videopro.executor.inside.allowed import MODULES
 from videopro.modules.reference import api_reference
 from videopro.program import parse_program
@@ -319,14 +319,3 @@ def test_the_reference_names_what_may_be_imported() -> None:
     assert listed >= {name for name in MODULES if "." not in name}
     assert listed - set(MODULES) <= {"numpy", "execute_command"}
     assert "`numpy`" in text
-
-
-def test_plain_forms_in_monty() -> None:
-    with MontyExecutor() as monty:
-        assert monty.run(body("return b'B', [b'a']"), {}, {}).value == ("B", ["a"])
-        seen: list[Any] = []
-        monty.run(body("look(b'B')\nreturn 1"), {"look": seen.append}, {})
-        assert seen == ["B"]
-        line = monty.run("x = '''\u2028'''\n" + body("return [][1]"), {}, {}).error
-        assert line is not None
-        assert (line.line, line.source) == (3, "return [][1]")

@@ -35,7 +35,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL = [
     *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2"),
     *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
-    *("pydantic_monty", "torchcodec"),
+    "torchcodec",
 ]
 # What each command that cannot be imported without an extra says.
 TRAIN = "pip install 'videopro[train]'"
@@ -222,7 +222,7 @@ def test_the_extras_that_are_named_exist() -> None:
                 given = {word.arg: word.value for word in node.keywords}
                 named |= {extra.value for extra in [given.get("extra")] if isinstance(extra, ast.Constant)}
     assert named == {
-        *("report", "benchmarks", "easyocr", "speech", "encoders", "monty", "torchcodec", "tracking"),
+        *("report", "benchmarks", "easyocr", "speech", "encoders", "torchcodec", "tracking"),
         *("train", "qlora", "deepspeed", "ray"),
     }
     assert named <= set(PROJECT["optional-dependencies"])

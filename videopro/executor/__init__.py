@@ -16,7 +16,6 @@ from typing import Any
 from videopro.executor.calls import BudgetExceeded, use_frames
 from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS
 from videopro.executor.inside.allowed import MODULES as IMPORTABLE_MODULES
-from videopro.executor.monty import MontyExecutor, warn
 from videopro.executor.outcome import (
     DEFAULT_LIMITS,
     Limits,
@@ -29,7 +28,6 @@ from videopro.executor.outcome import (
     ZygoteGone,
 )
 from videopro.executor.pool import Executor
-from videopro.extras import is_installed
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -39,47 +37,25 @@ __all__ = [
     "Executor",
     "Limits",
     "ModuleCall",
-    "MontyExecutor",
     "Outcome",
     "ProgramError",
     "SandboxError",
     "SandboxMissing",
     "SandboxUnsafe",
     "ZygoteGone",
-    "open_executor",
     "run",
     "sandbox_problem",
     "use_frames",
 ]
 
 _lock = threading.Lock()
-_shared: tuple[int, Executor | MontyExecutor] | None = None
-
-
-def open_executor() -> Executor | MontyExecutor:
-    """Open this machine's sandbox: locked processes, or Monty with a warning if the kernel has no seccomp.
-
-    Raises SandboxError if there is neither, and if the locked processes fail their self-test: a failed
-    self-test never falls back to Monty. Close the sandbox, or use it as a context manager.
-    """
-    try:
-        return Executor()
-    except SandboxMissing as reason:
-        try:
-            monty = MontyExecutor()
-        except SandboxError as error:
-            raise SandboxError(f"{reason} {error}") from error
-        warn(str(reason))
-        return monty
+_shared: tuple[int, Executor] | None = None
 
 
 def sandbox_problem() -> str:
-    """Why programs cannot run on this machine; "" if the sandbox passes its self-test, or Monty is installed
-    where the kernel has none."""
+    """Why programs cannot run on this machine; "" if the sandbox passes its self-test."""
     try:
         Executor().close()
-    except SandboxMissing as reason:
-        return "" if is_installed("pydantic_monty") else str(reason)
     except SandboxError as error:
         return str(error)
     return ""
@@ -98,12 +74,12 @@ def run(
     return _executor().run(program_text, functions, inputs, limits, prelude, fatal=fatal)
 
 
-def _executor() -> Executor | MontyExecutor:
+def _executor() -> Executor:
     global _shared
     with _lock:
         # A fork of this process does not use its parent's executor.
         if _shared is None or _shared[0] != os.getpid():
-            _shared = os.getpid(), open_executor()
+            _shared = os.getpid(), Executor()
         return _shared[1]
 
 

@@ -17,6 +17,15 @@ class SandboxMissing(SandboxError):
     """This machine cannot confine programs: it lacks Linux, a supported processor, or seccomp."""
 
 
+# Monty ran two thirds of ordinary programs where the kernel has no seccomp. Whoever installed it for that
+# learns here why the same command is now refused.
+WITHOUT_PROGRAMS = (
+    "Use a machine whose Linux kernel has seccomp, or a method that runs no programs (--method native); the "
+    "extra monty, which ran a part of them, is gone."
+)
+"""What a user does on a machine that cannot confine programs."""
+
+
 class SandboxUnsafe(SandboxError):
     """The self-test escaped the sandbox, or a restriction cannot be applied: programs must not run here."""
 

@@ -18,6 +18,7 @@ from videopro.executor.ending import outcome, too_long
 from videopro.executor.inside.filter import MACHINES
 from videopro.executor.outcome import (
     DEFAULT_LIMITS,
+    WITHOUT_PROGRAMS,
     Limits,
     Outcome,
     SandboxError,
@@ -43,7 +44,8 @@ class Executor:
         machine = platform.machine()
         if sys.platform != "linux" or machine not in MACHINES:
             raise SandboxMissing(
-                f"programs run on Linux on {' or '.join(MACHINES)}, not on {sys.platform} on {machine}."
+                f"programs run on Linux on {' or '.join(MACHINES)}, not on {sys.platform} on {machine}. "
+                + WITHOUT_PROGRAMS
             )
         self._lock = threading.Lock()
         self._zygote: ZygoteProcess | None = None

@@ -24,7 +24,14 @@ from pathlib import Path
 
 from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import Ending
-from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, SandboxUnsafe, ZygoteGone
+from videopro.executor.outcome import (
+    WITHOUT_PROGRAMS,
+    Limits,
+    SandboxError,
+    SandboxMissing,
+    SandboxUnsafe,
+    ZygoteGone,
+)
 from videopro.processes import signal_name
 
 _HERE = Path(__file__).resolve().parent
@@ -137,7 +144,9 @@ class ZygoteProcess:
         self.restrictions: tuple[str, ...] = tuple(report["restrictions"])
         self._room = threading.BoundedSemaphore(report["programs"])
         if not report["seccomp"]:
-            raise SandboxMissing("programs cannot be confined here: this kernel has no seccomp filters.")
+            raise SandboxMissing(
+                f"programs cannot be confined here: this kernel has no seccomp filters. {WITHOUT_PROGRAMS}"
+            )
 
     def _raise_start_failure(self) -> None:
         try:

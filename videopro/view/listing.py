@@ -105,8 +105,8 @@ def listing(code: str, before: str | None = None, modules: frozenset[str] = froz
 def lines_of_calls(code: str, calls: Sequence[Call]) -> list[tuple[int | None, bool]]:
     """For each call its line, and whether the line was inferred from the function's name.
 
-    Traces of older runs and of programs run in Monty record no lines. If the program names the function on
-    one line only, the call must be there; otherwise the line is unknown.
+    Traces of older runs record no lines. If the program names the function on one line only, the call must
+    be there; otherwise the line is unknown.
     """
     last = code.count("\n") + 1
     named = _lines_by_name(code) if any(call.line is None for call in calls) else {}
