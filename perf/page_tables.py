@@ -25,9 +25,9 @@ def lines_of(file: str, title: str) -> list[str]:
     `file`: a file of results, or the script that computes the table of such, relative to the repository; or a
     Markdown file of tables with bold titles, relative to docs/results. Raises KeyError for an unknown table.
     """
-    if file == "perf/official_scores.py":
+    if file == "tests/benchmarks/official_scores.py":
         # Computed from its recorded files.
-        from perf.official_scores import table
+        from tests.benchmarks.official_scores import table
 
         return table().splitlines()
     if file.endswith(".md") and (file, title) not in TABLES:

@@ -1,6 +1,6 @@
 """What is special about the benchmarks in `videopro/benchmarks/contributed`: files, prompts, broken records.
 
-The questions are those of tests/perf/test_official_scores.py, which compares the scores with official ones.
+The questions are those of test_official_scores.py, which compares the scores with official ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perf.official_scorers import data_contributed
+from tests.benchmarks.official_scorers import data_contributed
 from tests.support.benchmark_world import metrics, score, touch, traces_of, write_json
 from videopro.benchmarks import NAMES, Benchmark, find, load
 from videopro.benchmarks.own import contributed

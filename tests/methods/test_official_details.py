@@ -1,5 +1,5 @@
 """The frames and subtitle lines that official loaders show of random videos, and ours
-(perf/official_scorers/recorded/details.json, with repository, file and commit)."""
+(tests/benchmarks/official_scorers/recorded/details.json, with repository, file and commit)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from perf.official_scorers.details import clue_cases, line_cases, srt
+from tests.benchmarks.official_scorers.details import clue_cases, line_cases, srt
 from tests.support import ROOT
 from videopro.benchmarks.cg_bench import LONG_PROMPT
 from videopro.methods.shown_lines import lines_before, shown_lines
 from videopro.video import Subtitles, clue_times, load_subtitles
 
 RECORDED: dict[str, Any] = json.loads(
-    (ROOT / "perf/official_scorers/recorded/details.json").read_text(encoding="utf-8")
+    (ROOT / "tests/benchmarks/official_scorers/recorded/details.json").read_text(encoding="utf-8")
 )
 
 

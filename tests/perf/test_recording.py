@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from perf import gpu, grpo, kills, memory
+from perf import gpu, grpo, memory
 from perf.battery.cases import Bench
 from perf.battery.results import table
 from perf.battery.shapes import TINY
 from perf.gpu import GpuSettings, results_file
 from perf.recording import recorded_rows, write_record
 from perf.timing import Spent
+from tests.stress import kills
 from videopro.errors import ConfigError
 
 # As recorded before CPU seconds were: without `cpu_s`.

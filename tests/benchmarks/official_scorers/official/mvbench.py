@@ -9,9 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from perf.official_scorers import data_contributed
-from perf.official_scorers.official.script import Script
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data_contributed
+from tests.benchmarks.official_scorers.official.script import Script
+from tests.benchmarks.official_scorers.ours import Scores
 
 MVBENCH = Script("OpenGVLab/Ask-Anything", "video_chat2/mvbench.ipynb", "71ac7a2")
 

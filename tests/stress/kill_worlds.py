@@ -1,4 +1,4 @@
-"""The commands that `perf/kills.py` kills: their arguments, the files they write in each phase, and the
+"""The commands that `kills.py` kills: their arguments, the files they write in each phase, and the
 results that must not depend on how often they were killed. All run on the pocket world.
 """
 

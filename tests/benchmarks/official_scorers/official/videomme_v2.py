@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from perf.official_scorers import data_contributed
-from perf.official_scorers.official.script import LMMS_EVAL, Script, verdicts
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data_contributed
+from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, Script, verdicts
+from tests.benchmarks.official_scorers.ours import Scores
 
 VIDEOMME_V2 = Script("MME-Benchmarks/Video-MME-v2", "evaluation/test_video_mme_v2.py", "013b6c9")
 VIDEOMME_V2_SCORES = Script(LMMS_EVAL, "lmms_eval/tasks/videomme_v2/utils.py", "394a8e4b")

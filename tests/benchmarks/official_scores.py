@@ -1,12 +1,14 @@
 """Compares our official scores with those of the official code, on 1,000 replies for each benchmark.
 
-    python perf/official_scores.py                            # the table of docs/results/official-scorers.md
-    python perf/official_scores.py --repositories FOLDER      # runs the official code again, and records it
+    python -m tests.benchmarks.official_scores [--repositories FOLDER]
+
+prints the table of docs/results/official-scorers.md; with FOLDER it first runs the official code again, and
+records what that makes of the replies.
 
 The replies are made from a seed, in many forms, about questions in each benchmark's own format
-(perf/official_scorers/replies.py and others). What the official code makes of them is recorded in
-perf/official_scorers/recorded, with repository, file and commit; the table compares our scores with that
-record, so it needs no network. FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each
+(official_scorers/replies.py and others). What the official code makes of them is recorded in
+official_scorers/recorded, with repository, file and commit; the table compares our scores with that record,
+so it needs no network. FOLDER holds a git directory OWNER+NAME/repo, or a clone OWNER+NAME, of each
 repository.
 """
 
@@ -22,20 +24,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from perf import ROOT
-from perf.official_scorers import data, ours
-from perf.official_scorers import data_contributed as contributed
-from perf.official_scorers import ours_contributed as own
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data, ours
+from tests.benchmarks.official_scorers import data_contributed as contributed
+from tests.benchmarks.official_scorers import ours_contributed as own
+from tests.benchmarks.official_scorers.ours import Scores
 from videopro.benchmarks import SPECS
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.settings import setting
 from videopro.storage import write_atomically
 
-RECORDED = ROOT / "perf" / "official_scorers" / "recorded"
+RECORDED = Path(__file__).parent / "official_scorers" / "recorded"
 DIMENSIONS = tuple(
     metric.name for metric in SPECS["mmbench_video"].protocols[0].metrics if metric.over == "dimension"
 )
@@ -115,7 +114,7 @@ def recorded(case: Case) -> dict[str, Any]:
 
 def record(repositories: Path) -> None:
     """Run the official code and record what it makes of the replies."""
-    from perf.official_scorers import details, official
+    from tests.benchmarks.official_scorers import details, official
 
     RECORDED.mkdir(exist_ok=True)
     shown = json.dumps(details.official(repositories))
@@ -218,7 +217,7 @@ class OfficialScoresSettings:
 
 
 COMMAND = CommandLine(
-    "perf.official_scores",
+    "tests.benchmarks.official_scores",
     OfficialScoresSettings,
     summary="Compare our official scores with those of the official code.",
 )

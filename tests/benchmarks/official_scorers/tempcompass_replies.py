@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perf.official_scorers.replies import COUNT, SEED, Asked, Form, Words, asked, filled
+from tests.benchmarks.official_scorers.replies import COUNT, SEED, Asked, Form, Words, asked, filled
 
 _YES_NO = (
     "{text}", "{text}.", "{text}!", " {text}", "{text}\n", "{text}</s>", "{text}, {other_text}",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perf.official_scorers import data_contributed as data
-from perf.official_scorers.ours import Scores, group_accuracies, metrics, run_of, scored
+from tests.benchmarks.official_scorers import data_contributed as data
+from tests.benchmarks.official_scorers.ours import Scores, group_accuracies, metrics, run_of, scored
 from videopro.runs import summarize
 
 LEVELS = (1, 2, 3)

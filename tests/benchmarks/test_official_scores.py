@@ -1,12 +1,12 @@
 """Our official scores of 1,000 replies for each benchmark against what the official code made of them
-(perf/official_scorers/recorded, with repository, file and commit), to the last digit that it prints."""
+(official_scorers/recorded, with repository, file and commit), to the last digit that it prints."""
 
 from __future__ import annotations
 
 import pytest
 
-from perf import official_scores
-from perf.official_scores import CASES, Case, compare, digest, recorded
+from tests.benchmarks import official_scores
+from tests.benchmarks.official_scores import CASES, Case, compare, digest, recorded
 from tests.support import ROOT
 from videopro.benchmarks import NAMES
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perf.official_scorers import data
+from tests.benchmarks.official_scorers import data
 from videopro.benchmarks import Benchmark, JudgeGrade, Protocol, load, written_iou
 from videopro.methods import make_trace
 from videopro.question import Answer, extract_letter

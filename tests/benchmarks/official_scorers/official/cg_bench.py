@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from perf.official_scorers import data
-from perf.official_scorers.official.script import VLMEVALKIT, Script
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data
+from tests.benchmarks.official_scorers.official.script import VLMEVALKIT, Script
+from tests.benchmarks.official_scorers.ours import Scores
 
 CG_BENCH = Script("CG-Bench/CG-Bench", "run/utils.py", "6677fe3")
 CG_BENCH_SCORES = Script("CG-Bench/CG-Bench", "run/stat_with_key.py", "440b30c")

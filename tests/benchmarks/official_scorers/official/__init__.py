@@ -1,4 +1,4 @@
-"""The official code's scores of the replies, for each case of `perf/official_scores.py`.
+"""The official code's scores of the replies, for each case of `official_scores.py`.
 
 The code is read from copies of its repositories at named commits, run in a scratch folder, and not kept.
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from perf.official_scorers.official import (
+from tests.benchmarks.official_scorers.official import (
     cg_bench,
     charades_sta,
     choices,
@@ -23,8 +23,8 @@ from perf.official_scorers.official import (
     tempcompass,
     videomme_v2,
 )
-from perf.official_scorers.official.script import Script
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers.official.script import Script
+from tests.benchmarks.official_scorers.ours import Scores
 
 
 @dataclass(frozen=True)

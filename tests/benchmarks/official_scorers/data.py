@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow
 from pyarrow import parquet
 
-from perf.official_scorers.interval_replies import interval_replies
-from perf.official_scorers.replies import (
+from tests.benchmarks.official_scorers.interval_replies import interval_replies
+from tests.benchmarks.official_scorers.replies import (
     COUNT,
     SEED,
     Asked,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perf.official_scorers.replies import COUNT
+from tests.benchmarks.official_scorers.replies import COUNT
 
 
 def interval_replies(rng: random.Random, count: int = COUNT) -> list[tuple[str, list[list[float]]]]:

@@ -1,14 +1,15 @@
 """Kills commands at random moments, re-runs each until it finishes, and compares the results with
 uninterrupted runs.
 
-    python perf/kills.py --output perf/kills.json [--only infer synthesis sft grpo] [--kills infer=20 ...]
+    python -m tests.stress.kills --output tests/stress/kills.json
+        [--only infer synthesis sft grpo] [--kills infer=20 ...]
 
 Each trial has its own folder with empty caches. The command is started and its whole process group killed
 with SIGKILL at a moment drawn from the seed; the same command is started again, and killed again or left to
 finish, until it exits with status 0. Moments are spread over five phases: `start` (nothing is written yet),
 `work` (any time after), `saving` (while a checkpoint, an index or the settings are being written), `writing`
 (just after the run's own files grew) and `end` (while datasets, summaries or the trained weights are
-written). `perf/kill_worlds.py` says for each command what must be equal at the end, and how exactly.
+written). `kill_worlds.py` says for each command what must be equal at the end, and how exactly.
 
 Starting Python would take most of the time, so all commands but inference run in forks of a process that has
 already imported them; the fork runs the command's own `main`. Linux only.
@@ -33,12 +34,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
-from perf.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
+from tests.stress.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -79,7 +78,7 @@ class KillSettings:
 
 
 COMMAND = CommandLine(
-    "perf.kills",
+    "tests.stress.kills",
     KillSettings,
     summary="Kill commands at random moments, and compare their results with uninterrupted runs.",
 )
@@ -391,7 +390,7 @@ def record(given: KillSettings, outcomes: dict[str, KillResults]) -> None:
         before = recorded_rows(given.output, "commands", {})
         kills = " ".join(f"{name}={count}" for name, count in given.kills.items())
         run = {
-            "command": f"python perf/kills.py --kills {kills} --seed {given.seed}",
+            "command": f"python -m tests.stress.kills --kills {kills} --seed {given.seed}",
             "note": given.note,
             "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
         }

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from perf.official_scorers.replies import SEED
+from tests.benchmarks.official_scorers.replies import SEED
 
 CASES = 150
 _FPS = (23.976, 25.0, 29.97, 30.0)
@@ -54,8 +54,8 @@ def official(repositories: Path) -> dict[str, Any]:
     """What the official code makes of the cases."""
     import pysubs2
 
-    from perf.official_scorers.official.cg_bench import CG_BENCH
-    from perf.official_scorers.official.script import Script
+    from tests.benchmarks.official_scorers.official.cg_bench import CG_BENCH
+    from tests.benchmarks.official_scorers.official.script import Script
 
     script = Script("longvideobench/LongVideoBench", "longvideobench/longvideobench_dataset.py", "2aa4f91")
     loader = script.names(repositories, "timestamp_to_seconds", "insert_subtitles_into_frames")

@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from perf.official_scorers import data_contributed
-from perf.official_scorers.official.script import Script
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data_contributed
+from tests.benchmarks.official_scorers.official.script import Script
+from tests.benchmarks.official_scorers.ours import Scores
 
 _COMMIT = "c2ec41e"
 _REPOSITORY = "llyx97/TempCompass"

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-from perf.official_scorers import data_contributed
-from perf.official_scorers.official.script import LMMS_EVAL, Script
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data_contributed
+from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, Script
+from tests.benchmarks.official_scorers.ours import Scores
 
 CHARADES_STA = Script(LMMS_EVAL, "lmms_eval/tasks/charades_sta/utils.py", "26f1d8e3")
 

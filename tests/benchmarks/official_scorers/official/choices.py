@@ -12,9 +12,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from perf.official_scorers import data
-from perf.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script, verdicts
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data
+from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script, verdicts
+from tests.benchmarks.official_scorers.ours import Scores
 
 VIDEOMME = Script("thanku-all/parse_answer", "eval_your_results.py", "afd52cf")
 

@@ -6,10 +6,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from perf.official_scorers.data import World, exactly, lettered, place_of
-from perf.official_scorers.interval_replies import time_replies
-from perf.official_scorers.replies import SEED, Asked, asked
-from perf.official_scorers.tempcompass_replies import captions, yes_no
+from tests.benchmarks.official_scorers.data import World, exactly, lettered, place_of
+from tests.benchmarks.official_scorers.interval_replies import time_replies
+from tests.benchmarks.official_scorers.replies import SEED, Asked, asked
+from tests.benchmarks.official_scorers.tempcompass_replies import captions, yes_no
 
 CHAINS = ("", "[1, 2, 3, 4]", "[1, [2, 3], 4]", "[[1, 2], 3, 4]")
 MVBENCH_TASKS = (

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from perf.official_scorers import data
-from perf.official_scorers.official.script import VLMEVALKIT, Script, stand_ins
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data
+from tests.benchmarks.official_scorers.official.script import VLMEVALKIT, Script, stand_ins
+from tests.benchmarks.official_scorers.ours import Scores
 
 MMBENCH_VIDEO = Script(VLMEVALKIT, "vlmeval/dataset/utils/mmbench_video.py", "401916c0")
 MMBENCH_VIDEO_GRADES = Script(VLMEVALKIT, "vlmeval/dataset/mmbench_video.py", "401916c0")

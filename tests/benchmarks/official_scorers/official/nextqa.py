@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from perf.official_scorers import data, data_contributed
-from perf.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script
-from perf.official_scorers.ours import Scores
+from tests.benchmarks.official_scorers import data, data_contributed
+from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script
+from tests.benchmarks.official_scorers.ours import Scores
 
 NEXTQA = Script(LMMS_EVAL, "lmms_eval/tasks/nextqa/utils.py", "c7eaef37")
 NEXTQA_SCORES = Script("doc-doc/NExT-QA", "eval_mc.py", "005bbc9")

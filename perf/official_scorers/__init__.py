@@ -1,1 +1,0 @@
-"""Our scores of 1,000 replies beside those of the official code: see `perf/official_scores.py`."""
