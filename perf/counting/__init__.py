@@ -1,0 +1,1 @@
+"""What `perf/house.py` counts: the parts of a checkout, by subject."""

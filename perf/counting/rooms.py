@@ -1,0 +1,95 @@
+"""The rooms of a checkout, and the arrows between them.
+
+A room is a direct child of `videopro` (a package or a file; linked folders too) or another top-level folder
+that imports it, such as `perf`. A door is no room: the `__init__` and `__main__` of `videopro`, or a file
+that only imports and calls, so that `python -m videopro.NAME` or a former name still works. Who imports a
+door has an arrow to what the door imports.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from perf.counting.imports import imports
+from perf.counting.sources import PACKAGE, Source
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The parts of a checkout."""
+
+    names: list[str]
+    doors: list[str]
+    files: dict[str, set[str]]
+    """The files that each file imports, doors among them."""
+    arrows: dict[tuple[str, str], list[tuple[str, str]]]
+    """Pairs of rooms with the pairs of files, importing and imported, behind each."""
+
+
+def rooms(files: Mapping[str, Source]) -> Rooms:
+    """The rooms and arrows of a checkout's files."""
+    graph = imports(files)
+    doors = {name for name, source in files.items() if is_door(source)}
+    arrows: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for name in sorted(files):
+        if name in doors:
+            continue
+        for target in sorted(behind(graph[name], graph, doors)):
+            if room(name) != room(target):
+                arrows[room(name), room(target)].append((name, target))
+    inside = {room(name) for name in files if name not in doors and room(name).startswith(f"{PACKAGE}.")}
+    outside = {first for first, second in arrows if second in inside} - inside
+    kept = {pair: found for pair, found in arrows.items() if set(pair) <= inside | outside}
+    return Rooms(sorted(inside | outside), sorted(doors), graph, dict(sorted(kept.items())))
+
+
+def room(name: str) -> str:
+    """The room that a file lies in: `videopro.methods` of `videopro.methods.base`; `perf` of `perf.index`."""
+    parts = name.split(".")
+    return ".".join(parts[: 2 if parts[0] == PACKAGE else 1])
+
+
+def is_door(source: Source) -> bool:
+    """Whether a file only hands on: it defines nothing and decides nothing. Such a `__main__` counts in every
+    package, other files only directly in `videopro`."""
+    package, _, last = source.name.rpartition(".")
+    if source.name == PACKAGE or source.name == f"{PACKAGE}.__main__":
+        return True
+    if source.is_package or (last != "__main__" and package != PACKAGE):
+        return False
+    return all(_hands_on(statement) for statement in source.tree.body)
+
+
+def _hands_on(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.If):
+        return not statement.orelse and all(_hands_on(inner) for inner in statement.body)
+    if isinstance(statement, ast.Assign):
+        return [getattr(target, "id", "") for target in statement.targets] == ["__all__"]
+    return isinstance(statement, ast.Import | ast.ImportFrom | ast.Expr | ast.Raise)
+
+
+def behind(targets: set[str], graph: Mapping[str, set[str]], doors: set[str]) -> Iterator[str]:
+    """The imported files, and behind each door what it imports."""
+    seen: set[str] = set()
+    waiting = [*targets]
+    while waiting:
+        target = waiting.pop()
+        if target in seen or target == PACKAGE:
+            continue
+        seen.add(target)
+        if target in doors:
+            waiting.extend(graph[target])
+        else:
+            yield target
+
+
+def edges(counted: Rooms) -> str:
+    """Every arrow with the imports behind it. In each room, the arrow of the fewest imports is the first."""
+    lines = [f"{len(counted.names)} rooms, {len(counted.arrows)} arrows"]
+    for (first, second), found in sorted(counted.arrows.items(), key=lambda item: (item[0][0], len(item[1]))):
+        lines.append(f"{first} -> {second}: {len(found)}")
+        lines += [f"    {importing} -> {imported}" for importing, imported in found]
+    return "\n".join(lines)
