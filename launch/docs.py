@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 TOP_LEVEL = {ROOT / f"{name.upper()}.md": f"{name}.md" for name in ("contributing", "changelog", "security")}
 FILES = (".png", ".svg", ".css")
 # Their --help lists hundreds of settings of TRL.
-WITHOUT_HELP = ("sft", "grpo", "gradient-noise")
+WITHOUT_HELP = ("sft", "grpo")
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 

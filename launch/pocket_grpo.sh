@@ -101,9 +101,6 @@ for name in $from $after; do
         plan "$name-videopro-$seed" videopro test "$name-$seed" $test
     done
 done
-curves=()
-for seed in $seeds; do curves+=("$folder/grpo-$seed"); done
-videopro curves "${curves[@]}" --output "$folder"
 # shellcheck disable=SC2086 # several names
 compare $from $after
 # shellcheck disable=SC2086

@@ -82,7 +82,6 @@ run 0 videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/g
     --output_dir runs/grpo --max_steps 2
 run 0 videopro infer --benchmark pocket --method videopro --model pocket --backbone adapter=runs/grpo \
     --limit 22 --output runs/tuned
-run 0 videopro curves runs/grpo
 
 printf '\nstatus  time     command\n'
 cat "$table"

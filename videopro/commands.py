@@ -118,13 +118,6 @@ _ALL = (
         ('videopro seeds "native=runs/native" "SFT=runs/sft-0,runs/sft-1" --final last --fallback none',),
     ),
     Command(
-        "curves",
-        "videopro.train.curves",
-        "Look at runs",
-        "Draw the learning curves of training runs.",
-        ("videopro curves runs/grpo-0 runs/grpo-1 --output runs/curves",),
-    ),
-    Command(
         "benchmarks list",
         "videopro.benchmarks.__main__",
         "Benchmarks and models",
@@ -216,16 +209,6 @@ _ALL = (
         "Train",
         "Merge an adapter into its base model and write a plain checkpoint.",
         ("videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged",),
-    ),
-    Command(
-        "gradient-noise",
-        "videopro.train.gradient_noise",
-        "Train",
-        "Measure how much of a training step is signal.",
-        (
-            "videopro gradient-noise grpo --config pocket --adapter runs/sft "
-            "--train_data runs/synth/grpo.jsonl --output_dir runs/noise --max_steps 12",
-        ),
     ),
     Command(
         "asp-clip",

@@ -21,7 +21,7 @@ from videopro.completion import command_lines, script
 from videopro.errors import ConfigError
 from videopro.settings import setting
 
-TRAINERS = {"sft", "grpo", "gradient-noise"}
+TRAINERS = {"sft", "grpo"}
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,6 @@ def test_every_command_but_the_trainers_has_settings() -> None:
         (["--vers"], "videopro: unknown argument '--vers'; did you mean '--version'?"),
         (["benchmarks", "--lits"], "videopro benchmarks: unknown argument '--lits'; known: --help"),
         (["sft", "--config"], "videopro sft: --config needs a file"),
-        (["gradient-noise", "stf"], "must be grpo or sft, followed by that command's settings; it is 'stf'"),
         (["infer", "--benchmark", "pocket", "--ids"], "--ids has no value; give at least one"),
         (["compare", "runs/a", "--output", "x"], "compared without settings; leave out --output"),
     ],

@@ -106,7 +106,7 @@ def test_configs_exist() -> None:
     for page in WRITTEN:
         for line in commands(page):
             name = re.search(r"--config ([\w.-]+)(?=\s|$)", line)
-            which = re.search(r"videopro(?:\.train\.|[ .])((?:gradient-noise )?[a-z-]+)", line)
+            which = re.search(r"videopro(?:\.train\.|[ .])([a-z-]+)", line)
             if name is None or name[1].isupper() or which is None:
                 continue
             found += 1

@@ -40,13 +40,10 @@ OPTIONAL = [
 # What each command that cannot be imported without an extra says.
 TRAIN = "pip install 'videopro[train]'"
 REFUSED = {
-    "curves": f"videopro curves needs matplotlib: {TRAIN}",
     "sft": f"videopro sft needs trl: {TRAIN}",
     "grpo": f"videopro grpo needs trl: {TRAIN}",
     "rejection": f"videopro rejection needs trl: {TRAIN}",
     "merge": f"videopro merge needs trl: {TRAIN}",
-    # It runs the two trainers.
-    "gradient-noise": f"videopro grpo needs trl: {TRAIN}",
 }
 
 ALL_COMMANDS = """

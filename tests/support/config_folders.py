@@ -6,7 +6,5 @@ CONFIGS = {
     "synthesize": "synthesis",
     "sft": "sft",
     "grpo": "grpo",
-    "gradient-noise grpo": "grpo",
-    "gradient-noise sft": "sft",
     "asp-clip": "retrieval",
 }

@@ -25,16 +25,6 @@ class MergeConfig:
 
 
 @dataclass(frozen=True)
-class CurvesConfig:
-    """The settings of `videopro curves`."""
-
-    runs: tuple[Path, ...] = field(metadata=setting("output_dir of a run", positional=True))
-    output: Path | None = field(
-        default=None, metadata=setting("folder for the plots; unset: the first run's")
-    )
-
-
-@dataclass(frozen=True)
 class RejectionConfig:
     """Settings of the command. Raises ConfigError for invalid ones."""
 
@@ -73,5 +63,4 @@ class RejectionConfig:
 
 
 MERGE = CommandLine("merge", MergeConfig)
-CURVES = CommandLine("curves", CurvesConfig)
 REJECTION = CommandLine("rejection", RejectionConfig)
