@@ -1,4 +1,4 @@
-"""Tables of served models: how busy an engine is, how far a cluster grows."""
+"""Tables of served models: how busy an engine is, and what it answers."""
 
 from __future__ import annotations
 
@@ -54,43 +54,6 @@ def _flow_live(record: Record) -> Table:
     return [*heads, "engine CPU s a question", "client CPU s a question", "prompt tokens"], rows
 
 
-def _scale(record: Record) -> Table:
-    """Hours for all videos, the efficiency beside one node, and what limits it."""
-    rows = []
-    results = record["results"]
-    for nodes in next(iter(results.values())):
-        cells = (results[name][nodes] for name in results)
-        rows.append(
-            [
-                nodes,
-                *(f"{row['hours']:.2f} h, {100 * row['efficiency']:.0f} %, {row['limit']}" for row in cells),
-            ]
-        )
-    return [f"nodes of {record['settings']['gpus']} GPUs", *results], rows
-
-
-def _scale_cpus(record: Record) -> Table:
-    """Busy share of the GPUs of one node, by the CPUs beside each."""
-    results = record["by_cpus"]
-    names = [name for name in results if name != "index"]
-    rows = [
-        [cpus, *(f"{100 * results[name][cpus]['gpu']:.0f} %" for name in names)] for cpus in results[names[0]]
-    ]
-    return ["CPUs a GPU", *(f"{name}: GPUs busy" for name in names)], rows
-
-
-def _scale_driver(record: Record) -> Table:
-    driver = record["measured"]["driver"]
-    append = driver["append_ms"]
-    return ["", "ms"], [
-        ["hand out a unit, CPU", f"{driver['give_cpu_ms']:.1f}"],
-        [f"receive, write and count a trace of {driver['trace_bytes'] / 1000:.1f} kB, CPU",
-         f"{driver['trace_cpu_ms']:.1f}"],
-        ["append a trace alone, with fsync, wall", f"{append['one']:.1f}"],
-        ["append 16 at once, wall, each", f"{append['of 16']:.1f}"],
-    ]  # fmt: skip
-
-
 def _served(record: Record) -> Table:
     """What the local model and a live engine gave to the same questions, and what was aimed at."""
     targets = record["targets"]
@@ -118,7 +81,4 @@ TABLES: Tables = {
     ("perf/flow.json", "how busy an engine is kept"): _flow,
     ("perf/flow_live.json", "a live engine"): _flow_live,
     ("perf/served.json", "local against live"): _served,
-    ("perf/scale.json", "hours, efficiency and limit"): _scale,
-    ("perf/scale.json", "CPUs beside a GPU"): _scale_cpus,
-    ("perf/scale.json", "the driver"): _scale_driver,
 }

@@ -32,7 +32,6 @@ _GIVEN: dict[str, dict[str, str]] = {
         "docs/view.md": "4.5",
     },
     "sizes of files and models": {
-        "docs/clusters.md": "17.5",
         "docs/pocket.md": "1.5 1.6 7.6",
         "docs/results/pocket-model.md": "1.6",
         "docs/results/sft.md": "1.7",
@@ -55,7 +54,6 @@ _MARK = re.compile(r"^<!-- figures of (?P<files>[^>]+) -->\n")
 
 # Durations that stand in sentences, and where each is from.
 _DURATIONS = {
-    "docs/clusters.md": "takes five minutes",  # the simulation of perf/scale.json
     "docs/own-videos.md": "takes minutes",  # of a user's work
     "docs/serving.md": "took 7 min",  # with its date and machine
 }
