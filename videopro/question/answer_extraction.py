@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
+from videopro.question.answer_chinese import CHINESE_VERDICTS
 from videopro.question.answer_ends import first_and_last
-from videopro.question.answer_languages import FOREIGN_VERDICTS
 from videopro.question.answer_lists import without_list
 from videopro.question.answer_verdicts import BARE, Contradiction, agreed, option_text_verdicts, verdicts_of
 from videopro.question.answer_wrappers import answer_tags, boxes, final_message, objects, plain
@@ -41,7 +41,7 @@ def extract_letter(reply: str, question: Question) -> str | None:
     """The letter of the option that `reply` chooses, or None if it chooses none of this question's options.
 
     Reads letters in any form (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in sentences
-    of English and of some twenty other languages, and options named by their text. Thoughts (`thoughts`) and
+    of English and Chinese, and options named by their text in any language. Thoughts (`thoughts`) and
     characters that no reader sees are ignored; a reply that ends inside a thought has no answer, nor has a
     reply of more than 250,000 characters. A text that several options have is the first of these that agrees
     with the rest of the reply: each of them is as right as the others. Never raises.
@@ -117,7 +117,7 @@ def _prose(text: str, question: Question) -> str | None:
         return agreed(final, rest)
     stated = [
         verdict
-        for pattern in (*phrases.VERDICTS, *FOREIGN_VERDICTS, *phrases.CONTRASTS)
+        for pattern in (*phrases.VERDICTS, *CHINESE_VERDICTS, *phrases.CONTRASTS)
         for verdict in verdicts_of(pattern, rest, question, denials=pattern not in phrases.CONTRASTS)
     ]
     stated += option_text_verdicts(rest, question) + first_and_last(rest, question)

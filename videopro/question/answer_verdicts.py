@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from videopro.question import answer_phrases as phrases
-from videopro.question.answer_languages import LETTER_AND_NOUN
+from videopro.question.answer_chinese import LETTER_AND_NOUN
 from videopro.question.answer_phrases import CLOSE, OPEN
 from videopro.question.named_options import by_bare_text, by_label, by_text, is_text
 
