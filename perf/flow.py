@@ -33,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,7 +53,6 @@ from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError
 from videopro.modules.library import shared_cache
 from videopro.runner import WorkerJob, run_worker
 from videopro.runs import RunFolder
@@ -173,11 +172,10 @@ def _decode(path: Path, backbone: Any, frames: int) -> float:
 
 
 @contextmanager
-def engine(pixels: int, kept: str = "") -> Iterator[str]:
-    """The engine of known speed in a process of its own, which keeps requests in the file `kept`; yields its
-    address."""
+def engine(pixels: int) -> Iterator[str]:
+    """The engine of known speed in a process of its own; yields its address."""
     process = subprocess.Popen(
-        child_command("perf.flow_server:serve", pixels, kept), stdout=subprocess.PIPE, text=True
+        child_command("perf.flow_server:serve", pixels), stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:
@@ -194,7 +192,6 @@ def measure(given: FlowSettings) -> None:
     }
     same = {"engine": given.server or "known speed", "frames": given.frames, "pixels": given.pixels}
     rows = recorded_rows(given.output, "results", same)
-    beside = json.loads(given.output.read_text(encoding="utf-8")) if rows else {}
     for leg in given.only:
         for in_flight in (1, given.in_flight):
             with tempfile.TemporaryDirectory() as folder:
@@ -210,21 +207,8 @@ def measure(given: FlowSettings) -> None:
                         row = call_in_child("perf.flow:answer_leg", leg, folder, url, in_flight, run)
             rows[f"{leg}, {in_flight} in flight"] = {**row, "load": load}
             print(leg, json.dumps(rows[f"{leg}, {in_flight} in flight"]), flush=True)
-            record = {**beside, **same, "results": rows, "versions": versions()}
+            record = {**same, "results": rows, "versions": versions()}
             write_record(given.output, record, indent=2)
-
-
-def add_beside(
-    output: Path, same: Mapping[str, Any], section: str, name: str, take: Callable[[], dict[str, Any]]
-) -> None:
-    """Measure another client, print its row, and add it to a file of this script. Raises ConfigError, before
-    anything is measured, for a file that is not of the same engine, frames and pixels."""
-    if not recorded_rows(output, "results", same):
-        raise ConfigError(f"{output}: has no results of perf/flow.py; measure those first")
-    row = take()
-    print(json.dumps(row))
-    whole = json.loads(output.read_text(encoding="utf-8"))
-    write_record(output, {**whole, section: {**whole.get(section, {}), name: row}}, indent=2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

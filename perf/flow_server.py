@@ -14,7 +14,6 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from perf.flow_engine import Engine
@@ -60,18 +59,17 @@ PROGRAMS = (
 )
 
 
-def serve(pixels: int, kept: str = "") -> None:
+def serve(pixels: int) -> None:
     """Serve on a free port of this machine until this process is ended, and print the port. `pixels`: of a
-    frame, for the number of its tokens. `kept`: a file for the bodies of the requests since the last reset,
-    as JSON lines."""
-    asyncio.run(_serve(pixels, Path(kept) if kept else None))
+    frame, for the number of its tokens."""
+    asyncio.run(_serve(pixels))
 
 
-async def _serve(pixels: int, kept: Path | None) -> None:
+async def _serve(pixels: int) -> None:
     engine = Engine()
     stepping = asyncio.create_task(engine.run())
     server = await asyncio.start_server(
-        lambda reader, writer: _connection(reader, writer, engine, pixels, kept),
+        lambda reader, writer: _connection(reader, writer, engine, pixels),
         "127.0.0.1",
         0,
         limit=1 << 26,
@@ -86,7 +84,6 @@ async def _connection(
     writer: asyncio.StreamWriter,
     engine: Engine,
     pixels: int,
-    kept: Path | None,
 ) -> None:
     try:
         while True:
@@ -95,8 +92,6 @@ async def _connection(
             named = dict(line.lower().split(": ", 1) for line in fields if line)
             body = await reader.readexactly(int(named.get("content-length", 0)))
             path = first.split()[1]
-            if kept is not None:
-                _keep(path, body, kept)
             reply = json.dumps(await _reply(path, body, engine, pixels)).encode()
             writer.write(
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -106,14 +101,6 @@ async def _connection(
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
-
-
-def _keep(path: str, body: bytes, kept: Path) -> None:
-    if path == "/reset":
-        kept.write_bytes(b"")
-    elif path.endswith("/chat/completions"):
-        with kept.open("ab") as file:
-            file.write(body + b"\n")
 
 
 async def _reply(path: str, body: bytes, engine: Engine, pixels: int) -> dict[str, Any]:

@@ -282,11 +282,19 @@ def test_every_module_opens_with_a_docstring() -> None:
 
 
 def test_no_test_file_imports_another() -> None:
-    """What tests share lies in tests/support."""
+    """What tests share lies in tests/support; the official scorers and the kill tests are commands too."""
+    shared = ("tests.support", "tests.golden", "tests.benchmarks.official_scor", "tests.stress")
     found = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
         for name in re.findall(r"(?:from|import) (tests(?:\.\w+)*)", path.read_text(encoding="utf-8"))
-        if name != "tests" and not name.startswith(("tests.support", "tests.golden"))
+        if name != "tests" and not name.startswith(shared)
     ]
     assert found == []
+
+
+def test_every_setting_is_read_in_the_one_way() -> None:
+    """`argparse` is left to TRL's settings, whose parser it is."""
+    files = [path for name in ("videopro", *FOLDERS, "perf") for path in (ROOT / name).rglob("*.py")]
+    found = {str(path.relative_to(ROOT)) for path in files if "argparse" in path.read_text(encoding="utf-8")}
+    assert {name.removeprefix("videopro/") for name in found} == {"train/settings/help.py"}

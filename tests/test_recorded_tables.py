@@ -23,13 +23,18 @@ from videopro.traces import read_traces
 RESULTS = ROOT / "docs" / "results"
 
 
+COMPUTED = "tests/benchmarks/official_scores.py"
+"""Scores 18,000 replies: tests/benchmarks/test_official_scores.py compares its table, in the process that has
+scored them."""
+
+
 def marked() -> list[tuple[Path, str, str, str]]:
     found = []
     for page in pages():
         text = page.read_text(encoding="utf-8")
         marks = list(MARK.finditer(text))
         assert len(marks) == text.count("<!-- from "), f"{page}: a mark without its table"
-        found += [(page, mark["file"], mark["title"], mark["table"]) for mark in marks]
+        found += [(page, *mark.group("file", "title", "table")) for mark in marks if mark["file"] != COMPUTED]
     return found
 
 

@@ -1,10 +1,10 @@
-"""How fast steps and engines are beside others, and what a worker takes."""
+"""How fast steps are beside others, and what a worker takes."""
 
 from __future__ import annotations
 
-from perf.statements.shared import Statements, listed, record
+from perf.statements.shared import Statements, record
 
-GRPO, SFT, LIVE, MEMORY = "perf/grpo.json", "perf/sft.json", "perf/flow_live.json", "perf/memory.json"
+GRPO, SFT, MEMORY = "perf/grpo.json", "perf/sft.json", "perf/memory.json"
 
 
 def _step_of_grpo() -> list[str]:
@@ -35,32 +35,6 @@ def _step_of_sft() -> list[str]:
     ]
 
 
-def _live_engine() -> list[str]:
-    legs = {
-        name: [
-            record(LIVE)[client][f"{name}, 64 in flight"] for client in ("results", "vllm_bench", "lmms_eval")
-        ]
-        for name in ("native-1", "native-10")
-    }
-    of_bench = [
-        f"{ours['questions_per_s'] / bench['questions_per_s']:.2f}" for ours, bench, _ in legs.values()
-    ]
-    of_lmms = [f"{ours['questions_per_s'] / lmms['questions_per_s']:.1f}" for ours, _, lmms in legs.values()]
-    engine, client = (
-        [ours[f"{side}_cpu_s_a_question"] * ours["questions_per_s"] for ours, _, _ in legs.values()]
-        for side in ("engine", "client")
-    )
-    return [
-        f"""With one question a video and with ten, a run reaches {listed(of_bench)} of the requests a
-            second that vLLM's client reaches (the aim was 0.9), and {listed(of_lmms)} times those of
-            lmms-eval (the aim was 3 at ten a video). The engine, with its HTTP server, takes
-            {max(engine):.1f} of the two cores and our client {max(client):.1f} of them, about as much as
-            the gap. The client CPU of lmms-eval and of vLLM's client holds their start, so what they take
-            while they ask is not known. The two rows of `videopro` have other questions; each row was
-            measured once."""
-    ]
-
-
 def _worker() -> str:
     found = record(MEMORY)["results"]["512 MiB"]
     early, most = found["rss_mib_by_tenth"][0] / 1024, found["peak_mib"] / 1024
@@ -78,6 +52,5 @@ def _memory() -> list[str]:
 STATEMENTS: Statements = {
     (GRPO, "how fast a step is"): _step_of_grpo,
     (SFT, "how fast a step is"): _step_of_sft,
-    (LIVE, "beside other clients"): _live_engine,
     (MEMORY, "what a worker takes"): _memory,
 }

@@ -33,23 +33,20 @@ def _flow(record: Record) -> Table:
 
 
 def _flow_live(record: Record) -> Table:
-    """Each leg of perf/flow.py, and under it what other clients reach with its questions."""
     legs = {**_LEGS, "videopro": "videopro, eleven a video"}  # of the pocket world
-    clients = {"results": "", "lmms_eval": "lmms-eval: ", "vllm_bench": "vLLM's benchmark client: "}
     rows = []
     for leg, words in legs.items():
-        for section, client in clients.items():
-            for name, found in record.get(section, {}).items():
-                if name.partition(", ")[0] != leg:
-                    continue
-                cells = [
-                    f"{found['questions_per_s']:.2f}",
-                    f"{found['mean_requests']:.1f}",
-                    f"{found['engine_cpu_s_a_question']:.3f}",
-                    f"{found['client_cpu_s_a_question']:.3f}",
-                    f"{found['prompt_tokens_a_question']:,}",
-                ]
-                rows.append([client + words, str(found["in_flight"]), str(found["questions"]), *cells])
+        for name, found in record["results"].items():
+            if name.partition(", ")[0] != leg:
+                continue
+            cells = [
+                f"{found['questions_per_s']:.2f}",
+                f"{found['mean_requests']:.1f}",
+                f"{found['engine_cpu_s_a_question']:.3f}",
+                f"{found['client_cpu_s_a_question']:.3f}",
+                f"{found['prompt_tokens_a_question']:,}",
+            ]
+            rows.append([words, str(found["in_flight"]), str(found["questions"]), *cells])
     heads = ["", "in flight", "questions", "questions/s", "requests in it, mean"]
     return [*heads, "engine CPU s a question", "client CPU s a question", "prompt tokens"], rows
 

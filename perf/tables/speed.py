@@ -38,30 +38,6 @@ def _indexing(record: Record) -> Table:
     ], rows
 
 
-def _index_processes(record: Record) -> Table:
-    rows = [
-        [
-            name,
-            *(f"{row[f'{count}_s']:.1f} ({row[f'{count}_cpu_s']:.1f})" for count in ("one", "two")),
-            f"{row['two_of_one']:.2f}",
-        ]
-        for name, row in record["results"].items()
-    ]
-    return ["", "one command, s (CPU)", "two commands, s (CPU)", "two / one"], rows
-
-
-def _synthesis_processes(record: Record) -> Table:
-    found = record["results"]
-    row = [
-        str(record["questions"]),
-        *(f"{found[f'{count}_s']:.1f} ({found[f'{count}_cpu_s']:.1f})" for count in ("one", "two")),
-        f"{found['two_of_one']:.2f}",
-        "yes" if found["same_datasets"] else "no",
-    ]
-    heads = ["questions", "one command, s (CPU)", "two commands, s (CPU)", "two / one", "same datasets"]
-    return heads, [row]
-
-
 def _question(record: Record) -> Table:
     rows = [
         [name, *(f"{row[f'{part}_ms']:.0f} ({row[f'{part}_cpu_ms']:.1f})" for part in ("own", "ocr"))]
@@ -131,8 +107,6 @@ def _grpo_step(record: Record) -> Table:
 TABLES: Tables = {
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
-    ("perf/index_processes.json", "two index commands"): _index_processes,
-    ("perf/synthesis_processes.json", "two synthesis commands"): _synthesis_processes,
     ("perf/question.json", "a question beside the model"): _question,
     ("perf/question_c8df720.json", "a question beside the model"): _question,
     ("perf/executor.json", "sandbox"): _sandbox,

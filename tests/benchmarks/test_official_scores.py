@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import official_scores
-from tests.benchmarks.official_scores import CASES, Case, compare, digest, recorded
+from tests.benchmarks.official_scores import CASES, Case, compare, digest, recorded, table
 from tests.support import ROOT
 from videopro.benchmarks import NAMES
 
@@ -46,11 +45,11 @@ def test_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     turned = {"0": "1", "1": "0"}[content["verdicts"][7]]
     verdicts = content["verdicts"][:7] + turned + content["verdicts"][8:]
     changed = {**content, "verdicts": verdicts, "numbers": {"score": content["numbers"]["score"] + 0.001}}
-    monkeypatch.setattr(official_scores, "recorded", lambda case: changed)
+    monkeypatch.setattr("tests.benchmarks.official_scores.recorded", lambda case: changed)
     found = compare(case)
     assert (found.verdicts_that_differ(), found.numbers_that_differ()) == (1, ["score"])
 
 
 def test_the_page_shows_the_table() -> None:
     page = (ROOT / "docs/results/official-scorers.md").read_text(encoding="utf-8")
-    assert official_scores.table() in page
+    assert table() in page

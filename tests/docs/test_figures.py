@@ -28,7 +28,6 @@ _GIVEN: dict[str, dict[str, str]] = {
         "docs/methods/videoagent.md": "0.5",
         "docs/models.md": "0.7 0.75",
         "docs/results/official-scorers.md": "0.7",
-        "docs/results/speed.md": "2.5",
         "docs/view.md": "4.5",
     },
     "sizes of files and models": {
