@@ -10,6 +10,7 @@ import pytest
 from videopro.methods import METHODS
 from videopro.report.papers import BUILDERS, FAMILIES, dvd, lvagent, vca, videoagent
 from videopro.report.papers.spec import AnyOf, PaperTable
+from videopro.report.table import Number
 
 TABLES: dict[str, PaperTable] = {
     table.name: table for table in (*videoagent.TABLES, *dvd.TABLES, *vca.TABLES)
@@ -117,8 +118,9 @@ def test_vcas_numbers_agree_with_each_other() -> None:
 
 def test_lvagents_times_add_up() -> None:
     """Hours of the parts, and seconds per video: 13,943 videos, of which 750 in the preselection."""
-    hours = {part: value for part, value, _ in lvagent.TIMES}
-    each = {part: value for part, _, value in lvagent.TIMES}
+    times = [[getattr(cell, "value", cell) for cell in row] for row in lvagent.PUBLISHED["times"].rows]
+    hours = {part: value for part, value, _ in times}
+    each = {part: value for part, _, value in times}
     parts = ("fine-tuning of ASP-CLIP", "preselection, 750 videos", "evaluation")
     assert sum(hours[part] for part in parts) == pytest.approx(hours["LVAgent in all"])
     for part, videos in (
@@ -126,11 +128,11 @@ def test_lvagents_times_add_up() -> None:
         ("preselection, 750 videos", 750),
     ):
         assert 3600 * hours[part] / videos == pytest.approx(each[part], abs=0.06)
-    three, four = lvagent.THREE_AGENTS[-1], lvagent.FOUR_AGENTS[-1]
-    assert three == each["evaluation"]
-    assert four is not None
-    assert three is not None
-    assert four - three == pytest.approx(5.1)
+    three, four = (row[-1] for row in lvagent.PUBLISHED["agents"].rows)
+    assert isinstance(three, Number)
+    assert isinstance(four, Number)
+    assert three.value == each["evaluation"]
+    assert four.value - three.value == pytest.approx(5.1)
 
 
 def test_ablations_are_settings_with_the_papers_defaults() -> None:

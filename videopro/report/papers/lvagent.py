@@ -9,25 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from videopro.report.papers.building import NOTE, setting
-from videopro.report.papers.spec import frames_seen, published_cell, right
+from videopro.report.papers.files import read_published
+from videopro.report.papers.spec import frames_seen, right
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
-from videopro.report.table import AS_PUBLISHED, BENCHMARK, Cell, Number, Table, share
+from videopro.report.table import BENCHMARK, Cell, Number, Table, share
 from videopro.traces import Cost, Preparation, Trace
 
 METHOD = "lvagent"
 TITLE = "LVAgent"
 _HOUR = 3600.0
-TIMES = (
-    ("Qwen2-VL-72B alone", 350.5, 90.5),
-    ("fine-tuning of ASP-CLIP", 3, None),
-    ("preselection, 750 videos", 6.58, 31.6),
-    ("evaluation", 130.13, 33.6),
-    ("LVAgent in all", 139.71, 36.07),
-)
-"""(part, hours, seconds per video) over 13,943 videos."""
-FOUR_AGENTS = (83.0, 80.1, 84.1, 81.8, 86.5, 38.7)
-THREE_AGENTS = (None, None, None, None, None, 33.6)
+PUBLISHED = read_published("lvagent")
 
 
 def timings(runs: Sequence[ReportRun]) -> Section:
@@ -63,18 +55,9 @@ def timings(runs: Sequence[ReportRun]) -> Section:
         "the runs: compare rows of one machine with as many workers.",
         "Fine-tuning of the retriever is in no run; the training record of its weights has it.",
     )
-    published = Table(
-        "As published, over 13,943 videos", ("part", "hours", "seconds per video"),
-        tuple(
-            (part, published_cell(hours), published_cell(each)) for part, hours, each in TIMES
-        ),
-        ("LongVideoBench, MLVU, Video-MME with and without subtitles, and EgoSchema. The sum of the three "
-         "parts is that of the last row.",),
-        suffix=AS_PUBLISHED,
-    )  # fmt: skip
     return Section(
         "lvagent-times", "LVAgent's time", f"Section B.2 of {TITLE}'s supplement",
-        (Table("LVAgent's time", heads, tuple(rows), notes), published),
+        (Table("LVAgent's time", heads, tuple(rows), notes), PUBLISHED["times"]),
         notes=(*protocol_notes(runs), *question_notes(runs)),
         runs=tuple(run for run in runs if run.method == "lvagent"),
     )  # fmt: skip
@@ -100,23 +83,13 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
         *(BENCHMARK, "run", "agents", "questions", "accuracy, %", "frames seen"),
         *("first answers differ, %", "rounds", "seconds per question"),
     )
-    columns = ("EgoSchema", "LongVideoBench", "MLVU", "Video-MME", "with subtitles", "seconds per video")
-    published = Table(
-        "As published", ("agents", *columns),
-        tuple(
-            (str(count), *map(published_cell, values))
-            for count, values in ((3, THREE_AGENTS), (4, FOUR_AGENTS))
-        ),
-        ("The accuracy of three agents is in the paper's main table, which is not in the supplement.",),
-        suffix=AS_PUBLISHED,
-    )  # fmt: skip
     notes = (
         "First answers differ: questions in which the agents do not all give one letter in the first round, "
         "an unparsed answer counting as a letter of its own. " + NOTE,
     )
     return Section(
         "lvagent-agents", "LVAgent by its number of agents", f"Section B.3 of {TITLE}'s supplement",
-        (Table("LVAgent by its number of agents", heads, tuple(rows), notes), published),
+        (Table("LVAgent by its number of agents", heads, tuple(rows), notes), PUBLISHED["agents"]),
         notes=(*protocol_notes(own), *question_notes(own)), runs=tuple(own),
     )  # fmt: skip
 

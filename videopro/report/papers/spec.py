@@ -29,12 +29,8 @@ class PaperRow:
     published: tuple[Published, ...] = ()
     """One value per published column; shorter rows are filled with nothing."""
     settings: Mapping[str, Any] | None = None
-    """The settings in which our runs differ from the paper's own, each a value or AnyOf several; None: a
-    system that is no method here."""
-
-
-OWN: Mapping[str, Any] = {}
-"""The settings of a row with the paper's system as it is."""
+    """The settings in which our runs differ from the paper's own, each a value or AnyOf several; empty: the
+    paper's system as it is. None: a system that is no method here."""
 
 
 @dataclass(frozen=True)
@@ -140,13 +136,10 @@ def published_cell(value: Published) -> Cell:
     return value
 
 
-ACCURACY = Measure("accuracy, %", right)
-FRAMES = Measure("frames seen", frames_seen)
-QUESTIONS = Measure("questions", lambda run: len(run.records))
-EACH = (FRAMES, QUESTIONS, ACCURACY)
-LVBENCH_ABILITIES = ("ER", "EU", "KIR", "TG", "Rea", "Sum")
-BY_ABILITY = (
-    *(FRAMES, QUESTIONS),
-    *(Measure(name, in_group("ability", name)) for name in LVBENCH_ABILITIES),
-    ACCURACY,
-)
+MEASURES = {
+    "frames": Measure("frames seen", frames_seen),
+    "questions": Measure("questions", lambda run: len(run.records)),
+    # Open questions too, which have no right or wrong answer and so no record.
+    "asked": Measure("questions", lambda run: len(run.traces)),
+    "accuracy": Measure("accuracy, %", right),
+}
