@@ -16,4 +16,4 @@ else
     source launch/setup.sh train,deepspeed
     python=python
 fi
-"$python" perf/gpu.py ${SHAPES:+--shapes "$SHAPES"} ${RESULTS:+--output "$RESULTS"} ${WORK:+--work "$WORK"} "$@"
+"$python" -m perf.gpu ${SHAPES:+--shapes "$SHAPES"} ${RESULTS:+--output "$RESULTS"} ${WORK:+--work "$WORK"} "$@"

@@ -1,4 +1,4 @@
-"""Scripts that measure speed, memory and structure; each runs as `python perf/NAME.py`."""
+"""Scripts that measure speed, memory and structure; each runs as `python -m perf.NAME`."""
 
 from pathlib import Path
 

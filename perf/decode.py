@@ -1,6 +1,6 @@
 """Compares decoders: 64 exact uniform frames from a 10-minute and a 60-minute H.264 file.
 
-    python perf/decode.py [--work FOLDER] [--rounds 3] [--output FILE]
+    python -m perf.decode [--work FOLDER] [--rounds 3] [--output FILE]
 
 Makes the files (x264's defaults: B-frames, a key frame at least every 250 frames; 640x360, 24 frames per
 second, moving textured content, no cuts), runs each contender on its documented fast path in its own process,
@@ -17,18 +17,15 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.child import ChildFailed, call_in_child
+from perf.command import run_command
 from perf.decoders import CONTENDERS, FRAMES, RIVALS, make_sixty_minutes, make_ten_minutes, versions
 from perf.recording import write_record
 from perf.timing import shown
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import setting
@@ -136,12 +133,5 @@ def compare(given: DecodeSettings) -> None:
     write_record(given.output, result, indent=2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

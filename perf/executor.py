@@ -1,6 +1,6 @@
 """Times one generated program in the sandbox and elsewhere: wall and CPU time of a program and of a call.
 
-    python perf/executor.py [--programs 300] [--output FILE]
+    python -m perf.executor [--programs 300] [--output FILE]
 
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
 process; and a plain `python -c` child per program, which talks to the host in lines of JSON and confines
@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -31,12 +31,10 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from perf.command import run_command
 from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from perf.recording import write_record
 from perf.timing import cpu_seconds
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits
@@ -311,12 +309,5 @@ def compare(given: ExecutorSettings) -> None:
         write_record(given.output, record)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

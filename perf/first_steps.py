@@ -1,7 +1,7 @@
 """How long a newcomer's first steps take, in a fresh clone: installing, the demo, all checks and tests.
 
-    python perf/first_steps.py                    all three; needs a network for pip and 10 GB of disk
-    python perf/first_steps.py install demo       only these; the others stay as they were recorded
+    python -m perf.first_steps                    all three; needs a network for pip and 10 GB of disk
+    python -m perf.first_steps install demo       only these; the others stay as they were recorded
 
 Writes perf/first_steps.json, of which README and docs/quickstart.md are made (launch/recorded_tables.py). Run
 it with nothing else on the machine: the load average before each step is recorded, and the first one is
@@ -16,15 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import recorded_rows, write_record
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import setting
@@ -96,12 +93,5 @@ def measure(given: FirstStepsSettings) -> None:
     write_record(given.output, {**same, "versions": versions, "steps": steps})
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; what was measured before is kept") as status:
-        measure(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, measure, "stopped; what was measured before is kept")

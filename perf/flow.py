@@ -1,7 +1,7 @@
 """Measures how busy a run keeps an engine: one of known speed, or a live one.
 
-    nice python perf/flow.py [--only native-1 native-10 videopro] [--in-flight 64] [--output FILE]
-    nice python perf/flow.py --server URL --model NAME [--benchmark pocket --planner pocket-teacher] \\
+    nice python -m perf.flow [--only native-1 native-10 videopro] [--in-flight 64] [--output FILE]
+    nice python -m perf.flow --server URL --model NAME [--benchmark pocket --planner pocket-teacher] \\
         [--frames 16 --pixels 15360] --output FILE
 
 **Without --server**, the engine is perf/flow_engine.py, an 8B on one H100 by a model of its time, behind HTTP
@@ -30,7 +30,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,10 +38,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.child import call_in_child, child_command
+from perf.command import run_command
 from perf.decoders import versions
 from perf.flow_load import EngineLoad
 from perf.flow_server import MODEL
@@ -51,7 +49,6 @@ from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.modules.library import shared_cache
 from videopro.runner import WorkerJob, run_worker
@@ -211,12 +208,5 @@ def measure(given: FlowSettings) -> None:
             write_record(given.output, record, indent=2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; the legs that ended are recorded") as status:
-        measure(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, measure, "stopped; the legs that ended are recorded")

@@ -1,7 +1,7 @@
 """Checks everything that a GPU is for, part by part, with random weights and generated videos.
 
-    python perf/gpu.py [PART ...] [--shapes 8b] [--work FOLDER] [--output FILE] [--redo PART ...]
-    python perf/gpu.py --tables FILE        (print the tables of a file of results)
+    python -m perf.gpu [PART ...] [--shapes 8b] [--work FOLDER] [--output FILE] [--redo PART ...]
+    python -m perf.gpu --tables FILE        (print the tables of a file of results)
 
 Parts (all of them by default): a, an SFT step; b, writing replies; c, packed updates; d, a GRPO step with
 programs beside it; e, log-probabilities; f, inference; g, the clip encoder; h, DeepSpeed; i, vLLM; j, a step
@@ -20,14 +20,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
 from perf.battery.cases import Bench, Record, run_cases
@@ -36,7 +33,7 @@ from perf.battery.parts import MODULES, load_part
 from perf.battery.results import is_of, table, tables, write_results
 from perf.battery.shapes import SHAPES
 from perf.child import child_command
-from videopro.cli import exit_status
+from perf.command import run_command
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import setting
@@ -179,12 +176,5 @@ def _failed(record: Record, letter: str) -> list[str]:
     return [name for name, case in record.read().get(letter, {}).items() if "failed" in case]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; give the same command again to continue") as status:
-        status.code = check(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, check, "stopped; give the same command again to continue")

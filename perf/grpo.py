@@ -1,7 +1,7 @@
 """Compares a GRPO step of train/grpo.py with the same step in plain TRL (frames as images, no reward
 caching), and measures each of our optimizations alone.
 
-    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 3] [--only NAME ...] \\
+    python -m perf.grpo --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 3] [--only NAME ...] \\
         [--output FILE]
 
 The policy is the pocket model with an adapter from train/sft.py, so that it writes programs that run. The
@@ -41,12 +41,10 @@ from typing import Any
 import torch
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import Spent, shown, timed
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import did_you_mean, setting
@@ -273,12 +271,5 @@ def compare(given: GrpoSettings) -> None:
     print(json.dumps(result["ceiling"], indent=1))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

@@ -1,8 +1,8 @@
 """Runs hostile and malformed programs in the executor, and checks that the host is unharmed; then as many
 through `videopro infer` with real module models, and checks that the run is complete and can be read.
 
-    python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--output FILE]
-    python perf/hostile.py --only inference --work FOLDER --output FILE
+    python -m perf.hostile [--count 1000] [--seed 0] [--side-by-side 2] [--output FILE]
+    python -m perf.hostile --only inference --work FOLDER --output FILE
 
 The programs come from `perf/programs/corpus.py`; `perf/programs/surroundings.py` sets up what they could
 harm. A short `perf/soak.py` follows, in which the zygote is killed again and again. The second part
@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from perf.command import run_command
 from perf.programs.corpus import corpus
 from perf.programs.inference import attack_inference
 from perf.programs.surroundings import Surroundings, run_all
 from perf.recording import write_record
 from perf.soak import SoakSettings, soak, verdict
 from perf.timing import timed
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.executor import Executor
 from videopro.settings import setting
@@ -119,12 +115,5 @@ def _attack_executor(given: HostileSettings) -> tuple[dict[str, Any], int]:
     return record, 1 if harm or wrong else 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        status.code = attack(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, attack)

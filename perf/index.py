@@ -1,7 +1,7 @@
 """Compares indexing a video by 10-second clips with the paper's release, which cuts the file every 10 s
 into mp4 files, then opens and decodes each. The encoder is the same.
 
-    python perf/index.py [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3] [--output FILE]
+    python -m perf.index [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3] [--output FILE]
 
 The file is that of perf/decode.py (640x360 H.264, x264's defaults), or its beginning. Each way runs in its
 own process; the time is from opening the file to all embeddings, without imports and loading the encoder. The
@@ -13,7 +13,6 @@ measured: decord reads each clip, as LanguageBind's own preprocessing does, and 
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +22,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.child import ChildFailed, call_in_child
+from perf.command import run_command
 from perf.decoders import RATE, make_ten_minutes, read_number, versions
 from perf.recording import write_record
 from perf.timing import timed
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, build_index, clip_bounds
@@ -228,12 +225,5 @@ def compare(given: IndexSettings) -> None:
     write_record(given.output, result, indent=2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

@@ -1,7 +1,7 @@
 """Measures lmms-eval at what perf/gpu.py's part (f) measures of the native method on a CPU: the same
 checkpoint with random weights, videos, questions, frames and pixels.
 
-    python perf/lmms_eval.py [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] [--simple] \\
+    python -m perf.lmms_eval [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] [--simple] \\
         [--apart VIDEOS] [--output FILE]
 
 lmms-eval needs other versions of some libraries than VideoPro, so it belongs in an environment of its own:
@@ -37,17 +37,15 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.battery.cases import Bench
 from perf.battery.inference import infer
 from perf.battery.measuring import facts
 from perf.battery.shapes import SHAPES
 from perf.battery.world import make_questions, write_lines
+from perf.command import run_command
 from perf.recording import write_record
 from videopro import prompts
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.question import Question
@@ -271,12 +269,5 @@ def compare(given: LmmsEvalSettings) -> None:
     add_to_results(output, shapes.name, here, section, APART if given.apart else KEY)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

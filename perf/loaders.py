@@ -1,6 +1,6 @@
 """What the benchmarks' loaders make of samples of real annotation files.
 
-    python perf/loaders.py FOLDER [--output perf/loaders.json]
+    python -m perf.loaders FOLDER [--output perf/loaders.json]
 
 FOLDER has `mlvu/*.json`, `nextqa/val*.csv` and `cg_bench/cgbench_mini*.json`: official files, or the first
 records of such, with `_firstN` at the end of their names. Each is read under its official name, as `videopro
@@ -14,21 +14,18 @@ import csv
 import hashlib
 import json
 import re
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import write_record
 from videopro import benchmarks
 from videopro.benchmarks import SPECS, Benchmark, BenchmarkError
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import setting
@@ -142,12 +139,5 @@ def count(given: LoadersSettings) -> None:
     write_record(given.output, [counted(case, given.folder) for case in CASES])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped") as status:
-        count(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, count, "stopped")

@@ -1,6 +1,6 @@
 """Measures the memory of a worker over many questions: whether it levels off, and what uses it.
 
-    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--in-flight N] \\
+    nice python -m perf.memory [--splits test val] [--store 512 64] [--limit N] [--in-flight N] \\
         [--keep-freed] [--output FILE]
 
 Each leg is its own process, which answers the questions of the splits one after another, as a worker of
@@ -22,7 +22,6 @@ import ctypes
 import gc
 import json
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -32,16 +31,14 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.child import call_in_child
+from perf.command import run_command
 from perf.decoders import versions
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.modules.library import shared_cache
 from videopro.processes import trim_heap
@@ -199,12 +196,5 @@ def measure(given: MemorySettings) -> None:
         write_record(given.output, {"results": rows, "versions": versions()}, indent=2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; the legs that ended are recorded") as status:
-        measure(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, measure, "stopped; the legs that ended are recorded")

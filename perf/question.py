@@ -1,6 +1,6 @@
 """Measures what a question costs beside the model and decoding: our own work, and reading text (OCR).
 
-    python perf/question.py [--before CHECKOUT] [--questions 40] [--rounds 9] [--output FILE]
+    python -m perf.question [--before CHECKOUT] [--questions 40] [--rounds 9] [--output FILE]
 
 The questions are pocket's test split, answered by `--method videopro --planner pocket-teacher`, one program
 at a time, as a worker does (`videopro.runner`). They are answered once, and what the model, the decoder and
@@ -20,18 +20,16 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.child import ChildFailed
+from perf.command import run_command
 from perf.decoders import versions
 from perf.recording import write_record
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.settings import setting
 
@@ -228,12 +226,5 @@ def compare(given: QuestionSettings) -> None:
     write_record(given.output, record, indent=2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

@@ -1,6 +1,6 @@
 """Counts what readers of replies miss and read wrongly, on the replies in tests/question/labelled.
 
-    python perf/replies.py [--half development|record|both] [--show READER] [--root FOLDER] [--output FILE]
+    python -m perf.replies [--half development|record|both] [--show READER] [--root FOLDER] [--output FILE]
 
 Each reply was labelled by hand with the letter that a careful reader takes from it, or with none. A reader
 *misses* a reply if it reads no letter where there is one; it is *wrong* if it reads any other letter than the
@@ -11,18 +11,15 @@ development half; the other half is for the record.
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import write_record
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
@@ -143,12 +140,5 @@ def show(settings: RepliesSettings) -> None:
             print(f"wrong {read} for {labelled.letter or '-'}\t{labelled.file}\t{labelled.reply!r}")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status() as status:
-        show(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, show, "stopped")

@@ -1,7 +1,7 @@
 """Compares the pocket model behind a live vLLM with the same model in this process.
 
     bash launch/live.sh --serve &
-    python perf/served.py [--engine http://127.0.0.1:8000/v1] [--adapter pocket-sft|FOLDER] [--limit 200] \\
+    python -m perf.served [--engine http://127.0.0.1:8000/v1] [--adapter pocket-sft|FOLDER] [--limit 200] \\
         [--programs N] [--work FOLDER] [--output FILE]
 
 Four runs over the same questions of pocket's test split, in the work folder, which are resumed if they are
@@ -23,7 +23,6 @@ Prints the table and writes it with the settings and versions as perf/served.jso
 from __future__ import annotations
 
 import json
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -31,14 +30,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from rich.console import Console
 from rich.table import Table
 
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import write_record
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.infer import run
@@ -87,14 +84,11 @@ COMMAND = CommandLine(
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status() as status:
-        settings = COMMAND.parse(argv)
-        record = measure(settings)
-        write_record(settings.output, record)
-        Console().print(table(record))
-    return status.code
+def compare(settings: ServedSettings) -> None:
+    """Measure, write the comparison and print it."""
+    record = measure(settings)
+    write_record(settings.output, record)
+    Console().print(table(record))
 
 
 def measure(settings: ServedSettings) -> dict[str, Any]:
@@ -234,4 +228,4 @@ def table(record: Mapping[str, Any]) -> Table:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare, "stopped; the same command goes on with its runs")

@@ -1,8 +1,8 @@
 """Compares fine-tuning on videos with train/sft.py with the same run in plain TRL, frames as images.
 
-    python perf/sft.py [--size pocket] [--rows 32] [--videos 8] [--batch 4] [--rounds 3] \\
+    python -m perf.sft [--size pocket] [--rows 32] [--videos 8] [--batch 4] [--rounds 3] \\
         [--work FOLDER] [--output FILE]
-    python perf/sft.py --size 8b --rows 48 --videos 12 --batch 1 --rounds 1     (a GPU with 80 GB)
+    python -m perf.sft --size 8b --rows 48 --videos 12 --batch 1 --rounds 1     (a GPU with 80 GB)
 
 Both train the same LoRA layers of the same model on the same rows with the same frames and pixels, each in
 its own process, in turn. Plain TRL takes a video as images, which is what it supports: the frames come from
@@ -23,7 +23,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -32,15 +31,13 @@ from typing import Literal
 import torch
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
 from perf.battery.shapes import QWEN3VL_8B, TINY, Shapes, VideoShape, make_checkpoint
 from perf.battery.world import REPLY, make_video
+from perf.command import run_command
 from perf.recording import write_record
 from perf.timing import Spent, timed
 from videopro import prompts
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.pocket import model_dir
@@ -210,12 +207,5 @@ def compare(given: SftSettings) -> None:
     print(json.dumps(result, indent=1))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        compare(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, compare)

@@ -1,6 +1,6 @@
 """Runs hostile and ordinary programs for an hour from many threads, and kills the zygote every now and then.
 
-    nice -n 10 python perf/soak.py [--seconds 3600] [--threads 16] [--kill-every 30] \\
+    nice -n 10 python -m perf.soak [--seconds 3600] [--threads 16] [--kill-every 30] \\
         [--output perf/soak.json]
 
 Half of the programs are ordinary, and their results must be CPython's. The others come from every hostile
@@ -24,20 +24,17 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from perf.command import run_command
 from perf.programs.corpus import FAMILIES
 from perf.programs.neighbours import FOUND
 from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from perf.programs.surroundings import LIMITS, Surroundings
 from perf.recording import write_record
 from perf.timing import timed
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.executor import Executor, Outcome, ZygoteGone
 from videopro.settings import setting
@@ -322,12 +319,5 @@ def run(given: SoakSettings) -> int:
     return 1 if wrong else 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        status.code = run(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, run)

@@ -1,7 +1,7 @@
 """Measures the trace viewer at 5,000 questions: the time to write its pages, their size, and how long a
 browser takes to open, filter, search and sort them.
 
-    python perf/view.py [--questions 5000] [--work FOLDER] [--output FILE]
+    python -m perf.view [--questions 5000] [--work FOLDER] [--output FILE]
 
 The run is synthetic: programs of a dozen lines, every other question refined, 6 to 18 calls each with up to
 64 frames, about videos that do not exist (thumbnails cost what decoding costs: perf/decode.py). A second run
@@ -16,9 +16,8 @@ import json
 import random
 import shutil
 import statistics
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,11 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import write_record
 from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.question import Answer
 from videopro.runs import RunFolder, RunTail, run_key
@@ -327,12 +324,5 @@ def measure(given: ViewSettings) -> None:
     Console().print(table)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; nothing was recorded") as status:
-        measure(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, measure)

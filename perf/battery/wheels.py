@@ -9,8 +9,7 @@ is left out: the check reads no text in frames, and its wheel carries models.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from videopro.cli import exit_status
+from perf.command import run_command
 from videopro.command_line import CommandLine
 from videopro.settings import setting
 
@@ -112,12 +111,5 @@ def write_pins(given: WheelSettings) -> None:
         given.output.write_text(text, encoding="utf-8")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped") as status:
-        write_pins(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, write_pins, "stopped")

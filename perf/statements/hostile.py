@@ -17,7 +17,7 @@ def _through_infer() -> list[str]:
         else "every command ended with status 0"
     )
     return [
-        f"`python perf/hostile.py --only inference --work FOLDER` sent {found['programs']:,} programs "
+        f"`python -m perf.hostile --only inference --work FOLDER` sent {found['programs']:,} programs "
         "through `videopro infer`, with pocket's own grounding, RapidOCR and pocket's encoder behind the "
         f"modules, and let `view`, `report` and `compare` read the run: {ended}, "
         f"{found['questions_recorded']:,} questions were recorded, {found['lines_set_aside']} lines were set "

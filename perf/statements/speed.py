@@ -27,7 +27,7 @@ def _step_of_sft() -> list[str]:
     tokens = ours["tokens_a_row"] / plain["tokens_a_row"]
     return [
         f"""Two CPU cores, pocket size, {steps} steps of {batch} rows, median of
-            {record(SFT)["rounds"]} rounds (`python perf/sft.py --rounds 3`, `{SFT}`):
+            {record(SFT)["rounds"]} rounds (`python -m perf.sft --rounds 3`, `{SFT}`):
             {ours["samples_per_s"]:.2f} rows a second, against {plain["samples_per_s"]:.2f} in plain TRL
             with frames as images ({faster:.1f} times), with {ours["peak_mib"]:,.0f} and
             {plain["peak_mib"]:,.0f} MiB and {tokens:.2f} times the tokens per row. Steps at the shapes of

@@ -1,6 +1,6 @@
 """Replies labelled by hand: what the reader misses and reads wrongly stays as low as it was recorded.
 
-The counts are those of docs/results/answer-reader.md; `python perf/replies.py` prints them.
+The counts are those of docs/results/answer-reader.md; `python -m perf.replies` prints them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perf import ROOT
-from perf.replies import LabelledReply, errors, labelled_replies, main
+from perf.replies import COMMAND, LabelledReply, errors, labelled_replies, show
 from videopro.errors import ConfigError
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
 
@@ -86,7 +86,7 @@ def test_the_command_shows_and_writes_a_row_for_each_reader(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "replies.json"
-    assert main(["--half", "record", "--show", "videomme", "--output", str(output)]) == 0
+    show(COMMAND.parse(["--half", "record", "--show", "videomme", "--output", str(output)]))
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "record: 690 replies, 211 without a letter"
     own = json.loads(output.read_text())["record"]["readers"]["robust"]
@@ -97,8 +97,8 @@ def test_the_command_shows_and_writes_a_row_for_each_reader(
     assert rows["videomme"] == [
         str(sum(line.startswith(f"{kind} ") for line in shown)) for kind in ("missed", "wrong")
     ]
-    assert main(["--show", "nobody"]) == 2
-    assert "the readers are robust, " in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="the readers are robust, "):
+        show(COMMAND.parse(["--show", "nobody"]))
 
 
 def test_files_of_labelled_replies_are_checked(tmp_path: Path) -> None:

@@ -35,10 +35,10 @@ from pathlib import Path
 from typing import Any
 
 from perf import ROOT
+from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from tests.stress.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter
-from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.settings import did_you_mean, setting
@@ -409,12 +409,5 @@ def record(given: KillSettings, outcomes: dict[str, KillResults]) -> None:
             print(f"{name}: {fault}", flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; the trials that ended are recorded") as status:
-        campaign(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, campaign, "stopped; the trials that ended are recorded")
