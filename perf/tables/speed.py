@@ -38,14 +38,6 @@ def _indexing(record: Record) -> Table:
     ], rows
 
 
-def _question(record: Record) -> Table:
-    rows = [
-        [name, *(f"{row[f'{part}_ms']:.0f} ({row[f'{part}_cpu_ms']:.1f})" for part in ("own", "ocr"))]
-        for name, row in record["results"].items()
-    ]
-    return ["", "our own work on a question, ms (CPU)", "reading the text of a frame, ms (CPU)"], rows
-
-
 def _sandbox(record: Record) -> Table:
     names = {
         "videopro": "videopro",
@@ -107,8 +99,6 @@ def _grpo_step(record: Record) -> Table:
 TABLES: Tables = {
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
-    ("perf/question.json", "a question beside the model"): _question,
-    ("perf/question_c8df720.json", "a question beside the model"): _question,
     ("perf/executor.json", "sandbox"): _sandbox,
     ("perf/memory.json", "memory of a worker"): _memory,
     ("perf/grpo.json", "a step of GRPO"): _grpo_step,
