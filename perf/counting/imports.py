@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from perf.counting.sources import Source
 
+_BY_NAME = ("import_module", "__import__")
+
 
 def imports(files: Mapping[str, Source]) -> dict[str, set[str]]:
     """The files of the checkout that each file imports, by dotted names."""
@@ -27,7 +29,7 @@ def imports(files: Mapping[str, Source]) -> dict[str, set[str]]:
 
 def _written(source: Source, files: Mapping[str, Source]) -> Iterator[str]:
     """The files that import statements name."""
-    for node in source.nodes:
+    for node in source.statements():
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         elif isinstance(node, ast.ImportFrom):
@@ -52,11 +54,13 @@ def _base(source: Source, node: ast.ImportFrom) -> str:
 
 def _import_calls(source: Source) -> Iterator[ast.expr]:
     """What `import_module` and `__import__` are called with."""
+    if not any(name in source.text for name in _BY_NAME):
+        return
     for node in source.nodes:
         if isinstance(node, ast.Call) and node.args:
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-            if name in ("import_module", "__import__"):
+            if name in _BY_NAME:
                 yield node.args[0]
 
 

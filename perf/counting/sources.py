@@ -34,6 +34,18 @@ class Source:
         """All nodes of the parsed file; walking them again costs as much as parsing."""
         return list(ast.walk(self.tree))
 
+    def statements(self) -> Iterator[ast.stmt]:
+        """All statements, also inside functions, without what their expressions hold: far faster."""
+        waiting: list[ast.AST] = [self.tree]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.stmt):
+                yield node
+            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+                parts = getattr(node, name, None)
+                if isinstance(parts, list):
+                    waiting.extend(parts)
+
     @property
     def is_package(self) -> bool:
         """Whether it is the `__init__` of a package."""

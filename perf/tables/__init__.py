@@ -1,6 +1,6 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
-from perf.tables import benchmarks, layout, results, sampling, serving, speed, where
+from perf.tables import benchmarks, house, results, sampling, serving, speed, where
 from perf.tables.shared import Tables, titled
 
 TABLES: Tables = {
@@ -8,7 +8,7 @@ TABLES: Tables = {
     **serving.TABLES,
     **results.TABLES,
     **benchmarks.TABLES,
-    **layout.TABLES,
+    **house.TABLES,
     **where.TABLES,
     **sampling.TABLES,
 }
