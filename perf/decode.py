@@ -27,7 +27,6 @@ from perf.decoders import CONTENDERS, FRAMES, RIVALS, make_sixty_minutes, make_t
 from perf.recording import write_record
 from perf.timing import shown
 from videopro.command_line import CommandLine
-from videopro.errors import ConfigError
 from videopro.settings import setting
 
 
@@ -39,7 +38,6 @@ class DecodeSettings:
         default=None, metadata=setting("folder that keeps the files for the next run; unset: a temporary one")
     )
     rounds: int = field(default=3, metadata=setting("rounds; in each, every contender runs once"))
-    make_only: bool = field(default=False, metadata=setting("make the files in --work and stop"))
     output: Path = field(default=ROOT / "perf" / "decode.json", metadata=setting("file for the results"))
 
 
@@ -106,10 +104,7 @@ def show(table: dict[str, object]) -> None:
 
 
 def compare(given: DecodeSettings) -> None:
-    """Make the files, measure, print the table and write it. Raises ConfigError for files that nothing would
-    keep."""
-    if given.make_only and given.work is None:
-        raise ConfigError("--make-only needs --work, the folder that keeps the files")
+    """Make the files, measure, print the table and write it."""
     with tempfile.TemporaryDirectory() as scratch:
         work = given.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
@@ -124,8 +119,6 @@ def compare(given: DecodeSettings) -> None:
                 else:
                     make_sixty_minutes(files[10], part)
                 part.rename(path)
-        if given.make_only:
-            return
         table = measure(files, given.rounds)
     show(table)
     ways = {name: way for name, (way, _) in CONTENDERS.items()}

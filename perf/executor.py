@@ -5,11 +5,11 @@
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
 process; and a plain `python -c` child per program, which talks to the host in lines of JSON and confines
 nothing. The lower bounds are measured in the same run. "Two processes" bounds a call between processes: a
-child echoes the bytes of a call over a socket; "on one core" is the same with both on one core. "Fork and
-pipe" bounds a program in its own process: fork a bare process that writes one byte into a pipe and exits, and
-wait for it. Compare ratios, and mind the load, which is recorded with them. CPU time covers every process
-that takes part, including the host. "Equal" counts the ordinary programs of `perf/programs/ordinary.py`
-that give CPython's result. The recorded figures are those of `--output perf/executor.json`.
+child echoes the bytes of a call over a socket. "Fork and pipe" bounds a program in its own process: fork a
+bare process that writes one byte into a pipe and exits, and wait for it. Compare ratios, and mind the load,
+which is recorded with them. CPU time covers every process that takes part, including the host. "Equal" counts
+the ordinary programs of `perf/programs/ordinary.py` that give CPython's result. The recorded figures are
+those of `--output perf/executor.json`.
 """
 
 from __future__ import annotations
@@ -219,28 +219,24 @@ print(statistics.median(times), (sum(os.times()[:4]) - before) / {programs})
     return {"program_ms": round(wall * 1e3, 3), "program_cpu_ms": round(cpu * 1e3, 3)}
 
 
-def echo(cores: set[int]) -> dict[str, float]:
-    """Microseconds until another process on `cores` has echoed a message (two wake-ups, no work), and the CPU
+def echo() -> dict[str, float]:
+    """Microseconds until another process has echoed a message (two wake-ups, no work), and the CPU
     time of both."""
     ours, theirs = socket.socketpair()
     used = cpu_seconds()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        os.sched_setaffinity(0, cores)
         while message := theirs.recv(1 << 13):
             theirs.sendall(message)
         os._exit(0)
     theirs.close()
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
     times = []
     for _ in range(10 * CALLS):
         begun = time.perf_counter()
         ours.sendall(b"x" * 64)
         ours.recv(1 << 13)
         times.append(time.perf_counter() - begun)
-    os.sched_setaffinity(0, before)
     ours.close()
     os.waitpid(pid, 0)
     cpu = (cpu_seconds() - used) / len(times)
@@ -273,12 +269,10 @@ def compare(given: ExecutorSettings) -> None:
         raise ConfigError(
             "this compares with smolagents, which is not installed: pip install 'videopro[perf]'"
         )
-    cores = os.sched_getaffinity(0)
     load = os.getloadavg()[0]
     # First, before there are threads: this forks.
     rows: dict[str, dict[str, Any]] = {
-        "two processes": echo(cores),
-        "on one core": echo({min(cores)}),
+        "two processes": echo(),
         "fork and pipe": fork_and_pipe(given.programs),
     }
     with Executor() as executor:

@@ -62,7 +62,7 @@ class GpuSettings:
         default=None, metadata=setting("print the tables of this file of results, and stop")
     )
     output: Path | None = field(
-        default=None, metadata=setting("file for the results; unset: see perf/gpu.py", former="results")
+        default=None, metadata=setting("file for the results; unset: see perf/gpu.py")
     )
 
 

@@ -43,7 +43,7 @@ class HostileSettings:
     work: Path = field(
         default=Path("runs/hostile"), metadata=setting("folder of the runs of the second part, which is kept")
     )
-    output: Path | None = field(default=None, metadata=setting("file for the tallies", former="json"))
+    output: Path | None = field(default=None, metadata=setting("file for the tallies"))
 
 
 COMMAND = CommandLine(

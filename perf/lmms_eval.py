@@ -1,7 +1,7 @@
 """Measures lmms-eval at what perf/gpu.py's part (f) measures of the native method on a CPU: the same
 checkpoint with random weights, videos, questions, frames and pixels.
 
-    python -m perf.lmms_eval [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] [--simple] \\
+    python -m perf.lmms_eval [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] \\
         [--apart VIDEOS] [--output FILE]
 
 lmms-eval needs other versions of some libraries than VideoPro, so it belongs in an environment of its own:
@@ -9,9 +9,7 @@ lmms-eval needs other versions of some libraries than VideoPro, so it belongs in
 transformers that VideoPro runs with, and `--python ENV/bin/python`. Nothing is fetched from a hub.
 
 lmms-eval's command line runs on a task of these questions, with native's prompts: model `qwen3_vl`, batch
-size 1, attention `sdpa`, and one new token, which is all that a letter needs. `--simple` gives it
-`--force_simple`: its older class of that model, which reads the next question's video while the model
-answers.
+size 1, attention `sdpa`, and one new token, which is all that a letter needs.
 
 The time is that of its own `generate_until`, from the first question to the last reply: reading videos,
 preparing prompts, and the model. Start-up, loading, building requests and scores are outside. In it,
@@ -97,16 +95,13 @@ class LmmsEvalSettings:
     python: str = field(
         default=sys.executable, metadata=setting("interpreter of the environment that has lmms-eval")
     )
-    simple: bool = field(default=False, metadata=setting("lmms-eval's older model class"))
     apart: int = field(
         default=0,
         metadata=setting("videos with one question each, which native answers too; 0: part (f)'s questions"),
     )
     output: Path | None = field(
         default=None,
-        metadata=setting(
-            "file to which the figures are added; unset: see perf/lmms_eval.py", former="results"
-        ),
+        metadata=setting("file to which the figures are added; unset: see perf/lmms_eval.py"),
     )
 
 
@@ -133,7 +128,7 @@ def write_task(source: Path, folder: Path) -> list[dict[str, str]]:
     return rows
 
 
-def arguments(bench: Bench, folder: Path, *, simple: bool) -> list[str]:
+def arguments(bench: Bench, folder: Path) -> list[str]:
     """lmms-eval's command line, without the program."""
     model = {
         "pretrained": bench.checkpoint(),
@@ -152,11 +147,10 @@ def arguments(bench: Bench, folder: Path, *, simple: bool) -> list[str]:
             ",".join(f"{name}={value}" for name, value in model.items()),
         ),
         *("--tasks", TASK, "--include_path", str(folder), "--batch_size", "1", "--device", "cpu"),
-        *(["--force_simple"] if simple else []),
     ]
 
 
-def run(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
+def run(bench: Bench, python: str) -> dict[str, Any]:
     """Run lmms-eval over the questions. Returns its figures. Raises RuntimeError if it fails, which its exit
     status need not say, or if it did other work than asked."""
     with tempfile.TemporaryDirectory() as name:
@@ -168,7 +162,7 @@ def run(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
         command = [python, str(ROOT / "perf" / "lmms_eval_timed.py"), str(times)]
         with log.open("w") as said:
             done = subprocess.run(
-                [*command, *arguments(bench, folder, simple=simple)],
+                [*command, *arguments(bench, folder)],
                 cwd=folder,
                 env={**os.environ, **offline, **own},
                 stdout=said,
@@ -241,10 +235,10 @@ def one_a_video(bench: Bench, videos: int) -> Bench:
     return Bench(replace(bench.shapes, videos=videos, questions=1), folder)
 
 
-def run_beside_native(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
+def run_beside_native(bench: Bench, python: str) -> dict[str, Any]:
     """lmms-eval's figures and those of the native method, which runs before it and after it."""
     before = infer(bench, "native", 1)
-    found = run(bench, python, simple=simple)
+    found = run(bench, python)
     after = infer(bench, "native", 1)
     passes = (before["s_a_question"], after["s_a_question"])
     native = {**after, "s_a_question": round(mean(passes), 3), "passes": passes}
@@ -261,9 +255,9 @@ def compare(given: LmmsEvalSettings) -> None:
     here, load = facts(), round(os.getloadavg()[0], 1)
     read_results(output, shapes.name, here)  # a wrong file is refused before anything is measured
     if given.apart:
-        found = run_beside_native(one_a_video(bench, given.apart), given.python, simple=given.simple)
+        found = run_beside_native(one_a_video(bench, given.apart), given.python)
     else:
-        found = run(bench, given.python, simple=given.simple)
+        found = run(bench, given.python)
     section = {"device": here["device"], "load": load, **found}
     print(json.dumps(section))
     add_to_results(output, shapes.name, here, section, APART if given.apart else KEY)

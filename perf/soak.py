@@ -53,7 +53,7 @@ class SoakSettings:
     seconds: float = field(default=3600.0, metadata=setting("how long"))
     threads: int = field(default=16, metadata=setting("threads that run programs"))
     kill_every: float = field(default=30.0, metadata=setting("mean seconds between kills"))
-    output: Path | None = field(default=None, metadata=setting("file for the record", former="json"))
+    output: Path | None = field(default=None, metadata=setting("file for the record"))
 
 
 COMMAND = CommandLine(

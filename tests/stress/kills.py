@@ -62,7 +62,7 @@ class KillSettings:
 
     output: Path | None = field(
         default=None,
-        metadata=setting("file for the record; results of other commands in it stay", former="json"),
+        metadata=setting("file for the record; results of other commands in it stay"),
     )
     only: tuple[str, ...] = field(
         default=tuple(KILL_TARGETS), metadata=setting(f"commands to kill, of {', '.join(KILL_TARGETS)}")
