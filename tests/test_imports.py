@@ -25,7 +25,6 @@ EXTRAS = (
         "sentence_transformers",
         "timm",
         "easyocr",
-        "torchcodec",
         "wandb",
         "ray",
     ),

@@ -35,7 +35,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL = [
     *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2"),
     *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
-    "torchcodec",
 ]
 # What each command that cannot be imported without an extra says.
 TRAIN = "pip install 'videopro[train]'"
@@ -219,7 +218,7 @@ def test_the_extras_that_are_named_exist() -> None:
                 given = {word.arg: word.value for word in node.keywords}
                 named |= {extra.value for extra in [given.get("extra")] if isinstance(extra, ast.Constant)}
     assert named == {
-        *("report", "benchmarks", "easyocr", "speech", "encoders", "torchcodec", "tracking"),
+        *("report", "benchmarks", "easyocr", "speech", "encoders", "tracking"),
         *("train", "qlora", "deepspeed", "ray"),
     }
     assert named <= set(PROJECT["optional-dependencies"])

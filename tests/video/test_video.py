@@ -358,8 +358,6 @@ def test_bad_requests(tmp_path: Path) -> None:
         with pytest.raises(VideoError, match=r"v\.mp4"):
             video.frames(times, size=size)
     assert video.frames([]) == []
-    with pytest.raises(VideoError, match="pyav"):
-        Video.open(tmp_path / "v.mp4", decoder="opencv")
     with pytest.raises(VideoError, match="timeout"):
         Video.open(tmp_path / "v.mp4", timeout=0)
 
@@ -498,23 +496,3 @@ def test_a_video_can_be_sent_to_a_process(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4")
     video = pickle.loads(pickle.dumps(Video.open(tmp_path / "v.mp4")))
     assert read_number(video.frames([1.0])[0].image) == 24
-
-
-def test_torchcodec_or_one_clear_error(tmp_path: Path) -> None:
-    make(tmp_path / "v.mp4", list(range(7, 67)), rotation=(90,), options=_OPEN)
-    try:
-        from torchcodec.decoders import VideoDecoder
-
-        VideoDecoder(str(tmp_path / "v.mp4"))
-    except (ImportError, RuntimeError, OSError):
-        with pytest.raises(VideoError, match=r"torchcodec.*pip install 'videopro\[torchcodec\]'"):
-            Video.open(tmp_path / "v.mp4", decoder="torchcodec")
-        return
-    ours = Video.open(tmp_path / "v.mp4", store=FrameStore())
-    theirs = Video.open(tmp_path / "v.mp4", store=FrameStore(), decoder="torchcodec")
-    times = [-1.0, 9.0, *np.random.default_rng(0).uniform(0, 2.5, 20).tolist()]
-    for size in (None, (40, 30)):
-        for a, b in zip(ours.frames(times, size=size), theirs.frames(times, size=size), strict=True):
-            assert a.time == b.time
-            assert a.image.shape == b.image.shape
-            assert np.abs(a.image.astype(int) - b.image).mean() < (1 if size is None else 8)

@@ -15,15 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from videopro.errors import VideoError
-from videopro.video.decoding import Probe, exact, probe_video, stream, torchcodec
+from videopro.video.decoding import Probe, exact, probe_video, stream
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.shapes import LARGEST_SIDE
 
 __all__ = ["Frame", "FrameStore", "Video", "distinct_frames", "fps_times", "shared_store", "uniform_times"]
 
 logger = logging.getLogger(__name__)
-
-_DECODERS = {"pyav": exact.pictures_at, "torchcodec": torchcodec.pictures_at}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +94,9 @@ class Video:
     notes: tuple[str, ...]
     """Oddities of the file's times, such as a header with a different duration; usually empty."""
 
-    def __init__(self, facts: Probe, decoder: str, timeout: float, store: FrameStore | None) -> None:
+    def __init__(self, facts: Probe, timeout: float, store: FrameStore | None) -> None:
         """Use `Video.open`."""
         self._facts = facts
-        self._decoder = decoder
         self._timeout = timeout
         self._store = store
         self.path = facts.path
@@ -117,26 +114,21 @@ class Video:
         cls,
         path: str | os.PathLike[str],
         *,
-        decoder: str = "pyav",
         timeout: float = 30.0,
         store: FrameStore | None = None,
     ) -> Video:
         """Open a file: decode its first frame, read its last packets.
 
-        `decoder` "torchcodec" needs TorchCodec and FFmpeg's shared libraries. `timeout`: seconds for opening
-        the file, and later for each frame. `store` None: the one shared by the process (`shared_store`).
-        Raises VideoError unless the file is complete and has a video track with plausible times.
+        `timeout`: seconds for opening the file, and later for each frame. `store` None: the one shared by the
+        process (`shared_store`). Raises VideoError unless the file is complete and has a video track with
+        plausible times.
         """
-        if decoder not in _DECODERS:
-            raise VideoError(f"unknown decoder {decoder!r}; choose 'pyav' or 'torchcodec'")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
         facts = probe_video(Path(path), timeout)
-        if decoder == "torchcodec":
-            torchcodec.check_usable(facts, timeout)
         for note in facts.notes:
             logger.warning("%s: %s", path, note)
-        return cls(facts, decoder, timeout, store)
+        return cls(facts, timeout, store)
 
     def __repr__(self) -> str:
         return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
@@ -185,16 +177,12 @@ class Video:
         self._check_unchanged()
         facts = self._facts
         ticks = [facts.tick(time) for time in wanted]
-        for pts, image in stream.in_order(
-            facts, ticks, (int(height), int(width)), self._timeout, _DECODERS[self._decoder]
-        ):
+        for pts, image in stream.in_order(facts, ticks, (int(height), int(width)), self._timeout):
             yield Frame(image, facts.time(pts), self.id)
 
     def _images(self, ticks: list[int], size: tuple[int, int]) -> dict[int, tuple[int, np.ndarray]]:
         """Tick -> (timestamp shown, pixels), from the store or decoded."""
         store = self._store if self._store is not None else shared_store()
-        # Decoders round colours differently, so they do not share frames.
-        owner = self.id if self._decoder == "pyav" else f"{self.id}:{self._decoder}"
         images: dict[int, tuple[int, np.ndarray]] = {}
 
         def look_up() -> list[int]:
@@ -202,8 +190,8 @@ class Video:
             for tick in ticks:
                 if tick in images:
                     continue
-                pts = store.shown(owner, tick)
-                image = store.get((owner, pts, size)) if pts is not None else None
+                pts = store.shown(self.id, tick)
+                image = store.get((self.id, pts, size)) if pts is not None else None
                 if pts is None or image is None:
                     left.append(tick)
                 else:
@@ -212,24 +200,24 @@ class Video:
 
         if not look_up():
             return images
-        with store.decoding(owner):
+        with store.decoding(self.id):
             left = look_up()
             if left:
                 self._check_unchanged()
                 have: dict[int, np.ndarray] = {}
 
                 def known(pts: int) -> bool:
-                    image = store.get((owner, pts, size))
+                    image = store.get((self.id, pts, size))
                     if image is not None:
                         have[pts] = image
                     return image is not None
 
-                shown = _DECODERS[self._decoder](self._facts, left, size, known, self._timeout)
+                shown = exact.pictures_at(self._facts, left, size, known, self._timeout)
                 for pts, image in shown.images.items():
-                    store.put((owner, pts, size), image)
+                    store.put((self.id, pts, size), image)
                 have.update(shown.images)
                 for tick, pts in shown.at.items():
-                    store.note_shown(owner, tick, pts)
+                    store.note_shown(self.id, tick, pts)
                     images[tick] = (pts, have[pts])
         return images
 

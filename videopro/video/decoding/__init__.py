@@ -1,6 +1,6 @@
 """Reading video files: open them safely, find frames by presentation time, convert them to RGB.
 
-Uses FFmpeg through PyAV, or TorchCodec on request. To get frames, use `videopro.video.Video`.
+Uses FFmpeg through PyAV. To get frames, use `videopro.video.Video`.
 """
 
 from videopro.video.decoding.opening import Deadline, check_file, check_no_url, content_id, open_container

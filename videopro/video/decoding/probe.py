@@ -26,10 +26,6 @@ class Probe:
     size: int
     """Bytes of the file; with `modified` (ns) it shows whether the file has changed."""
     modified: int
-    container: str
-    """FFmpeg's name of the format."""
-    stream: int
-    """Index of the video track in the file."""
     codec: str
     time_base: Fraction
     """Seconds per tick."""
@@ -45,9 +41,6 @@ class Probe:
     height: int
     """Pixels upright, with square pixels."""
     width: int
-    coded_height: int
-    """Pixels of the first picture as stored: neither rotated nor stretched."""
-    coded_width: int
     turn: Orientation
     interlaced: bool
     notes: tuple[str, ...] = ()
@@ -111,8 +104,6 @@ def probe_video(path: Path, timeout: float) -> Probe:
             id=identity,
             size=state.st_size,
             modified=state.st_mtime_ns,
-            container=container.format.name,
-            stream=stream.index,
             codec=stream.codec_context.codec.canonical_name,
             time_base=time_base,
             origin=origin,
@@ -122,8 +113,6 @@ def probe_video(path: Path, timeout: float) -> Probe:
             fps=fps,
             height=height,
             width=width,
-            coded_height=picture.height,
-            coded_width=picture.width,
             turn=turn,
             interlaced=picture.interlaced_frame,
             notes=(*clocks.notes, *differing(clocks.stated, float((end - first) * time_base))),

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from videopro.video.decoding.exact import DecodedPictures
+from videopro.video.decoding.exact import DecodedPictures, pictures_at
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import Probe
 from videopro.video.decoding.reader import Reader
-
-PicturesAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bool], float], DecodedPictures]
 
 # Pictures decoded together: enough groups for every thread, few enough for memory.
 _PICTURES_PER_PART = 64
@@ -26,10 +24,10 @@ _MOST = 512
 
 
 def in_order(
-    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float, shown_at: PicturesAt
+    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(timestamp, picture) on display at each of `ticks` (ascending, within the video), as RGB of `size`
-    (height, width), decoded by `shown_at`, whose errors are raised here."""
+    (height, width). The decoding thread's errors are raised here."""
     ready: queue.Queue[tuple[list[int], DecodedPictures | BaseException]] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 
@@ -46,7 +44,7 @@ def in_order(
             for part in _parts(probe, ticks, timeout):
                 if stopped.is_set():
                     return
-                hand_over(part, shown_at(probe, part, size, lambda pts: False, timeout))
+                hand_over(part, pictures_at(probe, part, size, lambda pts: False, timeout))
         except BaseException as failure:
             hand_over([], failure)
 
