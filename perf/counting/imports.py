@@ -102,3 +102,12 @@ def floors(arrows: Iterable[tuple[str, str]]) -> list[list[str]]:
 
     whole = networkx.condensation(networkx.DiGraph(list(arrows)))
     return [sorted(whole.nodes[node]["members"]) for node in networkx.dag_longest_path(whole)]
+
+
+def shortest_circle(ring: Iterable[str], arrows: Iterable[tuple[str, str]]) -> list[str]:
+    """The fewest members of a circle that reach each other, in order, with the first one again at the end."""
+    import networkx
+
+    graph = networkx.DiGraph(list(arrows)).subgraph(ring)
+    rounds = ([first, *networkx.shortest_path(graph, second, first)] for first, second in graph.edges)
+    return min(rounds, key=lambda members: (len(members), members))

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perf.counting.imports import imports
+from perf.counting.imports import circles, floors, imports, shortest_circle
 from perf.counting.sources import PACKAGE, Source
 
 
@@ -37,13 +37,13 @@ def rooms(files: Mapping[str, Source]) -> Rooms:
     for name in sorted(files):
         if name in doors:
             continue
-        for target in sorted(behind(graph[name], graph, doors)):
+        for target in sorted(through_doors(graph[name], graph, doors)):
             if room(name) != room(target):
                 arrows[room(name), room(target)].append((name, target))
     inside = {room(name) for name in files if name not in doors and room(name).startswith(f"{PACKAGE}.")}
     outside = {first for first, second in arrows if second in inside} - inside
-    kept = {pair: found for pair, found in arrows.items() if set(pair) <= inside | outside}
-    return Rooms(sorted(inside | outside), sorted(doors), graph, dict(sorted(kept.items())))
+    drawn = {pair: files for pair, files in arrows.items() if set(pair) <= inside | outside}
+    return Rooms(sorted(inside | outside), sorted(doors), graph, dict(sorted(drawn.items())))
 
 
 def room(name: str) -> str:
@@ -71,7 +71,7 @@ def _hands_on(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Import | ast.ImportFrom | ast.Expr | ast.Raise)
 
 
-def behind(targets: set[str], graph: Mapping[str, set[str]], doors: set[str]) -> Iterator[str]:
+def through_doors(targets: set[str], graph: Mapping[str, set[str]], doors: set[str]) -> Iterator[str]:
     """The imported files, and behind each door what it imports."""
     seen: set[str] = set()
     waiting = [*targets]
@@ -87,9 +87,18 @@ def behind(targets: set[str], graph: Mapping[str, set[str]], doors: set[str]) ->
 
 
 def edges(counted: Rooms) -> str:
-    """Every arrow with the imports behind it. In each room, the arrow of the fewest imports is the first."""
-    lines = [f"{len(counted.names)} rooms, {len(counted.arrows)} arrows"]
-    for (first, second), found in sorted(counted.arrows.items(), key=lambda item: (item[0][0], len(item[1]))):
-        lines.append(f"{first} -> {second}: {len(found)}")
-        lines += [f"    {importing} -> {imported}" for importing, imported in found]
+    """The longest chain, the circles, and every arrow with the imports behind it. In each room, the arrow of
+    the fewest imports is the first."""
+    chain = floors(counted.arrows)
+    lines = [f"{len(counted.names)} rooms, {len(chain)} floors, {len(counted.arrows)} arrows"]
+    lines.append("the longest chain: " + " -> ".join(" and ".join(floor) for floor in chain))
+    imported = [(name, target) for name, targets in counted.files.items() for target in targets]
+    for members, pairs in (("rooms", list(counted.arrows)), ("files", imported)):
+        for ring in circles(pairs):
+            shortest = " -> ".join(shortest_circle(ring, pairs))
+            lines.append(f"a circle of {len(ring)} {members}; the shortest in it: {shortest}")
+    arrows = sorted(counted.arrows.items(), key=lambda arrow: (arrow[0][0], len(arrow[1])))
+    for (first, second), behind in arrows:
+        lines.append(f"{first} -> {second}: {len(behind)}")
+        lines += [f"    {importing} -> {target}" for importing, target in behind]
     return "\n".join(lines)

@@ -27,13 +27,16 @@ from typing import Any
 
 from videopro.errors import ConfigError
 
-# The folders of today and of 0507bb4, if they have moved.
+# The folders of 0507bb4, and where they have moved since.
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
 PLUMBING = (
-    *("videopro/storage/", "videopro/processes/", "videopro/python_syntax.py"),
+    *("videopro/storage/", "videopro/processes/", "videopro/cli/"),
+    *("videopro/python_syntax.py", "videopro/executor/python_syntax.py"),
     # What a worker reports to.
     *("videopro/runner/supervisor.py", "videopro/runs/making/supervisor.py"),
 )
+# Parsing a program is on the way, wherever it lies.
+FOLLOWED = ("videopro/executor/parsing.py", "videopro/executor/names.py")
 READ_WHOLE = (
     *("videopro.runner", "videopro.runs.making"),
     *("videopro.methods", "videopro.reasoning", "videopro.methods.program"),
@@ -135,7 +138,7 @@ def stops(files: Iterable[str], faces: Iterable[str]) -> list[str]:
     are read whole."""
     stopped = set()
     for file in files:
-        if file.startswith((*INSIDES, *PLUMBING)):
+        if file.startswith((*INSIDES, *PLUMBING)) and file not in FOLLOWED:
             continue
         name = file if file.startswith("videopro/") else f"videopro/{file}"
         package = name.rpartition("/")[0].replace("/", ".")
