@@ -15,9 +15,9 @@ from tests.support import ROOT
 from videopro.errors import ConfigError
 
 MODULES = (
-    *(f"retrieval.{name}" for name in ("recall", "encoder", "asp_pocket")),
+    *(f"retrieval.{name}" for name in ("encoder", "asp_pocket")),
     *("pocket.agents.adapter", "pocket.agents.measure"),
-    *(f"pocket.{name}" for name in ("average", "chunk_features", "frames", "language", "evaluate", "vision")),
+    *(f"pocket.{name}" for name in ("average", "chunk_features", "frames", "language", "vision")),
 )
 PLACES = (
     *("train/**/*.py", "docs/**/*.md", "README.md", "launch/*.sh"),
@@ -37,7 +37,7 @@ def written_commands() -> list[tuple[str, tuple[str, ...]]]:
         for line in re.findall(r"python -m videopro\.train\.([^\n`)]+)", text):
             line = re.sub(r"\$\{?(\w+)\}?", lambda name: VARIABLES.get(name[1], "word"), line)
             name, *words = shlex.split(line.replace("[", "").replace("]", ""), comments=True)
-            whole = "--output" in words or name in ("retrieval.recall", "pocket.agents.measure")
+            whole = "--output" in words or name == "pocket.agents.measure"
             if name in MODULES and words and whole and "..." not in words:
                 found.add((name, tuple(word for word in words if word not in ("word@", "$@"))))
     return sorted(found)

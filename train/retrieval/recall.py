@@ -1,8 +1,6 @@
 """Measures how often an encoder finds the clip with a question's evidence: recall@3 by question family of the
 pocket world.
 
-    python -m videopro.train.retrieval.recall --encoder pocket --split test
-
 The query is the question itself. A clip has the evidence if at least half of it lies within the evidence's
 intervals; if no clip does, the one that overlaps them most counts.
 """
@@ -10,43 +8,16 @@ intervals; if no clip does, the one that overlaps them most counts.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.search import build_index, default_root
+from videopro.modules.search import build_index
 from videopro.pocket import world
 from videopro.scoring import clustered_interval
-from videopro.settings import setting
 from videopro.video import Video
 from videopro.work import counted
-
-
-@dataclass(frozen=True)
-class RecallSettings:
-    """What to measure."""
-
-    encoder: str = field(
-        default="pocket", metadata=setting("pocket, or another encoder that load_encoder accepts")
-    )
-    split: str = field(default="test", metadata=setting("split of the pocket world"))
-    root: Path | None = field(
-        default=None, metadata=setting("folder for the indexes; unset: the user's cache")
-    )
-    limit: int | None = field(default=None, metadata=setting("maximum number of videos"))
-
-
-COMMAND = CommandLine(
-    "videopro.train.retrieval.recall",
-    RecallSettings,
-    summary="Measure how often an encoder finds the clip with a question's evidence.",
-)
-
 
 TOP = 3
 # The families that clip retrieval should serve: the evidence is visible, in a part of the video, and the
@@ -63,11 +34,11 @@ def evidence_clips(clips: Sequence[tuple[float, float]], evidence: Sequence[Sequ
     return held or [max(range(len(clips)), key=shared.__getitem__)]
 
 
-def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> dict[str, object]:
+def recall(encoder: str, split: str, root: Path) -> dict[str, object]:
     """recall@3 by family, and over all families that retrieval serves, with 95 % intervals clustered by
     video.
 
-    `encoder`: as in `load_encoder`. `root`: folder for the indexes. `limit`: maximum number of videos.
+    `encoder`: as in `load_encoder`. `root`: folder for the indexes.
     """
     model = load_encoder(encoder, "cpu")
     folder = world.ensure(split, videos=())
@@ -76,10 +47,9 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
     for question in questions:
         if question["family"] in SERVED:
             by_video[question["video"]].append(question)
-    names = list(by_video)[:limit]
-    world.ensure(split, videos={Path(name).stem for name in names})
+    world.ensure(split, videos={Path(name).stem for name in by_video})
     hits: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for name in counted(names, f"recall on {split}"):
+    for name in counted(list(by_video), f"recall on {split}"):
         index = build_index(Video.open(folder / name), model, root=root)
         for question in by_video[name]:
             found = {number for number, _ in index.search(question["question"], TOP)}
@@ -96,21 +66,3 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
             "questions": len(every),
         }
     return figures
-
-
-def print_recall(given: RecallSettings) -> None:
-    """Measure, and print a line for each group of questions."""
-    figures = recall(given.encoder, given.split, given.root or default_root(), given.limit)
-    for group, found in figures.items():
-        print(group, json.dumps(found))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; indexes that are done are kept") as status:
-        print_recall(COMMAND.parse(argv))
-    return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
