@@ -23,9 +23,9 @@ from pathlib import Path
 from perf import ROOT
 from perf.child import ChildFailed, call_in_child
 from perf.command import run_command
-from perf.decoders import CONTENDERS, FRAMES, RIVALS, make_sixty_minutes, make_ten_minutes, versions
+from perf.decoders import CONTENDERS, RIVALS, make_sixty_minutes, make_ten_minutes, versions
+from perf.page_tables import print_tables
 from perf.recording import write_record
-from perf.timing import shown
 from videopro.command_line import CommandLine
 from videopro.settings import setting
 
@@ -86,23 +86,6 @@ def measure(files: dict[int, Path], rounds: int) -> dict[str, object]:
     return table
 
 
-def show(table: dict[str, object]) -> None:
-    """Print the table of each file."""
-    for length, rows in table.items():
-        assert isinstance(rows, dict)
-        print(
-            f"\n{FRAMES} uniform frames from {length}   best s  median s   CPU s  of fastest rival  exact"
-            "  peak MiB"
-        )
-        for name, row in rows.items():
-            exact = f"{row['exact']}/{FRAMES}" if "exact" in row else ""
-            print(
-                f"  {name:<33}{row['best_s']:>8.2f}{row['median_s']:>10.2f}"
-                f"{shown(row.get('median_cpu_s')):>8}{row['of_fastest_rival']:>18.2f}"
-                f"{exact:>7}{row.get('peak_mib', ''):>10}"
-            )
-
-
 def compare(given: DecodeSettings) -> None:
     """Make the files, measure, print the table and write it."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -120,10 +103,10 @@ def compare(given: DecodeSettings) -> None:
                     make_sixty_minutes(files[10], part)
                 part.rename(path)
         table = measure(files, given.rounds)
-    show(table)
     ways = {name: way for name, (way, _) in CONTENDERS.items()}
     result = {"results": table, "ways": ways, "versions": versions(), "rounds": given.rounds}
     write_record(given.output, result, indent=2)
+    print_tables("perf/decode.json", result)
 
 
 if __name__ == "__main__":

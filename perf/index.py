@@ -26,11 +26,12 @@ from perf import ROOT
 from perf.child import ChildFailed, call_in_child
 from perf.command import run_command
 from perf.decoders import RATE, make_ten_minutes, read_number, versions
+from perf.page_tables import print_tables
 from perf.recording import write_record
 from perf.timing import timed
 from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
-from videopro.modules.search import CLIP_SECONDS, build_index, clip_bounds
+from videopro.modules.search import build_index, clip_bounds
 from videopro.settings import setting
 from videopro.video import Frame, FrameStore, Video
 
@@ -211,10 +212,8 @@ def compare(given: IndexSettings) -> None:
             "early_s": results[-1]["early_s"],
         }
     release = rows["cut by copying (the release)"]["best_s"]
-    print(f"{given.minutes:g} minutes, clips of {CLIP_SECONDS:g} s, encoder {given.encoder}")
-    for name, row in rows.items():
+    for row in rows.values():
         row["times_faster_than_release"] = round(float(str(release)) / float(str(row["best_s"])), 2)
-        print(f"  {name:<30}", "  ".join(f"{key} {value}" for key, value in row.items()))
     result = {
         "results": rows,
         "minutes": given.minutes,
@@ -223,6 +222,7 @@ def compare(given: IndexSettings) -> None:
         "versions": versions(),
     }
     write_record(given.output, result, indent=2)
+    print_tables("perf/index.json", result)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measures the memory of a worker over many questions: whether it levels off, and what uses it.
+"""Measures the memory of a worker over many questions: whether it levels off.
 
     nice python -m perf.memory [--splits test val] [--store 512 64] [--limit N] [--in-flight N] \\
         [--keep-freed] [--output FILE]
@@ -6,9 +6,8 @@
 Each leg is its own process, which answers the questions of the splits one after another, as a worker of
 `videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
 with the frame store bounded by `--store` MiB and `--in-flight` videos at a time. After every group of
-questions it records its own resident memory (`rss_mib`), the part in use by malloc's callers (`used_mib`),
-malloc's free memory (`free_mib`, resident or returned to the system), the size of the frame store
-(`store_mib`), the number of cached module calls, and the memory of its child processes, the sandbox.
+questions it records its own resident memory (`rss_mib`), the size of the frame store (`store_mib`), the
+number of cached module calls, and the memory of its child processes, the sandbox.
 `--keep-freed` switches off the trimming that a worker does between two videos
 (`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each; a leak
 would show in those after the store is full. At the end the store is emptied and freed memory returned: what
@@ -18,9 +17,7 @@ included. The results are added to those of earlier calls in perf/memory.json.
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
 import statistics
 import tempfile
 import time
@@ -35,6 +32,7 @@ from perf import ROOT
 from perf.child import call_in_child
 from perf.command import run_command
 from perf.decoders import versions
+from perf.page_tables import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
@@ -72,23 +70,6 @@ COMMAND = CommandLine(
 )
 
 
-class _MallocInfo(ctypes.Structure):
-    """struct mallinfo2 of glibc: bytes and counts over all arenas."""
-
-    _fields_ = [
-        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
-        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
-    ]
-
-
-def malloc_mib() -> tuple[float, float]:
-    """Memory in use by malloc's callers, and malloc's free memory, in MiB."""
-    info = ctypes.CDLL("libc.so.6").mallinfo2
-    info.restype = _MallocInfo
-    now = info()
-    return (now.uordblks + now.hblkhd) / MIB, now.fordblks / MIB
-
-
 class Sampler:
     """Records the process's memory whenever a worker has answered questions."""
 
@@ -112,14 +93,11 @@ class Sampler:
 
     def sample(self) -> dict[str, float]:
         """Memory now, in MiB."""
-        used, free = malloc_mib()
         children = sum(child.memory_full_info().uss for child in self._process.children(recursive=True))
         return {
             "questions": self.questions,
             "seconds": round(time.monotonic() - self._began, 1),
             "rss_mib": round(self._process.memory_info().rss / MIB, 1),
-            "used_mib": round(used, 1),
-            "free_mib": round(free, 1),
             "store_mib": round(shared_store().bytes / MIB, 1),
             "calls": len(shared_cache()),
             "children_mib": round(children / MIB, 1),
@@ -175,7 +153,7 @@ def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
         "questions_by_tenth": [part[-1]["questions"] for part in tenths],
         **{
             f"{name}_by_tenth": [round(statistics.median(row[name] for row in part), 1) for part in tenths]
-            for name in ("rss_mib", "used_mib", "free_mib", "store_mib")
+            for name in ("rss_mib", "store_mib")
         },
     }
 
@@ -192,8 +170,9 @@ def measure(given: MemorySettings) -> None:
         row = {**summarize_samples(store, made), **spent.rounded()}
         name = f"{store} MiB" + (", freed memory kept" if given.keep_freed else "")
         rows[name + (f", {given.in_flight} in flight" if given.in_flight > 1 else "")] = row
-        print(f"{store} MiB", json.dumps(row, indent=1), flush=True)
-        write_record(given.output, {"results": rows, "versions": versions()}, indent=2)
+        record = {"results": rows, "versions": versions()}
+        write_record(given.output, record, indent=2)
+        print_tables("perf/memory.json", record)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from perf import ROOT
 from perf.statements import STATEMENTS
@@ -38,7 +39,17 @@ def lines_of(file: str, title: str) -> list[str]:
 
         return titled(tables(ROOT / file), title)
     text = (ROOT / file).read_text(encoding="utf-8")
-    heads, rows = TABLES[file, title](json.loads(text) if file.endswith(".json") else text)
+    return _markdown(*TABLES[file, title](json.loads(text) if file.endswith(".json") else text))
+
+
+def print_tables(file: str, record: Any) -> None:
+    """Print what a page shows of a record that was just made; `file`: as pages name it."""
+    for (name, title), table in TABLES.items():
+        if name == file:
+            print("\n".join(["", title, "", *_markdown(*table(record))]))
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [_line(heads), "|" + "---|" * len(heads), *map(_line, rows)]
 
 

@@ -30,11 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from perf import ROOT
 from perf.command import run_command
+from perf.page_tables import print_tables
 from perf.recording import write_record
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -52,7 +50,6 @@ TARGETS: Mapping[str, float] = {
     "answers": 0.98,
 }
 """The least shares, and the largest mean difference."""
-_MOST = frozenset({"confidence_mean_difference"})
 # The engine loads an adapter's weights, and may be busy.
 _SECONDS = 300
 
@@ -88,7 +85,7 @@ def compare(settings: ServedSettings) -> None:
     """Measure, write the comparison and print it."""
     record = measure(settings)
     write_record(settings.output, record)
-    Console().print(table(record))
+    print_tables("perf/served.json", record)
 
 
 def measure(settings: ServedSettings) -> dict[str, Any]:
@@ -211,20 +208,6 @@ def _letter(trace: Trace) -> str | None:
 
 def _share(equal: Sequence[bool]) -> float | None:
     return round(sum(equal) / len(equal), 4) if equal else None
-
-
-def table(record: Mapping[str, Any]) -> Table:
-    """The comparison with its targets."""
-    title = (
-        f"Local against live, {record['questions']} questions ({record['program_questions']} with programs)"
-    )
-    made = Table(title=title, title_justify="left")
-    for name in ("", "measured", "target"):
-        made.add_column(name)
-    for name, target in TARGETS.items():
-        bound = "at most" if name in _MOST else "at least"
-        made.add_row(name.replace("_", " "), str(record[name]), f"{bound} {target}")
-    return made
 
 
 if __name__ == "__main__":

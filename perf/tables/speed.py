@@ -14,6 +14,7 @@ def _decoding(record: Record) -> Table:
     rows = [
         [shown, *(f"{found[name]['best_s']:.2f}" for found in files.values())]
         for name, shown in names.items()
+        if all(name in found for found in files.values())  # what is not installed is not measured
     ]
     ratios = (f"{found['videopro']['of_fastest_rival']:.2f}" for found in files.values())
     rows.append(["videopro / fastest of decord, OpenCV, PyAV", *ratios])
