@@ -1,5 +1,5 @@
 """Shared test settings: a temporary directory that goes with the run, no hub, default signals, two cores at
-most."""
+most, and no test that changes its process."""
 
 import os
 import signal
@@ -16,6 +16,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
+
+pytest_plugins = ["tests.support.process_state"]
 
 # A shell starts a background job with Ctrl-C (SIGINT) ignored, and its children inherit that: tests of
 # interrupts would wait forever. nohup does the same to the signal of a closed terminal (SIGHUP).

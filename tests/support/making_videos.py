@@ -7,8 +7,11 @@ decoder.
 
 from __future__ import annotations
 
+import functools
 import json
+import multiprocessing
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from itertools import zip_longest
 from pathlib import Path
@@ -68,6 +71,12 @@ def make(
     silent track starts. `planes`: one (Y, U, V) for every pixel instead of numbered pictures; `colours`:
     (matrix, range) as ITU-T H.273 and FFmpeg number them.
     """
+    if codec == "libsvtav1" and multiprocessing.parent_process() is None:
+        # As root, this encoder gives the calling thread real-time priority (SCHED_FIFO, 99), which everything
+        # that the process starts from then on inherits: on two cores it starves the rest. So a child encodes.
+        call = functools.partial(make, **locals())
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
+            return child.submit(call).result()
     ticks = list(range(times)) if isinstance(times, int) else list(times)
     with av.open(str(path), "w", format=form, options=mux or {}) as container:
         stream = container.add_stream(codec, rate=rate, options=options or {})
