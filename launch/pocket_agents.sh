@@ -22,7 +22,6 @@ answer() { # NAME METHOD [settings]
     shift 2
     videopro infer --benchmark pocket --split "$split" --limit "$limit" --model pocket --workers "$workers" \
         --method "$method" --output "$folder/$name-$split" "$@"
-    python -m videopro.train.pocket.agents.measure "$folder/$name-$split" --output "$folder/$name-$split.json"
 }
 
 if [ -n "${SHIPPED:-}" ]; then

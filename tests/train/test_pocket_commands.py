@@ -16,7 +16,7 @@ from videopro.errors import ConfigError
 
 MODULES = (
     *(f"retrieval.{name}" for name in ("encoder", "asp_pocket")),
-    *("pocket.agents.adapter", "pocket.agents.measure"),
+    "pocket.agents.adapter",
     *(f"pocket.{name}" for name in ("average", "chunk_features", "frames", "language", "vision")),
 )
 PLACES = (
@@ -37,8 +37,7 @@ def written_commands() -> list[tuple[str, tuple[str, ...]]]:
         for line in re.findall(r"python -m videopro\.train\.([^\n`)]+)", text):
             line = re.sub(r"\$\{?(\w+)\}?", lambda name: VARIABLES.get(name[1], "word"), line)
             name, *words = shlex.split(line.replace("[", "").replace("]", ""), comments=True)
-            whole = "--output" in words or name == "pocket.agents.measure"
-            if name in MODULES and words and whole and "..." not in words:
+            if name in MODULES and "--output" in words and "..." not in words:
                 found.add((name, tuple(word for word in words if word not in ("word@", "$@"))))
     return sorted(found)
 
@@ -74,7 +73,6 @@ def test_a_flag_that_does_not_exist_is_one_line(name: str, capsys: pytest.Captur
         ("pocket.agents.adapter", ["vcaa", "--output", "o"], "unknown agent 'vcaa'; did you mean 'vca'?"),
         ("pocket.language", ["--output", "o"], "'steps' is missing"),
         ("retrieval.asp_pocket", ["--features", "f", "--output", "o", "--splits"], "give at least one of"),
-        ("pocket.agents.measure", ["nowhere"], "nowhere/traces.jsonl"),
     ],
 )
 def test_a_mistake_is_one_line(
