@@ -122,28 +122,28 @@ def crossed(root: Path, counted: Rooms) -> list[dict[str, object]]:
     ]
 
 
-def listed(given: HouseSettings, root: Path) -> str:
+def lists(request: HouseSettings, root: Path) -> str:
     """The lists of a checkout that were asked for."""
     files = sources(root)
-    lists = []
-    if given.edges:
-        lists.append(edges(rooms(files)))
-    if given.names:
-        lists.append(vague_names(production(files)))
-    if given.comments:
-        lists.append(comment_shares(production(files)))
-    return "\n".join(lists)
+    parts = []
+    if request.edges:
+        parts.append(edges(rooms(files)))
+    if request.names:
+        parts.append(vague_names(production(files)))
+    if request.comments:
+        parts.append(comment_shares(production(files)))
+    return "\n".join(parts)
 
 
-def count(given: HouseSettings) -> None:
+def count(request: HouseSettings) -> None:
     """Print or write what was asked for."""
-    roots = [root.resolve() for root in given.checkouts or (ROOT,)]
-    if given.edges or given.names or given.comments:
-        print("\n".join(listed(given, root) for root in roots))
+    roots = [root.resolve() for root in request.checkouts or (ROOT,)]
+    if request.edges or request.names or request.comments:
+        print("\n".join(lists(request, root) for root in roots))
         return
     figures = [measured(root) for root in roots]
-    if given.output is not None:
-        write_record(given.output, figures)
+    if request.output is not None:
+        write_record(request.output, figures)
     else:
         print(json.dumps(figures, indent=1))
 

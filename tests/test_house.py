@@ -21,6 +21,7 @@ from perf.house import faces_of
 from tests.support import ROOT
 from tests.support.benchmark_runs import InProcessSupervisor, in_this_process  # noqa: F401
 from videopro import python_syntax
+from videopro.errors import ConfigError
 from videopro.infer import main
 from videopro.program import names as names_of_programs
 from videopro.program import parsing
@@ -80,9 +81,9 @@ def test_a_question_crosses_few_files_and_types_on_its_way_to_its_trace(
         return work(self, *arguments)
 
     monkeypatch.setattr(InProcessSupervisor, "run", traced_work)
-    words = ["--benchmark", "pocket", "--split", "test", "--limit", "1", "--model", "pocket"]
+    question = ["--benchmark", "pocket", "--split", "test", "--limit", "1", "--model", "pocket"]
     run = tmp_path / "run"
-    assert main([*words, *options, "--output", str(run)]) == 0
+    assert main([*question, *options, "--output", str(run)]) == 0
     way = way_of("question", tmp_path / "traced.json", run / "traces.jsonl")
     stopped = stops(way.files, faces_of(house))
     assert 8 <= len(stopped) <= MOST_STOPS, stopped
@@ -159,6 +160,11 @@ def test_every_way_to_import_is_an_arrow(tmp_path: Path) -> None:
     assert shortest_circle(ring, house.arrows) == around
     assert floors(house.arrows) == [["launch"], [room("commands")], [room("methods")], ring, [room("errors")]]
     assert files["videopro.modules.library"].path == Path("modules/library.py")
+
+
+def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has no folder videopro; give the root of a checkout"):
+        sources(tmp_path)
 
 
 TEXT = '''"""A file."""

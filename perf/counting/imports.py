@@ -57,11 +57,11 @@ def _import_calls(source: Source) -> Iterator[ast.expr]:
     if not any(name in source.text for name in _BY_NAME):
         return
     for node in source.nodes:
-        if isinstance(node, ast.Call) and node.args:
+        if isinstance(node, ast.Call):
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
             if name in _BY_NAME:
-                yield node.args[0]
+                yield from node.args[:1] or [word.value for word in node.keywords if word.arg == "name"]
 
 
 def _named(source: Source, files: Mapping[str, Source]) -> tuple[set[str], bool]:
@@ -80,8 +80,8 @@ def _named(source: Source, files: Mapping[str, Source]) -> tuple[set[str], bool]
 
 
 def _names_in_texts(source: Source, files: Mapping[str, Source]) -> set[str]:
-    """The files whose dotted name stands in a file as a whole text, but for what `import_module` is given
-    there: that is the other file's import already."""
+    """The files whose dotted name is a text in a file, but for what `import_module` is called with there:
+    that is the other file's import already."""
     spent = {id(argument) for argument in _import_calls(source)}
     texts = (node for node in source.nodes if isinstance(node, ast.Constant) and id(node) not in spent)
     return {node.value for node in texts if isinstance(node.value, str) and "." in node.value} & set(files)
@@ -100,8 +100,8 @@ def floors(arrows: Iterable[tuple[str, str]]) -> list[list[str]]:
     """The longest chain of imports, each circle taken as one: one floor after another, the top one first."""
     import networkx
 
-    whole = networkx.condensation(networkx.DiGraph(list(arrows)))
-    return [sorted(whole.nodes[node]["members"]) for node in networkx.dag_longest_path(whole)]
+    contracted = networkx.condensation(networkx.DiGraph(list(arrows)))
+    return [sorted(contracted.nodes[node]["members"]) for node in networkx.dag_longest_path(contracted)]
 
 
 def shortest_circle(ring: Iterable[str], arrows: Iterable[tuple[str, str]]) -> list[str]:

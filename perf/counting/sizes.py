@@ -39,9 +39,10 @@ def comment_shares(files: Iterable[Source]) -> str:
     rows = [(comment_lines(source), line_count(source), source.path) for source in files]
     rows.sort(key=lambda row: (row[0] / max(row[1], 1), -row[1]))
     comments, lines = sum(row[0] for row in rows), sum(row[1] for row in rows)
-    shown = [*rows, (comments, lines, "all")]
+    rows_and_sum = [*rows, (comments, lines, "all")]
     return "\n".join(
-        f"{100 * few / max(many, 1):5.1f} % {few:5} of {many:6} lines  {path}" for few, many, path in shown
+        f"{100 * few / max(many, 1):5.1f} % {few:5} of {many:6} lines  {path}"
+        for few, many, path in rows_and_sum
     )
 
 

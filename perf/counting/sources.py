@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from videopro.errors import ConfigError
+
 PACKAGE = "videopro"
 # Top-level folders that are no part of the house: what checks it, and what is written about it.
 _OUTSIDE = ("tests", "docs")
@@ -56,6 +58,8 @@ def sources(root: Path) -> dict[str, Source]:
     """The files of `videopro`, with the folders linked into it, and of every other top-level folder that
     has Python files, except for tests and docs. By dotted name."""
     root = root.resolve()
+    if not (root / PACKAGE).is_dir():
+        raise ConfigError(f"{root}: has no folder {PACKAGE}; give the root of a checkout")
     files = {path.resolve(): path for path in _python_files(root / PACKAGE)}
     for folder in sorted(root.iterdir()):
         if folder.is_dir() and folder.name not in (*_OUTSIDE, PACKAGE) and _is_code(folder):

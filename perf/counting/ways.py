@@ -37,7 +37,7 @@ PLUMBING = (
 )
 # Parsing a program is on the way, wherever it lies.
 FOLLOWED = ("videopro/executor/parsing.py", "videopro/executor/names.py")
-READ_WHOLE = (
+BY_FILE = (
     *("videopro.runner", "videopro.runs.making"),
     *("videopro.methods", "videopro.reasoning", "videopro.methods.program"),
     *("videopro.train.rl", "videopro.train.rewards"),
@@ -73,17 +73,17 @@ def ways(root: Path) -> list[Way]:
 def _question(root: Path, method: str, options: Sequence[str] = ()) -> Way:
     with tempfile.TemporaryDirectory() as temporary:
         run = Path(temporary) / "run"
-        words = [*_INFER, "--model", "pocket", "--method", method, *options, "--output", str(run)]
-        return _way(root, f"question to trace, {method}", WORKER, words, run / "traces.jsonl")
+        arguments = [*_INFER, "--model", "pocket", "--method", method, *options, "--output", str(run)]
+        return _way(root, f"question to trace, {method}", WORKER, arguments, run / "traces.jsonl")
 
 
-def _way(root: Path, name: str, function: str, words: Sequence[str], traces: Path | None = None) -> Way:
+def _way(root: Path, name: str, function: str, arguments: Sequence[str], traces: Path | None = None) -> Way:
     with tempfile.TemporaryDirectory() as temporary:
         output = Path(temporary) / "traced.json"
         traced = {"HOUSE_FUNCTION": function, "HOUSE_ROOT": str(root), "HOUSE_OUTPUT": str(output)}
         path = {"PYTHONPATH": os.pathsep.join([str(_TRACED), str(root)])}
         done = subprocess.run(
-            [sys.executable, *words],
+            [sys.executable, *arguments],
             cwd=root,
             env={**os.environ, **traced, **path},
             capture_output=True,
@@ -142,5 +142,5 @@ def stops(files: Iterable[str], faces: Iterable[str]) -> list[str]:
             continue
         name = file if file.startswith("videopro/") else f"videopro/{file}"
         package = name.rpartition("/")[0].replace("/", ".")
-        stopped.add(package if package in faces and package not in READ_WHOLE else file)
+        stopped.add(package if package in faces and package not in BY_FILE else file)
     return sorted(stopped)

@@ -9,11 +9,11 @@ from perf.tables.shared import Record, Table, Tables
 
 
 def _crossed(way: int) -> Callable[[Any], str]:
-    def shown(count: Any) -> str:
+    def counts(count: Any) -> str:
         crossed = count["ways"][way]
         return f"{len(crossed['files'])}, {len(crossed['stops'])}"
 
-    return shown
+    return counts
 
 
 def _types(count: Any) -> str:
@@ -55,7 +55,7 @@ def _house(record: Record) -> Table:
     """The first and the last checkout of the file."""
     counts = [record[0], record[-1]]
     heads = [f"{when} ({count['commit']})" for when, count in zip(("before", "now"), counts, strict=True)]
-    return ["", *heads], [[name, *map(shown, counts)] for name, shown in _ROWS.items()]
+    return ["", *heads], [[name, *map(cell, counts)] for name, cell in _ROWS.items()]
 
 
 TABLES: Tables = {("perf/house.json", "rooms, ways, names and lines"): _house}

@@ -29,7 +29,7 @@ class CallTrace:
         self._files: set[str] | None = None
         self._is_written = False
         # By identity, and held: the next object may not get the same.
-        self._made: dict[int, Any] = {}
+        self._instances: dict[int, Any] = {}
         self._imports = threading.local()
 
     def start(self) -> None:
@@ -52,9 +52,10 @@ class CallTrace:
         elif event == "call" and not getattr(self._imports, "depth", 0):
             files.add(code.co_filename)
         elif event == "return" and code.co_name == "__init__":
-            made = frame.f_locals.get("self")
-            if type(made).__module__.startswith("videopro") and hasattr(made, "__dataclass_fields__"):
-                self._made[id(made)] = made
+            instance = frame.f_locals.get("self")
+            is_ours = type(instance).__module__.startswith("videopro")
+            if is_ours and hasattr(instance, "__dataclass_fields__"):
+                self._instances[id(instance)] = instance
         elif event == "return" and code.co_name == self._function:
             self._files, self._is_written = None, True
             sys.setprofile(None)
@@ -67,10 +68,10 @@ class CallTrace:
             str(file.relative_to(self._root)) for file in files if file.is_relative_to(self._root)
         )
         texts: dict[str, set[str]] = {}
-        for made in self._made.values():
-            kind = type(made)
-            texts.setdefault(f"{kind.__module__}.{kind.__qualname__}", set()).update(_texts(made, _DEPTH))
-        record = {"files": inside, "texts": {kind: sorted(held) for kind, held in sorted(texts.items())}}
+        for instance in self._instances.values():
+            kind = type(instance)
+            texts.setdefault(f"{kind.__module__}.{kind.__qualname__}", set()).update(_texts(instance, _DEPTH))
+        record = {"files": inside, "texts": {kind: sorted(parts) for kind, parts in sorted(texts.items())}}
         self._output.write_text(json.dumps(record), encoding="utf-8")
 
 
