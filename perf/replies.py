@@ -1,6 +1,6 @@
 """Counts what readers of replies miss and read wrongly, on the replies in tests/question/labelled.
 
-    python -m perf.replies [--half development|record|both] [--show READER] [--root FOLDER] [--output FILE]
+    python -m perf.replies [--show READER] [--root FOLDER] [--output FILE]
 
 Each reply was labelled by hand with the letter that a careful reader takes from it, or with none. A reader
 *misses* a reply if it reads no letter where there is one; it is *wrong* if it reads any other letter than the
@@ -19,6 +19,7 @@ from typing import Literal
 
 from perf import ROOT
 from perf.command import run_command
+from perf.page_tables import print_tables
 from perf.recording import write_record
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
@@ -34,11 +35,8 @@ READERS: Mapping[str, Callable[[str, Question], str | None]] = {
 
 @dataclass(frozen=True)
 class RepliesSettings:
-    """Which replies are counted, and which are printed."""
+    """Which replies are read, and which are printed."""
 
-    half: Literal["development", "record", "both"] = field(
-        default="both", metadata=setting("which half of the replies")
-    )
     show: str | None = field(default=None, metadata=setting("print the replies that this reader gets wrong"))
     root: Path = field(
         default=ROOT / "tests" / "question" / "labelled", metadata=setting("folder of the labelled replies")
@@ -113,27 +111,21 @@ def counts(replies: Sequence[LabelledReply]) -> dict[str, dict[str, int]]:
     return found
 
 
-def show(settings: RepliesSettings) -> None:
-    """Print a table of all readers and the errors of one, and write the table. Raises ConfigError for an
-    unknown reader."""
+def compare(settings: RepliesSettings) -> None:
+    """Write and print a table of all readers, and print the errors of one. Raises ConfigError for an unknown
+    reader."""
     if settings.show is not None and settings.show not in READERS:
         raise ConfigError(f"--show {settings.show}: the readers are {', '.join(READERS)}")
     everything = list(labelled_replies(settings.root))
-    halves = ("development", "record") if settings.half == "both" else (settings.half,)
     found: dict[str, dict[str, object]] = {}
-    for half in halves:
+    for half in ("development", "record"):
         replies = [reply for reply in everything if reply.half == half]
         without = sum(reply.letter is None for reply in replies)
-        print(f"{half}: {len(replies)} replies, {without} without a letter")
-        print(f"{'reader':<16}{'missed':>8}{'wrong':>8}")
-        own = counts(replies)
-        for name, row in own.items():
-            print(f"{name:<16}{row['missed']:>8}{row['wrong']:>8}")
-        found[half] = {"replies": len(replies), "without a letter": without, "readers": own}
+        found[half] = {"replies": len(replies), "without a letter": without, "readers": counts(replies)}
     write_record(settings.output, found)
+    print_tables("perf/replies.json", found)
     if settings.show is not None:
-        shown = [reply for reply in everything if reply.half in halves]
-        missed, wrong = errors(shown, READERS[settings.show])
+        missed, wrong = errors(everything, READERS[settings.show])
         for labelled in missed:
             print(f"missed {labelled.letter}\t{labelled.file}\t{labelled.reply!r}")
         for labelled, read in wrong:
@@ -141,4 +133,4 @@ def show(settings: RepliesSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, show, "stopped")
+    run_command(COMMAND, compare)

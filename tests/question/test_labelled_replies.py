@@ -6,15 +6,13 @@ The counts are those of docs/results/answer-reader.md; `python -m perf.replies` 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from perf import ROOT
-from perf.replies import COMMAND, LabelledReply, errors, labelled_replies, show
-from videopro.errors import ConfigError
-from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
+from perf.replies import LabelledReply, counts, errors, labelled_replies
+from videopro.question import Question, extract_letter
 
 HERE = Path(__file__).parent
 REPLIES = list(labelled_replies(HERE / "labelled"))
@@ -66,44 +64,9 @@ def test_the_forms_that_were_missed(reply: str, letter: str | None) -> None:
     assert extract_letter(reply, question) == letter
 
 
-def always(letter: str | None) -> Callable[[str, Question], str | None]:
-    return lambda reply, question: letter
-
-
-def test_a_count_of_errors_tells_missed_from_wrong() -> None:
-    replies = [reply for reply in REPLIES if reply.file == "hard"]
-    labelled = [reply for reply in replies if reply.letter is not None]
-    missed, wrong = errors(replies, always(None))
-    assert (missed, wrong) == (labelled, [])
-    missed, wrong = errors(replies, always("A"))
-    assert not missed
-    assert len(wrong) == len(replies) - sum(reply.letter == "A" for reply in labelled)
-    # A reader that is known to take the first capital letter errs on most.
-    assert len(errors(replies, OFFICIAL_EXTRACTORS["lvbench"])[1]) > len(replies) / 3
-
-
-def test_the_command_shows_and_writes_a_row_for_each_reader(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "replies.json"
-    show(COMMAND.parse(["--half", "record", "--show", "videomme", "--output", str(output)]))
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "record: 690 replies, 211 without a letter"
-    own = json.loads(output.read_text())["record"]["readers"]["robust"]
-    recorded = json.loads((ROOT / "perf/replies.json").read_text())["record"]["readers"]["robust"]
-    assert own == recorded
-    rows = {line.split()[0]: line.split()[1:] for line in shown[2 : 3 + len(OFFICIAL_EXTRACTORS)]}
-    assert list(rows) == ["robust", *OFFICIAL_EXTRACTORS]
-    assert rows["videomme"] == [
-        str(sum(line.startswith(f"{kind} ") for line in shown)) for kind in ("missed", "wrong")
-    ]
-    with pytest.raises(ConfigError, match="the readers are robust, "):
-        show(COMMAND.parse(["--show", "nobody"]))
-
-
-def test_files_of_labelled_replies_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no files"):
-        list(labelled_replies(tmp_path))
-    (tmp_path / "x.txt").write_text("A\tA\n")
-    with pytest.raises(ConfigError, match="before the first question"):
-        list(labelled_replies(tmp_path))
+@pytest.mark.parametrize("half", ["development", "record"])
+def test_the_recorded_errors_are_those_of_the_readers(half: str) -> None:
+    recorded = json.loads((ROOT / "perf/replies.json").read_text())[half]
+    replies = [reply for reply in REPLIES if reply.half == half]
+    assert len(replies) == recorded["replies"]
+    assert counts(replies) == recorded["readers"]
