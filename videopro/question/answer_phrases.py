@@ -81,7 +81,6 @@ RIGHT = (
     rf"|\s+makes\s+(?:the\s+)?most\s+sense\b|\s+(?:fits|matches)(?:\s+the\s+(?:video|clip|scene|frames))?"
     r"(?=\s*[.!]|\s*$)|\s+gets\s+my\s+vote\b|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
 )
-GOOD = _GOOD
 _GUESS = (
     r"(?<!\bor )\b(?:guess(?:\s+is|\s+would\s+be)?|maybe|perhaps|probably|possibly|(?:most\s+)?likely"
     r"|(?:might|may|could)(?:\s+well)?\s+be),?"

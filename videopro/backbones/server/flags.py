@@ -50,8 +50,3 @@ def wanted_of_proxy(status: int, is_page: bool, sent: int) -> str:
             "waits as long as a reply takes (nginx: proxy_read_timeout 600s;)"
         )
     return ""
-
-
-def wants_trust(words: str) -> bool:
-    """Whether a refusal is one of frames' times, which only --trust-request-mm-kwargs admits."""
-    return re.search(_WANTED[0][0], words) is not None
