@@ -12,19 +12,19 @@ from typing import Any
 
 from videopro.backbones import Backbone
 from videopro.benchmarks import Benchmark, Item
-from videopro.cluster import Cluster, RaySettings, WorkerPool
+from videopro.cli import trim_heap
 from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.mailbox import RemoteTeacher, TeacherDesk
 from videopro.data_synthesis.pipeline import SynthesisJob, explore_unit
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import Teacher
+from videopro.engine import ExceptionWatch, Progress, Unit, read_crashes, record_crash, units
+from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.methods import make_trace, video_ref
+from videopro.methods.planners import Planner
 from videopro.modules import ModuleModels, is_pocket
-from videopro.planners import Planner
-from videopro.processes import trim_heap
 from videopro.traces import Failure, Result, Trace, TraceLog
-from videopro.work import ExceptionWatch, Progress, Unit, read_crashes, record_crash, units
 
 _SHOW_SECONDS = 0.5
 

@@ -23,9 +23,9 @@ from videopro.data_synthesis.rules import (
     select_trajectories,
     trace_oracle_mode,
 )
-from videopro.errors import RunError
-from videopro.planners import PromptFile
-from videopro.storage import cannot_write, write_atomically
+from videopro.errors import RunError, cannot_write
+from videopro.methods.planners import PromptFile
+from videopro.storage import write_atomically
 from videopro.traces import Trace
 
 SFT, GRPO = "sft.jsonl", "grpo.jsonl"

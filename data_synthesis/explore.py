@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from videopro import prompts
 from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
@@ -25,14 +24,11 @@ from videopro.data_synthesis.rules import (
     shown_prompt,
 )
 from videopro.data_synthesis.teacher import Refusal, collect
-from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError
-from videopro.executor import Limits
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
+from videopro.executor import Limits, Program
 from videopro.methods import video_ref
-from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
-from videopro.planners import PlannerReply, PlanRequest, PromptFile, PromptKind
-from videopro.program import Program
-from videopro.question import right_letters
-from videopro.reasoning import (
+from videopro.methods.planners import PlannerReply, PlanRequest, PromptFile, PromptKind
+from videopro.methods.program import (
     answer_natively,
     cost_of_rounds,
     execute,
@@ -40,15 +36,9 @@ from videopro.reasoning import (
     round_from_reply,
     run_parallel,
 )
-from videopro.traces import (
-    NO_SUBTITLES,
-    Cost,
-    Result,
-    Round,
-    VideoRef,
-    failed_result,
-    unexpected_as,
-)
+from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
+from videopro.question import prompts, right_letters
+from videopro.traces import NO_SUBTITLES, Cost, Result, Round, VideoRef, failed_result
 from videopro.video import Video, load_subtitles
 
 

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from videopro.cli import read_yaml
 from videopro.data_synthesis.card import CARD_JSON, CARD_MD
 from videopro.data_synthesis.datasets import GRPO, SFT
-from videopro.errors import ConfigError, RunError
+from videopro.errors import ConfigError, RunError, cannot_lock, cannot_write
 from videopro.runs import RunFolder
-from videopro.settings import read_yaml
-from videopro.storage import cannot_lock, cannot_write
 
 
 class SynthesisFolder(RunFolder):

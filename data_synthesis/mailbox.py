@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from videopro.cluster import Cluster
 from videopro.data_synthesis.teacher import Refusal, Teacher
 from videopro.data_synthesis.teacher_log import CapReached
+from videopro.engine.cluster import Cluster
 from videopro.errors import VideoProError, WorkerBug
-from videopro.planners import Planner, PlannerReply, PlanRequest
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 
 # How long one look into the mailbox waits for a letter.
 _LOOK_SECONDS = 0.5

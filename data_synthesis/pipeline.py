@@ -15,13 +15,13 @@ from pathlib import Path
 
 from videopro.backbones import Backbone, check_alive
 from videopro.benchmarks import Item, Protocol
+from videopro.cli import trim_heap
 from videopro.data_synthesis.explore import Explorer
+from videopro.engine import Unit, Walk, lease
 from videopro.errors import BackboneError
 from videopro.methods import make_trace
-from videopro.processes import trim_heap
 from videopro.question import Parser
 from videopro.traces import Trace, TraceLog
-from videopro.work import Unit, Walk, lease
 
 # How often progress is shown while videos are in flight.
 POLL_SECONDS = 0.2

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from videopro import benchmarks
 from videopro.benchmarks import Benchmark, Item
+from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.question import LETTERS, Question
-from videopro.settings import did_you_mean
 
 # The split that may be used for training, for sources with several.
 TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from videopro.errors import RunError
-from videopro.storage import cannot_write
+from videopro.errors import RunError, cannot_write
 
 
 class Reservations:

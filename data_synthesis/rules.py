@@ -20,13 +20,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from videopro import prompts, scoring
-from videopro.planners import PromptFile, PromptKind
-from videopro.program import Program, parse_program
-from videopro.question import Question
-from videopro.reasoning import Refinement, refinement_kind, refinement_prompt
-from videopro.scoring import Mode
-from videopro.traces import Execution, Round, Trace, is_confident
+from videopro.executor import Program, parse_program
+from videopro.methods.planners import PromptFile, PromptKind
+from videopro.methods.program import Refinement, refinement_kind, refinement_prompt
+from videopro.question import Question, prompts
+from videopro.traces import Execution, Round, Trace, is_confident, scoring
+from videopro.traces.scoring import Mode
 
 TrajectoryKind = Literal[
     "native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"

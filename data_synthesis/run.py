@@ -30,9 +30,7 @@ from videopro.backbones import (
     recorded_spec,
 )
 from videopro.benchmarks import Benchmark, Item
-from videopro.cli import exit_status
-from videopro.cluster import RaySettings, read_ray_settings
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, Need, check_needs, exit_status
 from videopro.data_synthesis.card import card_text, make_card
 from videopro.data_synthesis.cluster_run import explore_on_cluster
 from videopro.data_synthesis.datasets import assemble
@@ -46,23 +44,23 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
-from videopro.errors import RunError
+from videopro.engine import ExceptionWatch, Progress, units
+from videopro.engine.cluster import RaySettings, read_ray_settings
+from videopro.errors import RunError, cannot_write
 from videopro.executor import sandbox_problem
 from videopro.methods import versions
+from videopro.methods.planners import Planner, load_planner, planner_needs
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
+    check_scope,
     expects_pocket,
     is_pocket,
     module_needs,
     paper_notes,
 )
-from videopro.planners import Planner, load_planner, planner_needs
-from videopro.pocket import check_scope
-from videopro.requirements import Need, check_needs
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
-from videopro.storage import cannot_write, write_atomically
-from videopro.work import ExceptionWatch, Progress, units
+from videopro.storage import write_atomically
 
 MODELS_FLAG = "--{option} none"
 """How a synthesis leaves out the model of a part."""

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from videopro import benchmarks
 from videopro.backbones import check_key_name
-from videopro.cluster import ENGINE, RAY
+from videopro.cli import setting
 from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
+from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
+from videopro.methods.planners import REFINEMENT_KINDS, PromptFile, PromptKind, check_planner, read_prompts
 from videopro.modules import PAPER_FRAMES, ModuleSettings
-from videopro.planners import REFINEMENT_KINDS, PromptFile, PromptKind, check_planner, read_prompts
-from videopro.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)

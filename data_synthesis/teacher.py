@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from videopro.data_synthesis.teacher_log import CapReached, ReplyLog, TeacherBudget
 from videopro.errors import BackboneError, RunError, VideoProError
-from videopro.planners import EmptyReply, Planner, PlannerReply, PlanRequest
+from videopro.methods.planners import EmptyReply, Planner, PlannerReply, PlanRequest
 
 # This many consecutive refusals have a common cause.
 REFUSALS_IN_A_ROW = 20

@@ -15,7 +15,7 @@ from typing import Any
 
 from videopro.data_synthesis.reservations import Reservations
 from videopro.errors import ConfigError
-from videopro.planners import PlannerReply
+from videopro.methods.planners import PlannerReply
 from videopro.storage import JsonLinesLog, SetAside, parse_json
 
 # Seconds between two looks at whether other processes' requests have left room under a cap.

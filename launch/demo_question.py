@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.ask_console import ConsoleObserver, show_answer
-from videopro.ask_steps import print_line
 from videopro.benchmarks import Item
-from videopro.cli import exit_status
+from videopro.cli import exit_status, read_yaml
+from videopro.commands.ask.console import ConsoleObserver, show_answer
+from videopro.commands.ask.steps import print_line
 from videopro.runs import RunFolder
-from videopro.settings import read_yaml
 from videopro.traces import Result, Trace
 
 

@@ -16,7 +16,7 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from videopro.__main__ import main as videopro
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

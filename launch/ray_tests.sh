@@ -3,4 +3,4 @@
 # Arguments go to pytest. Needs 6 GiB of free memory: one test fills 3 GiB, until Ray kills the worker.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" test
-OMP_NUM_THREADS=1 pytest -m ray tests/cluster "$@"
+OMP_NUM_THREADS=1 pytest -m ray tests/engine/cluster "$@"

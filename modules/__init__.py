@@ -1,5 +1,7 @@
 """The video modules that programs call, and what stands behind them."""
 
+from videopro.modules.pocket_scope import check_scope, is_pocket_video
+
 # The folder is at the top of the checkout and is imported as videopro.modules: each module has one name.
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
@@ -21,23 +23,25 @@ from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
 from videopro.modules.reference import api_reference
 
 __all__ = [
-    "OPTIONS_FLAG",
-    "PAPER",
-    "PAPER_FRAMES",
-    "PAPER_HELP",
     "CallError",
     "ModelError",
     "ModuleError",
     "ModuleLibrary",
     "ModuleModels",
     "ModuleSettings",
+    "OPTIONS_FLAG",
+    "PAPER",
+    "PAPER_FRAMES",
+    "PAPER_HELP",
     "VideoContext",
     "WHISPER",
     "api_reference",
     "available_modules",
     "cache_need",
+    "check_scope",
     "expects_pocket",
     "is_pocket",
+    "is_pocket_video",
     "json_flag",
     "module",
     "module_needs",

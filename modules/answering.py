@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from videopro import prompts
 from videopro.backbones import YES_NO, ChoiceRequest, Sampling, YesNoRequest
 from videopro.modules.calls import (
     AnswerHandle,
@@ -24,7 +23,7 @@ from videopro.modules.calls import (
     module,
 )
 from videopro.modules.errors import ArgumentError
-from videopro.question import Answer, Question
+from videopro.question import Answer, Question, prompts
 from videopro.video import Frame, uniform_times
 
 WORDS_IN_REPLY = 64

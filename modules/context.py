@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro import prompts
 from videopro.backbones import Sampling
 from videopro.modules.calls import CallContext, Choices, PositiveSeconds, Segment, Text, WordCount, module
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import search_tokens
 from videopro.modules.written_reply import said
-from videopro.question import Question
+from videopro.question import Question, prompts
 from videopro.video import SubtitleLine
 
 

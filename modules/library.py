@@ -77,7 +77,7 @@ class ModuleLibrary:
     threads may share a context and a cache.
 
     A module raises ModuleError for errors that the program can fix, and whatever else the video, a model or a
-    library raises: `videopro.reasoning` sorts that.
+    library raises: `videopro.methods.program` sorts that.
     """
 
     prelude = PRELUDE

@@ -12,18 +12,18 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint
+from videopro.cli import setting
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
 from videopro.modules.models.encoders import check_dtype
 from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
-from videopro.settings import setting
+from videopro.pocket import model_dir
 from videopro.storage import cache_root, parse_json
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
@@ -125,11 +125,9 @@ class ModuleSettings:
 def is_pocket(backbone: Backbone | str) -> bool:
     """Whether a backbone, or the one of this name as `--model` takes it, is the shipped pocket model, with or
     without an adapter, here or behind a server."""
-    # Imported by name: the pocket package is a layer above the modules.
-    shipped = import_module("videopro.pocket").model_dir
     try:
         name = _model_in(backbone) if isinstance(backbone, str) else backbone.checkpoint or backbone.name
-        return name == "pocket" or bool(Path(name).expanduser().resolve() == shipped().resolve())
+        return name == "pocket" or bool(Path(name).expanduser().resolve() == model_dir().resolve())
     except (BackboneError, OSError, RuntimeError, ValueError):  # "~nobody", a NUL in the name
         return False
 

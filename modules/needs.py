@@ -1,15 +1,13 @@
-"""What the models behind the modules need before they are loaded, for `videopro.requirements`."""
+"""What the models behind the modules need before they are loaded, for `videopro.cli.requirements`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from videopro.extras import is_installed
-from videopro.hub import is_hub_name
+from videopro.cli import Need, folder_problem, is_hub_name, is_installed
 from videopro.modules.loading import OPTIONS_FLAG, ModuleSettings, resolve_speech
 from videopro.modules.models.encoders import CHECKPOINTS
-from videopro.requirements import Need, folder_problem
 from videopro.storage import cache_root
 
 _WHAT = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from videopro.hub import is_here
+from videopro.cli import is_here
 
 PAPER: Mapping[str, str] = {
     "encoder": "languagebind",

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, exit_status
 
 T = TypeVar("T")
 

@@ -26,8 +26,7 @@ from perf.command import run_command
 from perf.decoders import CONTENDERS, RIVALS, make_sixty_minutes, make_ten_minutes, versions
 from perf.page_tables import print_tables
 from perf.recording import write_record
-from videopro.command_line import CommandLine
-from videopro.settings import setting
+from videopro.cli import CommandLine, setting
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,9 @@ from perf.command import run_command
 from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from perf.recording import write_record
 from perf.timing import cpu_seconds
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits
-from videopro.settings import setting
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from pathlib import Path
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import recorded_rows, write_record
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
-from videopro.settings import setting
 
 STEPS = {
     "install": ["bash", "-c", "source launch/setup.sh ''"],

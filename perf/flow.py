@@ -8,7 +8,7 @@
 (perf/flow_server.py). The questions are about made-up videos, with 64 frames of 50,176 pixels: native with
 one and with ten a video, videopro with two, whose programs are written by the engine too. Each leg is
 answered with one video at a time, and with --in-flight videos, by a worker in a process of its own
-(`videopro.runner.run_worker`). Before, the leg is run against the same engine without any latency, which
+(`videopro.runs.making.run_worker`). Before, the leg is run against the same engine without any latency, which
 decodes every frame that it will need: results of modules are forgotten, decoded frames are kept.
 `decode_s_a_video` is the time of decoding the 64 frames of a video alone.
 
@@ -49,14 +49,13 @@ from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
+from videopro.engine import units
 from videopro.modules.library import shared_cache
-from videopro.runner import WorkerJob, run_worker
 from videopro.runs import RunFolder
-from videopro.settings import setting
+from videopro.runs.making import WorkerJob, run_worker
 from videopro.traces import Trace, read_traces
 from videopro.video import Video, shared_store, uniform_times
-from videopro.work import units
 
 MIB = 2**20
 LEGS = {"native-1": ("native", 1), "native-10": ("native", 10), "videopro": ("videopro", 2)}

@@ -34,9 +34,8 @@ from perf.battery.results import is_of, table, tables, write_results
 from perf.battery.shapes import SHAPES
 from perf.child import child_command
 from perf.command import run_command
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
-from videopro.settings import setting
 
 PART_SECONDS = 480.0
 

@@ -45,9 +45,8 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import Spent, shown, timed
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, did_you_mean, setting
 from videopro.errors import ConfigError
-from videopro.settings import did_you_mean, setting
 from videopro.video import Video
 
 FRAMES, PIXELS = 16, 96 * 160

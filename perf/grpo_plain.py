@@ -23,12 +23,11 @@ from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.qwen import find_checkpoint
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
-from videopro.executor import Limits
+from videopro.executor import Limits, parse_program
+from videopro.methods.program import execute
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
-from videopro.program import parse_program
 from videopro.question import Question
-from videopro.reasoning import execute
 from videopro.traces import Execution
 from videopro.video import Video, load_subtitles
 

@@ -26,9 +26,8 @@ from perf.programs.surroundings import Surroundings, run_all
 from perf.recording import write_record
 from perf.soak import SoakSettings, soak, verdict
 from perf.timing import timed
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.executor import Executor
-from videopro.settings import setting
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,7 @@ from perf.counting.sizes import (
 from perf.counting.sources import PACKAGE, Source, sources
 from perf.counting.ways import packages_with_faces, stops, ways
 from perf.recording import write_record
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
-from videopro.settings import setting
+from videopro.cli import CommandLine, exit_status, setting
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,9 @@ from perf.decoders import RATE, make_ten_minutes, read_number, versions
 from perf.page_tables import print_tables
 from perf.recording import write_record
 from perf.timing import timed
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import build_index, clip_bounds
-from videopro.settings import setting
 from videopro.video import Frame, FrameStore, Video
 
 

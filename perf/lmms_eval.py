@@ -43,11 +43,9 @@ from perf.battery.shapes import SHAPES
 from perf.battery.world import make_questions, write_lines
 from perf.command import run_command
 from perf.recording import write_record
-from videopro import prompts
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
-from videopro.question import Question
-from videopro.settings import setting
+from videopro.question import Question, prompts
 
 KEY, APART = "lmms_eval", "lmms_eval_apart"
 TASK = "videopro_questions"

@@ -25,10 +25,9 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
 from videopro import benchmarks
-from videopro.benchmarks import SPECS, Benchmark, BenchmarkError
-from videopro.command_line import CommandLine
-from videopro.errors import ConfigError
-from videopro.settings import setting
+from videopro.benchmarks import SPECS, Benchmark
+from videopro.cli import CommandLine, setting
+from videopro.errors import BenchmarkError, ConfigError
 
 
 @dataclass(frozen=True)

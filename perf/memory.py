@@ -4,15 +4,15 @@
         [--keep-freed] [--output FILE]
 
 Each leg is its own process, which answers the questions of the splits one after another, as a worker of
-`videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
-with the frame store bounded by `--store` MiB and `--in-flight` videos at a time. After every group of
-questions it records its own resident memory (`rss_mib`), the size of the frame store (`store_mib`), the
-number of cached module calls, and the memory of its child processes, the sandbox.
-`--keep-freed` switches off the trimming that a worker does between two videos
-(`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each; a leak
-would show in those after the store is full. At the end the store is emptied and freed memory returned: what
-is resident then is `emptied_mib`. `wall_s` and `cpu_s` are of the leg's process with its sandbox, loading
-included. The results are added to those of earlier calls in perf/memory.json.
+`videopro.infer --method videopro --planner pocket-teacher --model pocket` does
+(`videopro.runs.making.worker`), with the frame store bounded by `--store` MiB and `--in-flight` videos at a
+time. After every group of questions it records its own resident memory (`rss_mib`), the size of the frame
+store (`store_mib`), the number of cached module calls, and the memory of its child processes, the sandbox.
+`--keep-freed` switches off the trimming that a worker does between two videos (`videopro.cli.freed_memory`).
+The figures by tenth are medians over a tenth of the groups each; a leak would show in those after the store
+is full. At the end the store is emptied and freed memory returned: what is resident then is `emptied_mib`.
+`wall_s` and `cpu_s` are of the leg's process with its sandbox, loading included. The results are added to
+those of earlier calls in perf/memory.json.
 """
 
 from __future__ import annotations
@@ -37,14 +37,12 @@ from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting, trim_heap
+from videopro.engine import units
 from videopro.modules.library import shared_cache
-from videopro.processes import trim_heap
-from videopro.runner import worker
 from videopro.runs import RunFolder
-from videopro.settings import setting
+from videopro.runs.making import worker
 from videopro.video import shared_store
-from videopro.work import units
 
 MIB = 2**20
 
@@ -81,7 +79,7 @@ class Sampler:
         self._in_flight: set[str] = set()
 
     def answering(self, ids: Sequence[str]) -> None:
-        """Called by a worker (`videopro.runner.worker.Reporter`)."""
+        """Called by a worker (`videopro.runs.making.worker.Reporter`)."""
         answered = self._in_flight.difference(ids)
         self._in_flight = set(ids)
         if answered:

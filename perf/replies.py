@@ -21,10 +21,9 @@ from perf import ROOT
 from perf.command import run_command
 from perf.page_tables import print_tables
 from perf.recording import write_record
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
-from videopro.settings import setting
 
 Half = Literal["development", "record"]
 READERS: Mapping[str, Callable[[str, Question], str | None]] = {

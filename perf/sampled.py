@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from perf.stored import configs, is_right_at_first, traces, written
-from videopro.scoring import SeedRow, seed_table
 from videopro.traces import Trace
+from videopro.traces.scoring import SeedRow, seed_table
 
 SAMPLED = "pocket-sampled"
 """The folder of docs/results with the sampled runs, WORLD-SEED, and with those on val, one for each way."""

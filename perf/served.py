@@ -34,13 +34,12 @@ from perf import ROOT
 from perf.command import run_command
 from perf.page_tables import print_tables
 from perf.recording import write_record
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
+from videopro.commands.infer import run
+from videopro.commands.infer_settings import InferConfig, load_benchmark
 from videopro.errors import ConfigError
-from videopro.infer import run
-from videopro.infer_settings import InferConfig, load_benchmark
 from videopro.pocket import ADAPTERS, adapter_dir
 from videopro.runs import RunFolder
-from videopro.settings import setting
 from videopro.traces import Trace
 
 TARGETS: Mapping[str, float] = {

@@ -37,12 +37,10 @@ from perf.battery.world import REPLY, make_video
 from perf.command import run_command
 from perf.recording import write_record
 from perf.timing import Spent, timed
-from videopro import prompts
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 from videopro.pocket import model_dir
-from videopro.question import Question
-from videopro.settings import setting
+from videopro.question import Question, prompts
 from videopro.video import Video
 
 Size = Literal["pocket", "8b"]

@@ -35,9 +35,8 @@ from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, nativ
 from perf.programs.surroundings import LIMITS, Surroundings
 from perf.recording import write_record
 from perf.timing import timed
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.executor import Executor, Outcome, ZygoteGone
-from videopro.settings import setting
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ROOM_MIB = 16.0

@@ -31,10 +31,9 @@ from perf.command import run_command
 from perf.recording import write_record
 from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.question import Answer
 from videopro.runs import RunFolder, RunTail, run_key
-from videopro.settings import setting
 from videopro.traces import (
     AGENT,
     SCHEMA,

@@ -20,13 +20,12 @@ from perf.counting.ways import packages_with_faces, stops, way_of
 from perf.house import faces_of
 from tests.support import ROOT
 from tests.support.benchmark_runs import InProcessSupervisor, in_this_process  # noqa: F401
-from videopro import python_syntax
+from videopro.cli import did_you_mean
+from videopro.commands.infer import main
 from videopro.errors import ConfigError
-from videopro.infer import main
-from videopro.program import names as names_of_programs
-from videopro.program import parsing
+from videopro.executor import names as names_of_programs
+from videopro.executor import parsing, python_syntax
 from videopro.question import thoughts
-from videopro.settings import did_you_mean
 
 # The figures of today, with the imports that import_module makes by name. The aim is 22 rooms, 10 floors, 120
 # arrows and no circle.

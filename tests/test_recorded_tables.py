@@ -17,7 +17,7 @@ from perf.page_tables import MARK, lines_of, pages
 from tests.support import ROOT
 from tests.support.old_folders import extract
 from tests.support.rounding import rounded
-from videopro import seeds
+from videopro.commands import seeds
 from videopro.traces import read_traces
 
 RESULTS = ROOT / "docs" / "results"

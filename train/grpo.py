@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 # First: hides what the libraries below print while they are imported.
-import videopro.library_messages  # noqa: F401
 
 # isort: split
 from accelerate import PartialState
@@ -28,10 +27,9 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
+from videopro.cli import build_settings, needs_extra
 from videopro.errors import ConfigError
-from videopro.extras import needs_extra
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket, json_flag
-from videopro.settings import build_settings
 from videopro.train.settings import TWO_TURN, help_without_extra
 
 with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo")):

@@ -18,10 +18,9 @@ import torch
 
 from videopro.backbones import ModelRecord, library_versions, read_spec, write_model_record
 from videopro.backbones.qwen import find_checkpoint, keep_beyond, load_model, made_from
-from videopro.cli import exit_status
-from videopro.errors import ConfigError
-from videopro.extras import needs_extra
-from videopro.storage import non_finite, writing
+from videopro.cli import exit_status, needs_extra
+from videopro.errors import ConfigError, writing
+from videopro.storage import non_finite
 from videopro.train.settings import MERGE, MergeConfig
 
 with needs_extra("train", "videopro merge", __name__, MERGE.print_help):

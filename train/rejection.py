@@ -28,21 +28,15 @@ from videopro.backbones import (
     model_needs,
     read_spec,
 )
-from videopro.cli import exit_status
-from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError
-from videopro.executor import sandbox_problem
-from videopro.extras import needs_extra
+from videopro.cli import Counter, Need, build_settings, check_needs, exit_status, needs_extra
+from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError, unexpected_as
+from videopro.executor import Program, parse_program, sandbox_problem
+from videopro.methods.planners import load_answerer
+from videopro.methods.program import derive_seed
 from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
-from videopro.planners import load_answerer
-from videopro.program import Program, parse_program
-from videopro.reasoning import derive_seed
-from videopro.requirements import Need, check_needs
-from videopro.settings import build_settings
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
-from videopro.traces import unexpected_as
 from videopro.train.settings import REJECTION, RejectionConfig
 from videopro.video import Video
-from videopro.work import Counter
 
 with needs_extra("train", "videopro rejection", __name__, REJECTION.print_help):
     from videopro.train.rewards import ProgramRewards, score

@@ -16,14 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # First: hides what the libraries below print while they are imported.
-import videopro.library_messages  # noqa: F401
 
 # isort: split
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from videopro.cli import needs_extra
 from videopro.errors import ConfigError
-from videopro.extras import needs_extra
 from videopro.train.settings import help_without_extra
 
 with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):

@@ -1,8 +1,5 @@
 """VideoPro: adaptive program reasoning for long video understanding."""
 
-from videopro import starting as starting  # First: Ctrl-C has its line from here on.
-
-# isort: split
-from videopro import library_messages as library_messages
+from videopro import startup as startup  # First: Ctrl-C has its line from here on.
 
 __version__ = "0.1.0"

@@ -10,12 +10,9 @@ import cyclopts
 from cyclopts import App, Group
 
 from videopro import __version__
-from videopro.cli import exit_status
-from videopro.commands import COMMANDS, GROUPS
+from videopro.cli import COMMANDS, GROUPS, MissingExtra, did_you_mean, exit_status
 from videopro.errors import ConfigError
-from videopro.extras import MissingExtra
-from videopro.settings import did_you_mean
-from videopro.starting import importing
+from videopro.startup import importing
 
 _EXAMPLES = ("infer", "view", "sft")
 

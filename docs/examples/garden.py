@@ -12,12 +12,12 @@ from videopro.benchmarks import (
     Item,
     Metric,
     Protocol,
-    Question,
     each_row,
     file_name,
     known_groups,
     text,
 )
+from videopro.question import Question
 
 PROTOCOL = Protocol(
     "robust",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from videopro import prompts
 from videopro.benchmarks import Item
+from videopro.cli import setting
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.frames import frame_refs
-from videopro.settings import setting
+from videopro.question import prompts
 from videopro.traces import Call, Execution, Result, Round, failed_result
 from videopro.video import uniform_times
 

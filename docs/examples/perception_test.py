@@ -10,13 +10,11 @@ first blank line.
 """
 
 from videopro.benchmarks import (
-    LETTERS,
     AnswerPrompt,
     BenchmarkSpec,
     Item,
     Metric,
     Protocol,
-    Question,
     each_row,
     file_name,
     index,
@@ -24,6 +22,7 @@ from videopro.benchmarks import (
     text,
     texts,
 )
+from videopro.question import LETTERS, Question
 
 HUB = ("mc_question_val", "validation")
 PROTOCOL = Protocol(

@@ -16,12 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from videopro import prompts
 from videopro.backbones import Backbone, Sampling
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.modules.written_reply import said
+from videopro.question import prompts
 from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame, pad_picture, without_margin
 

@@ -15,8 +15,8 @@ import numpy as np
 from cachetools import LRUCache
 from PIL import Image
 
+from videopro.cli import needs_extra
 from videopro.errors import ConfigError
-from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of
 from videopro.storage import encodable

@@ -17,8 +17,8 @@ from typing import Any
 import av
 import numpy as np
 
+from videopro.cli import needs_extra
 from videopro.errors import ConfigError, SubtitleError
-from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.storage import encodable, parse_json, write_atomically

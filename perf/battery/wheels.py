@@ -18,8 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from perf.command import run_command
-from videopro.command_line import CommandLine
-from videopro.settings import setting
+from videopro.cli import CommandLine, setting
 
 EXTRAS = ("train", "deepspeed")
 LEFT_OUT = ("rapidocr",)

@@ -12,8 +12,7 @@ import torch
 
 from perf.battery.cases import Bench
 from perf.battery.shapes import VideoShape
-from videopro import prompts
-from videopro.question import Question
+from videopro.question import Question, prompts
 
 REPLY = """<planning>
 This needs one moment: find the clips that show it, then ask about their frames.

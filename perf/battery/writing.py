@@ -11,9 +11,9 @@ import torch
 from perf.battery.cases import Bench, Case, Figures
 from perf.battery.measuring import kernel_ms, now, peak_gib, reset_peak
 from perf.battery.world import make_adapter, make_videos, question
-from videopro import prompts
 from videopro.backbones import Sampling, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenInputs, QwenRunner, load_model
+from videopro.question import prompts
 from videopro.video import Video
 
 TITLE = "Writing replies after a video, as GRPO samples them"

@@ -15,12 +15,12 @@ from typing import Any, Self
 
 from perf.programs.module_calls import KINDS, program_texts
 from perf.timing import timed
-from videopro import compare, infer
+from videopro.commands import compare, infer
+from videopro.commands import report as report
+from videopro.commands import view as view
 from videopro.pocket import world
-from videopro.report import __main__ as report
 from videopro.runs import RunFolder
 from videopro.traces import Trace
-from videopro.view import __main__ as view
 
 _NUMBER = re.compile(r"question number (\d+)")
 

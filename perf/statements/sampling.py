@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perf.sampled import WORLDS, compared, lost_at_first
 from perf.statements.shared import Statements, listed
-from videopro.scoring import percent
+from videopro.traces.scoring import percent
 
 _NAMES = {"test": "test", "fresh": "the fresh world"}
 

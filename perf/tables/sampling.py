@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perf.sampled import WORLDS, compared, on_val
 from perf.tables.shared import Record, Table, Tables
-from videopro.scoring import percent, percent_interval
+from videopro.traces.scoring import percent, percent_interval
 
 
 def _greedy_and_sampled(_: Record) -> Table:

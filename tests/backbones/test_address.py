@@ -12,7 +12,7 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.agents.loading import read_role
-from videopro.planners import check_planner
+from videopro.methods.planners import check_planner
 
 # What reads an address: a served model, an API's planner, an agent's role.
 READERS: dict[str, Callable[[str], Any]] = {"server": read_spec, "api": check_planner, "role": read_role}

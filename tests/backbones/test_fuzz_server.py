@@ -18,8 +18,8 @@ from videopro.backbones.server.completion import InvalidReply, read_completion, 
 from videopro.backbones.server.http import retry_after
 from videopro.backbones.server.replies import read_choice, read_generation
 from videopro.errors import BackboneError, RunError
-from videopro.planners.api import ApiPlanner
-from videopro.planners.base import PlanRequest
+from videopro.methods.planners.api import ApiPlanner
+from videopro.methods.planners.base import PlanRequest
 
 GOOD = completion(
     "A",

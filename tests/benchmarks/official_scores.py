@@ -29,9 +29,7 @@ from tests.benchmarks.official_scorers import data_contributed as contributed
 from tests.benchmarks.official_scorers import ours_contributed as own
 from tests.benchmarks.official_scorers.ours import Scores
 from videopro.benchmarks import SPECS
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
-from videopro.settings import setting
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.storage import write_atomically
 
 RECORDED = Path(__file__).parent / "official_scorers" / "recorded"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmark_world import MME, cg, mlvu, write_json, write_parquet
-from videopro.benchmarks.__main__ import main
+from videopro.commands.benchmarks.command import main
 
 
 def zipped(path: Path, *names: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes import make_video
-from videopro.benchmarks.__main__ import main as benchmarks
+from videopro.commands.benchmarks.command import main as benchmarks
 
 
 def check(folder: Path, evidence: dict[str, object], *flags: str) -> int:

@@ -11,9 +11,9 @@ import pytest
 from tests.support.fakes import COLOURS, load_fake
 from tests.support.making_videos import with_subtitles
 from videopro import benchmarks
-from videopro.ask import main as ask
-from videopro.infer import main as infer
-from videopro.settings import read_yaml
+from videopro.cli import read_yaml
+from videopro.commands.ask.command import main as ask
+from videopro.commands.infer import main as infer
 from videopro.traces import read_traces
 
 SAID = [(1.0, 2.5, "the code is seven"), (3.0, 4.0, "bye")]

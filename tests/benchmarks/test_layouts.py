@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.benchmark_world import MME, cg, ego, mlvu, score, touch, write_json, write_parquet
 from videopro.benchmarks import load
-from videopro.benchmarks.__main__ import main
+from videopro.commands.benchmarks.command import main
 from videopro.errors import BenchmarkError
 
 TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")

@@ -17,14 +17,14 @@ from tests.support import ROOT
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.fakes import make_video
-from videopro import seeds
 from videopro.benchmarks import NAMES, load
-from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.own import find_own
+from videopro.commands import seeds
+from videopro.commands.benchmarks.command import main as benchmarks_main
+from videopro.commands.report import main as report_main
+from videopro.commands.view import main as view_main
 from videopro.errors import BenchmarkError
-from videopro.report.__main__ import main as report_main
 from videopro.traces import read_traces
-from videopro.view.__main__ import main as view_main
 
 FILE = '''"""Colours: which colour is it?"""
 

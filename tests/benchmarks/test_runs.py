@@ -15,14 +15,14 @@ from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import MME, TSV, ego, touch, write_parquet
 from tests.support.fakes import load_fake
 from tests.support.paper_folders import paper_folders
-from videopro import compare
-from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.commands import compare
+from videopro.commands.benchmarks.command import main as benchmarks_main
+from videopro.commands.infer import main
+from videopro.commands.report import main as report_main
 from videopro.errors import ConfigError
-from videopro.infer import main
 from videopro.methods import METHODS
 from videopro.methods.native import NativeMethod
-from videopro.report.__main__ import main as report_main
 
 
 def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

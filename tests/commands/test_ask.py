@@ -14,13 +14,14 @@ import pytest
 
 from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
 from tests.support.infer_world import SRT
-from videopro import infer, methods
-from videopro.ask import AskConfig, _options, main
-from videopro.ask_console import ConsoleObserver, show_answer
+from videopro import methods
 from videopro.backbones import GenerateRequest
 from videopro.benchmarks import Item
+from videopro.commands import infer
+from videopro.commands.ask.command import AskConfig, _options, main
+from videopro.commands.ask.console import ConsoleObserver, show_answer
+from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError
-from videopro.infer_settings import InferConfig
 from videopro.pocket import world
 from videopro.question import Answer, Question
 from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step

@@ -15,11 +15,9 @@ import yaml
 from tests.support import ROOT
 from videopro import __version__
 from videopro.__main__ import main
-from videopro.command_line import CONFIGS, CommandLine, config_file
-from videopro.commands import COMMANDS, GROUPS
-from videopro.completion import command_lines, script
+from videopro.cli import COMMANDS, CONFIGS, GROUPS, CommandLine, config_file, setting
+from videopro.commands.completion import command_lines, script
 from videopro.errors import ConfigError
-from videopro.settings import setting
 
 TRAINERS = {"sft", "grpo"}
 

@@ -10,10 +10,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from videopro.ask_code import print_code, wrapped
-from videopro.ask_console import ConsoleObserver
-from videopro.planners import PlannerReply
-from videopro.reasoning import round_from_reply
+from videopro.commands.ask.code import print_code, wrapped
+from videopro.commands.ask.console import ConsoleObserver
+from videopro.methods.planners import PlannerReply
+from videopro.methods.program import round_from_reply
 
 CODE = """def execute_command(video, question):
     intervals, clips = get_informative_clips(video, "the school", top_k=1)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from videopro.doctor import machine, packages, storage
-from videopro.doctor.__main__ import main
+from videopro.commands.doctor import machine, packages, storage
+from videopro.commands.doctor.command import main
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
 

@@ -12,7 +12,7 @@ import pytest
 from perf.programs.inference import PlannerServer, infer_words, read_everywhere, write_questions
 from perf.programs.module_calls import CASES, program, program_texts
 from tests.support import tiny_models
-from videopro import infer
+from videopro.commands import infer
 from videopro.traces import Trace, read_traces
 
 GENERATED = 12

@@ -13,9 +13,9 @@ from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import SRT, check_complete, flags
 from tests.support.infer_world import root as root
 from videopro.benchmarks import load
+from videopro.commands.infer import main, run
+from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError
-from videopro.infer import main, run
-from videopro.infer_settings import InferConfig
 from videopro.traces import read_traces
 
 

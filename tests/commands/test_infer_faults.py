@@ -12,9 +12,9 @@ from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import check_complete, flags, lines, rewrite
 from tests.support.infer_world import root as root
 from tests.support.making_videos import box
-from videopro import compare, seeds
-from videopro.infer import main
-from videopro.report.__main__ import main as report_main
+from videopro.commands import compare, seeds
+from videopro.commands.infer import main
+from videopro.commands.report import main as report_main
 from videopro.traces import read_traces
 
 

@@ -12,7 +12,7 @@ from tests.support.fakes import load_fake
 from tests.support.infer_world import flags
 from tests.support.infer_world import root as root
 from videopro.backbones import read_spec
-from videopro.infer import COMMAND, main
+from videopro.commands.infer import COMMAND, main
 from videopro.methods import create
 
 CONFIGS = ROOT / "configs" / "infer"

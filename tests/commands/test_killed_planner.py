@@ -13,7 +13,7 @@ from tests.support.fakes import make_benchmark
 from tests.support.method_world import NO_MODELS
 from tests.support.reason_world import NATIVE
 from tests.support.stub_server import StubServer, completion, entry, text_of
-from videopro.infer import main
+from videopro.commands.infer import main
 
 QUESTIONS = 6
 

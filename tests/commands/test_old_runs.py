@@ -21,11 +21,11 @@ import yaml
 
 from tests.support import ROOT
 from tests.support.rounding import rounded
-from videopro import compare, infer
+from videopro.commands import compare, infer
+from videopro.commands.report import main as report
+from videopro.commands.view import main as view
 from videopro.errors import RunError
-from videopro.report.__main__ import main as report
 from videopro.runs import RunFolder
-from videopro.view.__main__ import main as view
 
 OLD = ROOT / "tests" / "support" / "old_runs"
 NAMES = ("native", "videopro")

@@ -13,14 +13,15 @@ from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.method_world import NO_MODELS
 from tests.support.open_questions import COLOURS, load_writing, make_open_folder
 from tests.support.stub_server import StubServer, completion, entry, text_of
-from videopro import ask, compare, infer, seeds
 from videopro.backbones import load_backbone
 from videopro.benchmarks import load
-from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.open_judge import JUDGE
+from videopro.commands import compare, infer, seeds
+from videopro.commands.ask import command as ask
+from videopro.commands.benchmarks.command import main as benchmarks_main
+from videopro.commands.report import main as report_main
 from videopro.data_synthesis.questions import select_questions
 from videopro.errors import BenchmarkError, ConfigError, DatasetError
-from videopro.report.__main__ import main as report_main
 from videopro.runs import summarize, summary_table
 from videopro.traces import Trace, read_traces
 from videopro.train.runtime.held_out import load_eval_questions
@@ -40,7 +41,7 @@ def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         from tests.support.benchmark_runs import InProcessSupervisor
 
-        patch.setattr("videopro.infer.Supervisor", InProcessSupervisor)
+        patch.setattr("videopro.commands.infer.Supervisor", InProcessSupervisor)
         for method in ("native", "videopro"):
             options = [] if method == "native" else ["--options", *NO_MODELS]
             flags = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--method", method]

@@ -9,12 +9,10 @@ from typing import Literal
 
 import pytest
 
-from videopro import seeds
+from videopro.commands import seeds
 from videopro.errors import ConfigError, RunError
 from videopro.question import Answer
 from videopro.runs import RunFolder
-from videopro.scoring import metrics as scoring
-from videopro.scoring import oracle_modes
 from videopro.traces import (
     SCHEMA,
     Cost,
@@ -26,6 +24,8 @@ from videopro.traces import (
     VideoRef,
     rescore_before_refinement,
 )
+from videopro.traces.scoring import metrics as scoring
+from videopro.traces.scoring import oracle_modes
 
 
 def reply(letter: str | None, confidence: float = 0.9) -> Answer:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes import make_benchmark
 from tests.support.infer_world import check_complete
 from tests.support.lvagent_world import load_library
-from videopro.select_agents import main
+from videopro.commands.select_agents import main
 
 LIBRARY = ("good", "fair", "poor")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.fakes import make_benchmark
 from tests.support.stub_server import BadRequest, StubServer, letter
-from videopro.infer import main
+from videopro.commands.infer import main
 from videopro.runs import RunFolder
 
 REFUSED = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from videopro.infer import main as infer
-from videopro.settings import parse_yaml, read_yaml
+from videopro.cli import parse_yaml, read_yaml
+from videopro.commands.infer import main as infer
 
 
 def bomb(first: str, again: str, levels: int, key: str = "options") -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.synthesis_world import CHOICES, answered, code, crashed, native, program, record, written
-from videopro import prompts
 from videopro.data_synthesis.rules import (
     NATIVE_REPLY,
     GRPOTask,
@@ -14,8 +13,8 @@ from videopro.data_synthesis.rules import (
     select_trajectories,
     trace_oracle_mode,
 )
-from videopro.program import parse_program
-from videopro.question import Question
+from videopro.executor import parse_program
+from videopro.question import Question, prompts
 from videopro.traces import Failure, Trace
 
 QUESTION = Question("Which colour is shown?", CHOICES)

@@ -33,14 +33,13 @@ from tests.support.synthesis_world import (
     program,
     record,
 )
-from videopro import prompts
 from videopro.backbones.base import ChoiceRequest
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import Datasets, assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.run import main
-from videopro.program import parse_program
-from videopro.question import Answer, Question
+from videopro.executor import parse_program
+from videopro.question import Answer, Question, prompts
 from videopro.traces import Trace, VideoRef, read_traces
 from videopro.train.rl import read_grpo_rows
 from videopro.video import Frame, Video

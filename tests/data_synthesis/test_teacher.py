@@ -26,9 +26,9 @@ from videopro.data_synthesis.teacher_log import (
     read_teacher_usage,
 )
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.planners import Planner, PlannerReply, PlanRequest
-from videopro.planners.api import ApiPlanner
-from videopro.pocket.teacher.teacher import PocketTeacher
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.methods.planners.api import ApiPlanner
+from videopro.methods.planners.pocket_teacher.teacher import PocketTeacher
 from videopro.question import Question
 
 KEY = "sk-very-secret-key"

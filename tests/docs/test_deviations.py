@@ -13,10 +13,9 @@ import pytest
 from tests.support import ROOT
 from videopro import methods
 from videopro.backbones import BackboneConfig
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS, parse_yaml
+from videopro.commands.infer import COMMAND as INFER
 from videopro.errors import ConfigError
-from videopro.infer import COMMAND as INFER
-from videopro.settings import parse_yaml
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.rewards import RewardRow
 from videopro.train.rl import VideoGRPOConfig

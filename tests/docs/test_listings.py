@@ -13,10 +13,9 @@ import pytest
 from tests.support import ROOT
 from tests.support.config_folders import CONFIGS
 from videopro import benchmarks, methods
-from videopro.cli import exit_status
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS, exit_status
 from videopro.errors import RunError, WorkerBug
-from videopro.planners import check_planner
+from videopro.methods.planners import check_planner
 
 DOCS = ROOT / "docs"
 # Set by launchers for the processes that they start, not by users.

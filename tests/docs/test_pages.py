@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.config_folders import CONFIGS
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"

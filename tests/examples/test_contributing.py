@@ -22,9 +22,10 @@ from tests.support.fakes import load_fake, make_video
 from tests.support.making_videos import as_pocket
 from tests.support.method_world import OPTIONS, context, item
 from tests.support.reason_world import SceneBackbone, ScriptedPlanner
-from videopro import benchmarks, infer, methods
+from videopro import benchmarks, methods
+from videopro.commands import infer
 from videopro.errors import BenchmarkError, ConfigError
-from videopro.methods import program as program_module
+from videopro.methods.program import method as program_module
 from videopro.modules import api_reference, available_modules
 from videopro.modules.calls import MODULES
 from videopro.traces import read_traces
@@ -224,7 +225,7 @@ def test_the_examples_run_where_the_guide_puts_them(garden: Path, tmp_path: Path
     for folder in ("videopro", "modules", "train", "data_synthesis", "configs"):
         ignored = shutil.ignore_patterns("__pycache__", "agents", "planners")
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=ignored)
-    for folder in ("videopro/methods/agents", "videopro/planners"):
+    for folder in ("videopro/methods/agents", "videopro/methods/planners"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     places = re.findall(r"`docs/examples/(\w+)\.py`;\s+a\s+real\s+\w+\s+would\s+be\s+`([\w/.]+)`", GUIDE)
     assert len(places) == 2

@@ -17,11 +17,11 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.sandbox_runs import RAW, failed, run
+from videopro.cli import signal_name
 from videopro.executor import Executor, Limits, Outcome, use_frames
 from videopro.executor.conversation import Conversation
-from videopro.processes import signal_name
-from videopro.runner import Supervisor
-from videopro.runner.supervisor import Placement
+from videopro.runs.making import Supervisor
+from videopro.runs.making.supervisor import Placement
 
 
 @pytest.fixture(scope="module")

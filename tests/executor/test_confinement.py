@@ -244,7 +244,7 @@ def test_nothing_of_the_host_is_in_a_programs_process(shared: Executor) -> None:
 
 
 def test_the_host_side_imports_nothing_heavy() -> None:
-    code = "import videopro.executor, videopro.program.parsing, sys; print(' '.join(sys.modules))"
+    code = "import videopro.executor, videopro.executor.parsing, sys; print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert not {"torch", "numpy", "transformers", "PIL"} & set(done.stdout.split())
 

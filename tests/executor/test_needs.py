@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from videopro.executor import Executor, Limits, Outcome
+from videopro.executor import Executor, Limits, Outcome, parse_program
 from videopro.executor.inside.allowed import MODULES
 from videopro.modules.reference import api_reference
-from videopro.program import parse_program
 
 
 @pytest.fixture(scope="module")

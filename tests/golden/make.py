@@ -1,8 +1,9 @@
 """Writes the texts beside it again: `python -m tests.golden.make`, from the root of the repository.
 
-`tests/support/model_text_world.py` makes them, from this version's own code, and `tests/test_model_text.py`
-holds every later version to them. Run it only when a text that a model reads is to change, and read the
-difference (`git diff tests/golden`) before it is committed: checkpoints were trained on the old words.
+`tests/support/model_text_world.py` makes them, from this version's own code, and
+`tests/question/test_model_text.py` holds every later version to them. Run it only when a text that a model
+reads is to change, and read the difference (`git diff tests/golden`) before it is committed: checkpoints were
+trained on the old words.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.kuberay_schema import TARGET, documents
-from videopro.cluster import read_ray_settings
-from videopro.infer import COMMAND
+from videopro.commands.infer import COMMAND
+from videopro.engine.cluster import read_ray_settings
 
 SCHEMAS = json.loads(TARGET.read_text())
 MANIFESTS = dict(documents())

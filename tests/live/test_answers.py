@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.live_engine import Engine
-from videopro import prompts
 from videopro.backbones import (
     Backbone,
     ChoiceRequest,
@@ -15,7 +14,7 @@ from videopro.backbones import (
     YesNoRequest,
     load_backbone,
 )
-from videopro.question import Answer, Question
+from videopro.question import Answer, Question, prompts
 from videopro.video import Frame
 
 pytestmark = pytest.mark.live

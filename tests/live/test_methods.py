@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.live_engine import Engine
-from videopro.infer import main
+from videopro.commands.infer import main
 from videopro.pocket import adapter_dir
 from videopro.runs import RunFolder
 

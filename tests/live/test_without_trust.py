@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.live_engine import Engine
 from videopro.backbones import Backbone, load_backbone
+from videopro.commands.infer import main
 from videopro.errors import BackboneError
-from videopro.infer import main
 from videopro.question import Question
 from videopro.video import Frame
 

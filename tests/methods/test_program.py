@@ -18,18 +18,20 @@ from tests.support.infer_world import SRT
 from tests.support.making_videos import as_pocket
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
-from videopro import ask, compare, infer, prompts
 from videopro.backbones.wrappers import Meter
+from videopro.commands import compare, infer
+from videopro.commands.ask import command as ask
+from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError
-from videopro.infer_settings import InferConfig
 from videopro.methods import create
-from videopro.methods import program as program_module
+from videopro.methods.planners.pocket_teacher.faults import SHARES
+from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import MODULES, CallCache
 from videopro.modules.library import available_modules
 from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference
-from videopro.pocket.teacher.faults import SHARES
+from videopro.question import prompts
 from videopro.traces import SCHEMA, Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"

@@ -15,16 +15,17 @@ from tests.support.making_videos import make
 from tests.support.paper_folders import paper_folders
 from tests.support.reason_world import SceneBackbone
 from tests.support.sounds import with_tone
-from videopro import compare, hub, methods
-from videopro.ask import AskConfig, _options
+from videopro import methods
 from videopro.backbones import BackboneConfig, read_spec
 from videopro.benchmarks import ROBUST, Protocol
+from videopro.cli import check_needs, hub
+from videopro.commands import compare
+from videopro.commands.ask.command import AskConfig, _options
+from videopro.commands.infer_settings import InferConfig, runs_of
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
-from videopro.infer_settings import InferConfig, runs_of
 from videopro.methods import create
 from videopro.modules import ModuleModels, ModuleSettings, loading, needs, paper_notes, part_needs, presets
-from videopro.requirements import check_needs
 from videopro.video import Video
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
@@ -180,7 +181,7 @@ def test_a_download_that_was_stopped_is_missing(monkeypatch: pytest.MonkeyPatch,
 
 def test_all_packages_are_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_here(monkeypatch, tmp_path)
-    monkeypatch.setattr("videopro.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("videopro.cli.extras.find_spec", lambda name: None)
     given = {"encoder": "pe_video:FOLDER", "text_encoder": "FOLDER", "ocr": "easyocr:en@FOLDER"}
     with pytest.raises(ConfigError) as raised:
         check_needs(part_needs({**given, "speech": "faster-whisper:small"}))

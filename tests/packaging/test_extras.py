@@ -18,14 +18,11 @@ from tests.support import ROOT
 from tests.support.hidden_packages import run_without
 from videopro.backbones.qwen import find_checkpoint
 from videopro.benchmarks import load
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS, MissingExtra, check_extra, check_needs, needs_extra, tracker_needs
 from videopro.errors import ConfigError
-from videopro.extras import MissingExtra, check_extra, needs_extra
 from videopro.modules.models import load_ocr, load_speech
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.pocket import model_dir
-from videopro.requirements import check_needs
-from videopro.trackers import tracker_needs
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import load_trainable, read_settings
 from videopro.train.runtime.setup import TrainingSetup

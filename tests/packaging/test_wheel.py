@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.making_videos import as_pocket, make
 from tests.support.wheel import installed
 from videopro import __version__
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS
 
 # Commands whose settings are our own, with the folder of configs that each takes by name.
 CONFIGS = {"infer": "infer", "compare": "compare", "synthesize": "synthesis", "asp-clip": "retrieval"}

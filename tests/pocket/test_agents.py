@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from videopro import infer
+from videopro.commands import infer
 from videopro.pocket import ADAPTERS, AGENTS, adapter_dir
 from videopro.traces import Step, Trace, read_traces
 

@@ -12,8 +12,9 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.video_utils import VideoMetadata
 
 from videopro.backbones import load_backbone
-from videopro.pocket import checkpoint, model_dir, vocabulary, world
+from videopro.pocket import model_dir, vocabulary, world
 from videopro.question import Question
+from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.batches import BatchEncoder, patches, still_size
 from videopro.train.pocket.language import hidden, loss_of
 from videopro.train.pocket.qa_pairs import PocketExample

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from videopro import infer
+from videopro.commands import infer
 from videopro.pocket import PLANNERS, adapter_dir
 from videopro.traces import read_traces
 

@@ -20,8 +20,9 @@ import pytest
 
 from tests.support.fakes import make_video
 from videopro.errors import BenchmarkError
-from videopro.pocket import checkpoint, drawing, manifest, questions, vocabulary, world
+from videopro.pocket import drawing, manifest, questions, vocabulary, world
 from videopro.pocket.script import LENGTHS, make_script
+from videopro.train.pocket import architecture as checkpoint
 
 SEEDS = {name: seed for name, _, seed in world.video_names("val")}
 

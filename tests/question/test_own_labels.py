@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fakes import load_fake, make_video
 from videopro import benchmarks
-from videopro.ask import main as ask
+from videopro.commands.ask.command import main as ask
 from videopro.question import without_own_labels
 
 PLAIN = ("a cup", "a book", "a ball")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from videopro.executor import parse_program
 from videopro.methods.agents.replies import UnparsedReply, parse_reply
-from videopro.program import parse_program
 from videopro.question import Question, extract_intervals, extract_letter, spoken
 
 COLOURS = Question("Which colour is the car?", ("red", "green", "blue", "grey"))

@@ -20,7 +20,7 @@ from PIL import Image
 
 from tests.support.agent_runs import agent_trace, repaired, reply
 from tests.support.report_world import answers, direct_round, planned_run, trace, unreadable, write_run
-from videopro.report.__main__ import main
+from videopro.commands.report import main
 from videopro.report.export import fenced_reply
 from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
@@ -263,7 +263,7 @@ def test_user_errors_are_explained(
 
 def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
     code = (
-        "import sys; sys.modules['tabulate'] = None; from videopro.report.__main__ import main; "
+        "import sys; sys.modules['tabulate'] = None; from videopro.commands.report import main; "
         f"sys.exit(main([{str(runs)!r}]))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -11,14 +11,12 @@ from tests.support import reason_world as world
 from tests.support.method_world import OPTIONS, context, item
 from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable
 from videopro.methods import create
-from videopro.methods import program as program_module
+from videopro.methods.program import method as program_module
 from videopro.methods.tracing import make_trace
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
 from videopro.report.runs import sampling_of
-from videopro.scoring import QuestionScore, weighted_accuracy, weighted_difference
-from videopro.scoring import metrics as scoring
 from videopro.traces import (
     AnswerRule,
     Trace,
@@ -27,6 +25,8 @@ from videopro.traces import (
     rescore_before_refinement,
     without_stored_rounds,
 )
+from videopro.traces.scoring import QuestionScore, weighted_accuracy, weighted_difference
+from videopro.traces.scoring import metrics as scoring
 
 # ---- averages --------------------------------------------------------------------------------------------
 

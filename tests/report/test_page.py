@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.browser import CHROMIUM, needs_browser
 from tests.support.report_world import answers, planned_run, write_run
-from videopro.report.__main__ import main
+from videopro.commands.report import main
 
 pytestmark = needs_browser
 

@@ -12,8 +12,8 @@ from tests.support.benchmark_runs import infer
 from tests.support.benchmark_world import cg, touch, traces_of, write_json
 from tests.support.fakes import make_video
 from videopro.benchmarks import load
-from videopro.benchmarks.__main__ import main as benchmarks_main
-from videopro.report.__main__ import main as report_main
+from videopro.commands.benchmarks.command import main as benchmarks_main
+from videopro.commands.report import main as report_main
 from videopro.runs import combine_cg_bench
 
 REPLIES = {

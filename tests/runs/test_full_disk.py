@@ -9,9 +9,9 @@ import pytest
 from tests.support.fakes import load_fake
 from tests.support.infer_world import check_complete, flags
 from tests.support.infer_world import root as root
+from videopro.commands.infer import main
+from videopro.engine import record_crash
 from videopro.errors import RunError
-from videopro.infer import main
-from videopro.work import record_crash
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")

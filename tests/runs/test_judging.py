@@ -15,8 +15,8 @@ from tests.support.benchmark_world import TSV, cg, write_json
 from tests.support.fakes import make_video
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of, text_of
 from videopro.backbones import load_backbone
-from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.mmbench_video import JUDGE
+from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.runs import judging
 from videopro.runs.grading import read_grade, read_official
 from videopro.traces import read_traces

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from videopro.data_synthesis.folder import SynthesisFolder
+from videopro.engine import Unit, lease
 from videopro.errors import RunError
 from videopro.runs import RunFolder
 from videopro.storage import JsonLinesLog
-from videopro.work import Unit, lease
 
 
 def begins(folder: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import check_complete, flags, lines
 from tests.support.infer_world import root as root
-from videopro import compare
-from videopro.infer import main
+from videopro.commands import compare
+from videopro.commands.infer import main
 from videopro.runs import identity_difference
 
 

@@ -11,7 +11,7 @@ from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.benchmark_world import ego, write_json
 from tests.support.fakes import make_video
-from videopro.benchmarks.__main__ import main as benchmarks_main
+from videopro.commands.benchmarks.command import main as benchmarks_main
 
 
 def test_a_full_run_is_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

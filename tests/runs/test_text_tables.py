@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from tests.support.report_world import answers, planned_run, unreadable, write_run
-from videopro import compare, seeds
+from videopro.commands import compare, seeds
 from videopro.report.reading import read_runs
 from videopro.report.sections import build
 from videopro.runs import RunFolder, TextTable, recorded_protocol, summarize, summary_table
-from videopro.scoring import seed_table
 from videopro.traces import Trace
+from videopro.traces.scoring import seed_table
 
 ABOUT = {"benchmark": "pocket", "split": "test", "model": "tiny", "method": "native", "subtitles": "none"}
 

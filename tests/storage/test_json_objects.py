@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from videopro.cli import read_yaml
 from videopro.errors import BenchmarkError, ConfigError, RunError
-from videopro.settings import read_yaml
 from videopro.storage import InvalidJson, encodable, parse_json, read_object
 from videopro.storage.storable import DEPTH
 from videopro.traces import Trace

@@ -21,14 +21,14 @@ from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
 from tests.support.synthesis_runs import stub as stub
 from tests.support.synthesis_world import load_moody, teach
-from videopro import infer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.server import ServerBackbone
+from videopro.commands import infer
+from videopro.commands.report import main as report
 from videopro.data_synthesis.run import main
 from videopro.modules.models.ocr import _text_region
 from videopro.question import Question
-from videopro.report.__main__ import main as report
 from videopro.storage import encodable
 
 HALF = "\ud800"
@@ -130,8 +130,8 @@ def test_a_console_with_a_small_character_set(tmp_path: Path, encoding: str) -> 
     """A command shows text that its console cannot, and ends as it should."""
     code = (
         "import sys\n"
-        "from videopro.cli import exit_status\n"
-        "from videopro.errors import RunError\n"
+        "from videopro.cli.exit_codes import exit_status\n"
+        "from videopro.errors.exceptions import RunError\n"
         "from rich import print as show\n"
         "with exit_status() as status:\n"
         "    print('a \\U0001f600 \\ud800')\n"

@@ -39,9 +39,8 @@ from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from tests.stress.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, did_you_mean, setting
 from videopro.errors import ConfigError
-from videopro.settings import did_you_mean, setting
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS = 26

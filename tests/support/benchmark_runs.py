@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.benchmark_world import lvb, write_json
 from tests.support.fakes import load_fake, make_video
-from videopro.infer import main
+from videopro.commands.infer import main
 from videopro.methods import create
-from videopro.runner import run_worker
+from videopro.runs.making import run_worker
 
 
 class InProcessSupervisor:
@@ -50,7 +50,7 @@ class InProcessSupervisor:
 
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.infer.Supervisor", InProcessSupervisor)
+    monkeypatch.setattr("videopro.commands.infer.Supervisor", InProcessSupervisor)
 
 
 def coloured(root: Path) -> None:

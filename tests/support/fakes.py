@@ -133,6 +133,6 @@ def load_fake(model: str, **settings: Any) -> Backbone:
 if __name__ == "__main__":
     # Workers import this module under its own name, so the loader must come from there.
     from tests.support.fakes import load_fake as load
-    from videopro.infer import main
+    from videopro.commands.infer import main
 
     sys.exit(main(load=load))

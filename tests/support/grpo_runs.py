@@ -12,7 +12,7 @@ from tests.support.training_runs import (
     NO_MODELS,
     flags,
 )
-from videopro.program import parse_program
+from videopro.executor import parse_program
 from videopro.question import Answer
 from videopro.traces import Execution, Failure
 from videopro.train.rewards import TurnOutcome

@@ -12,8 +12,8 @@ from transformers import AutoModelForImageTextToText
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint
-from videopro import prompts
 from videopro.backbones.qwen import SampledReply, find_checkpoint
+from videopro.question import prompts
 from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
 from videopro.train.runtime import FrameCache

@@ -12,10 +12,10 @@ from tests.support.reason_world import SceneBackbone, SceneIndex
 from tests.support.scripted_model import Line, ScriptedModel
 from videopro.backbones import Backbone, ChoiceRequest
 from videopro.benchmarks import Item
+from videopro.cli import build_settings
 from videopro.methods.agents import AgentModel, Prepared, Scene
 from videopro.methods.lvagent import LvAgentMethod, Scenery
 from videopro.question import Answer
-from videopro.settings import build_settings
 from videopro.traces import Result, Step
 from videopro.video import Frame
 

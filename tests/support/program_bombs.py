@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videopro.program import MAX_CHARS
+from videopro.executor import MAX_CHARS
 
 BOMBS = {
     "brackets": "x = " + "(" * 30_000,

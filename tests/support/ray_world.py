@@ -151,6 +151,6 @@ def load_for_cluster(model: str, **settings: Any) -> Backbone:
 
 if __name__ == "__main__":
     from tests.support.ray_world import load_for_cluster as load
-    from videopro.infer import main
+    from videopro.commands.infer import main
 
     sys.exit(main(load=load))

@@ -17,10 +17,10 @@ from tests.support.fake_backbone import FakeBackbone, confident_answer, unparsed
 from tests.support.fakes import COLOURS
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.modules.library import VideoContext
 from videopro.modules.models import Ocr
 from videopro.modules.models.ocr import TextRegion
-from videopro.planners import Planner, PlannerReply, PlanRequest
 from videopro.question import Answer, Question
 from videopro.video import Frame, SubtitleLine, Subtitles, Video
 

@@ -14,9 +14,8 @@ from trl import ModelConfig
 
 from tests.support.making_videos import make
 from tests.support.qwen_models import PIXELS, checkpoint
-from videopro import prompts
 from videopro.backbones.qwen import QwenInputs, find_checkpoint
-from videopro.question import Question
+from videopro.question import Question, prompts
 from videopro.train.finetune import (
     SFTRow,
     VideoCollator,

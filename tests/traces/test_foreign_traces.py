@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from tests.support.report_world import direct_round, trace, write_run
-from videopro import compare, seeds
 from videopro.benchmarks.mmbench_video import JUDGE
+from videopro.commands import compare, seeds
 from videopro.errors import RunError
 from videopro.report import reading
 from videopro.runs import (

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
 from videopro.errors import ExceptionRecord, RunError
 from videopro.question import Answer
-from videopro.scoring import GROUP_SEPARATOR
 from videopro.traces import (
     SCHEMA,
     Call,
@@ -32,6 +31,7 @@ from videopro.traces import (
     set_aside_traces,
 )
 from videopro.traces.record import LaterSchema
+from videopro.traces.scoring import GROUP_SEPARATOR
 
 CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
 EXCEPTION = ExceptionRecord("cv2.error", "cv2/x.py:3", "no size", "Traceback ...")

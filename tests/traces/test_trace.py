@@ -310,7 +310,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from tests.support.traces import make
-from videopro.errors import RunError
+from videopro.errors.exceptions import RunError
 from videopro.traces.log import TraceLog
 size = len(make("a0").to_line())
 # Room for two lines and a half: the third is written in part, as on a full disk.

@@ -12,8 +12,14 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from videopro.errors import NativeError, VideoError
-from videopro.traces import as_unexpected, is_machines, record_exception, unexpected_as
+from videopro.errors import (
+    NativeError,
+    VideoError,
+    as_unexpected,
+    is_machines,
+    record_exception,
+    unexpected_as,
+)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from tests.support.grpo_runs import SomeRewards
 from tests.support.old_folders import unpack_training
 from tests.support.qwen_models import PIXELS, QUESTION, pictures
 from tests.support.training_runs import LORA, NO_MODELS, adapter, assert_equal, flags
-from videopro import infer
 from videopro.backbones import Sampling, load_backbone
+from videopro.commands import infer
 from videopro.train import grpo, merge, sft
 
 STAGES: dict[str, tuple[Callable[[list[str]], int], dict[str, Any]]] = {

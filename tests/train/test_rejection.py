@@ -15,9 +15,9 @@ from tests.support.reward_world import checked, make, row
 from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.base import GREEDY, GenerateRequest, Generation, Sampling
 from videopro.errors import ConfigError
+from videopro.methods.planners import answerer
 from videopro.modules import library
 from videopro.modules.calls import CallCache
-from videopro.planners import answerer
 from videopro.pocket import model_dir
 from videopro.train import rejection
 from videopro.train.finetune import read_rows

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes import COLOURS, load_fake, make_video
-from videopro.ask import main as ask
 from videopro.benchmarks import VideoFiles
+from videopro.commands.ask.command import main as ask
 from videopro.errors import BenchmarkError
 from videopro.video import files_below, names_of
 

@@ -14,8 +14,8 @@ from tests.support.agent_steps import DURATION
 from tests.support.browser import Open, needs_browser
 from tests.support.contrast import ratio, texts_of
 from tests.support.making_videos import make
+from videopro.commands.view import main
 from videopro.traces import VideoRef
-from videopro.view.__main__ import main
 
 pytestmark = needs_browser
 LEAST = 4.5

@@ -16,9 +16,9 @@ from PIL import Image
 from tests.support import view_world as world
 from tests.support.browser import Open, needs_browser
 from tests.support.making_videos import HEIGHT, WIDTH, read_number
+from videopro.commands.view import main
 from videopro.question import Answer
 from videopro.traces import Failure
-from videopro.view.__main__ import main
 
 pytestmark = needs_browser
 

@@ -17,8 +17,8 @@ from tests.support import view_world as world
 from tests.support.agent_steps import DURATION
 from tests.support.browser import Open, needs_browser
 from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
+from videopro.commands.view import main
 from videopro.traces import VideoRef
-from videopro.view.__main__ import main
 
 pytestmark = needs_browser
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}

@@ -18,9 +18,9 @@ from tests.support.agent_steps import DURATION, asked, look, tool, trace
 from tests.support.browser import Open, needs_browser
 from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
 from tests.support.view_world import HOSTILE
+from videopro.commands.view import main
 from videopro.question import Answer
 from videopro.traces import Preparation, Segment, Trace, VideoRef
-from videopro.view.__main__ import main
 
 pytestmark = needs_browser
 RATE = 2

@@ -20,12 +20,12 @@ from PIL import Image
 from tests.support import view_world as world
 from tests.support.making_videos import make, read_number
 from tests.support.reason_world import video as scene_video
+from videopro.commands.view import main
 from videopro.modules.calls import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
 from videopro.question import Answer
 from videopro.traces import Call
 from videopro.video import Video
 from videopro.view import thumbnails
-from videopro.view.__main__ import main
 from videopro.view.content import page, page_name, row, state_of
 from videopro.view.listing import highlight, lines_of_calls, listing
 from videopro.view.pictures import Picture, VideoPictures, spread

@@ -18,11 +18,9 @@ import torch
 from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.backbones import ModelRecord, library_versions, read_model_record, write_model_record
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.errors import ConfigError
-from videopro.pocket import checkpoint
-from videopro.settings import setting
+from videopro.train.pocket import architecture as checkpoint
 
 
 @dataclass(frozen=True)

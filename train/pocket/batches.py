@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from videopro.pocket.checkpoint import PIXELS
+from videopro.train.pocket.architecture import PIXELS
 from videopro.train.pocket.qa_pairs import PocketExample
 
 PATCH, MERGE = 16, 2

@@ -17,14 +17,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, counted, exit_status, setting
 from videopro.modules.models.encoders import pocket_folder
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.pocket import world
-from videopro.pocket.checkpoint import FRAME_SIZE
 from videopro.pocket.script import Script
-from videopro.settings import setting
+from videopro.train.pocket.architecture import FRAME_SIZE
 from videopro.train.pocket.chunk_pairs import (
     CHUNKS,
     chunk_times,
@@ -35,7 +33,6 @@ from videopro.train.pocket.chunk_pairs import (
     train_scripts,
 )
 from videopro.video import Video
-from videopro.work import counted
 
 VIDEOS = 450  # of the training pool
 

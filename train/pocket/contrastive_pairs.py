@@ -15,8 +15,8 @@ import numpy as np
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from videopro.pocket.checkpoint import build_tokenizer
 from videopro.pocket.vocabulary import PHRASINGS
+from videopro.train.pocket.architecture import build_tokenizer
 
 CLIP_SECONDS = 10.0
 # The share of clips that show the end of one scene and the beginning of another.

@@ -21,14 +21,11 @@ from pathlib import Path
 import av
 import numpy as np
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, counted, exit_status, setting
 from videopro.pocket import drawing, vocabulary
-from videopro.pocket.checkpoint import FRAME_SIZE, FRAMES
 from videopro.pocket.drawing import Actor, Sign
 from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
-from videopro.settings import setting
-from videopro.work import counted
+from videopro.train.pocket.architecture import FRAME_SIZE, FRAMES
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,9 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
-from videopro.pocket import checkpoint
-from videopro.pocket.checkpoint import FRAME_SIZE
-from videopro.settings import setting
+from videopro.cli import CommandLine, exit_status, setting
+from videopro.train.pocket import architecture as checkpoint
+from videopro.train.pocket.architecture import FRAME_SIZE
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
 from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.copying import copying_rows, with_copying

@@ -1,7 +1,7 @@
 """The pocket model's training data without pictures: exchanges about lines of text.
 
-An exchange is a user text and the reply to it. User texts are the prompts of `videopro.prompts`. Only the
-usual phrasings of the world are used. `videopro.train.pocket.tasks` adds exchanges about pictures.
+An exchange is a user text and the reply to it. User texts are the prompts of `videopro.question.prompts`.
+Only the usual phrasings of the world are used. `videopro.train.pocket.tasks` adds exchanges about pictures.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from videopro import prompts
 from videopro.pocket import questions
 from videopro.pocket.vocabulary import (
     ASIDE_LINES,
@@ -32,7 +31,7 @@ from videopro.pocket.vocabulary import (
     TOPICS,
     WEATHERS,
 )
-from videopro.question import Question
+from videopro.question import Question, prompts
 
 Rng = np.random.Generator
 QAPair = tuple[str, str]

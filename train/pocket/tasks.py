@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from videopro import prompts
 from videopro.pocket import questions
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import PHRASINGS, PLACES, SHAPES, SIGNS
-from videopro.question import Question
+from videopro.question import Question, prompts
 from videopro.train.pocket.qa_pairs import (
     FOUND_TASKS,
     LOCAL,

@@ -27,12 +27,10 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
     get_vision_position_ids,
 )
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
-from videopro.pocket import checkpoint
-from videopro.pocket.checkpoint import FRAME_SIZE
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.pocket.drawing import HEIGHT, WIDTH
-from videopro.settings import setting
+from videopro.train.pocket import architecture as checkpoint
+from videopro.train.pocket.architecture import FRAME_SIZE
 from videopro.train.pocket.batches import MERGE, PATCH, patches
 from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.qa_pairs import Rng

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from videopro.pocket.checkpoint import FRAMES
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
+from videopro.train.pocket.architecture import FRAMES
 from videopro.train.pocket.frames import drawn_frames
 
 PixelBox = Sequence[float]

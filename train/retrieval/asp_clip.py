@@ -25,8 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import CLIPModel
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.errors import ConfigError
 from videopro.modules.models.encoders.asp_clip_model import (
     AspClipConfig,
@@ -36,7 +35,6 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.images import ImageTextEncoder
-from videopro.settings import setting
 from videopro.train.retrieval.pairs import CaptionPair, Units, load_pairs
 from videopro.train.retrieval.pixels import PairBatches
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train

@@ -26,8 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.errors import ConfigError
 from videopro.modules.models.encoders import pocket_folder
 from videopro.modules.models.encoders.asp_clip_model import (
@@ -38,8 +37,7 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
-from videopro.scoring import t_interval
-from videopro.settings import setting
+from videopro.traces.scoring import t_interval
 from videopro.train.pocket import CHUNKS, ChunkFeatures
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
 

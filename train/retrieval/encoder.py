@@ -21,11 +21,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
-from videopro.settings import setting
 from videopro.train.pocket import (
     HELD_OUT,
     ClipTextBatch,

@@ -12,12 +12,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from videopro.cli import counted
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.search import build_index
 from videopro.pocket import world
-from videopro.scoring import clustered_interval
+from videopro.traces.scoring import clustered_interval
 from videopro.video import Video
-from videopro.work import counted
 
 TOP = 3
 # The families that clip retrieval should serve: the evidence is visible, in a part of the video, and the

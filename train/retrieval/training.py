@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch.nn.functional import log_softmax
 
+from videopro.cli import Counter
 from videopro.train.pocket import append_log, resume, save_state
-from videopro.work import Counter
 
 LOG_EVERY, SAVE_EVERY = 25, 150
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from videopro.reasoning import NO_PROGRAM
+from videopro.methods.program import NO_PROGRAM
 from videopro.traces import Execution, Failure
 from videopro.train.rewards.rows import RewardRow
 from videopro.train.rewards.runs import TurnOutcome

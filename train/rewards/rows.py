@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from videopro.errors import DatasetError, QuestionError
-from videopro.planners import PromptKind
+from videopro.methods.planners import PromptKind
 from videopro.question import Question, right_letters
-from videopro.scoring import Mode
+from videopro.traces.scoring import Mode
 
 TEXTS = ("id", "video", "question", "answer", "kind")
 COLUMNS = (*TEXTS, "choices", "subtitles", "subtitle_track", "oracle_mode")

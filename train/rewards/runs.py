@@ -1,6 +1,6 @@
 """Runs the programs of a training run in parallel in the background, each once.
 
-Uses inference's own path: `videopro.reasoning.execution` over the modules of the row's video.
+Uses inference's own path: `videopro.methods.program.execution` over the modules of the row's video.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cachetools import LRUCache
 
 from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
+from videopro.engine import Streaks
 from videopro.errors import (
     BackboneError,
     ExceptionRecord,
@@ -25,21 +26,16 @@ from videopro.errors import (
     VideoError,
     VideoProError,
     WorkerBug,
-)
-from videopro.executor import Limits
-from videopro.modules import ModuleModels, VideoContext
-from videopro.modules.calls import CallCache
-from videopro.program import Program, parse_program
-from videopro.reasoning import execute
-from videopro.scoring import Mode
-from videopro.traces import (
-    Execution,
-    Failure,
     unexpected_as,
 )
+from videopro.executor import Limits, Program, parse_program
+from videopro.methods.program import execute
+from videopro.modules import ModuleModels, VideoContext
+from videopro.modules.calls import CallCache
+from videopro.traces import Execution, Failure
+from videopro.traces.scoring import Mode
 from videopro.train.rewards.rows import RewardRow
 from videopro.video import Video, load_subtitles
-from videopro.work import Streaks
 
 # The number of programs and contexts kept: more than a few batches need.
 _RUNS = 1024

@@ -1,8 +1,8 @@
 """Episodes of two turns: which first replies are refined, and with which prompt.
 
-Trigger and prompts are those of inference (`videopro.reasoning.refinement`, section 3.5): a program that
-failed, gave no answer, or gave one below tau is refined once. Only a plan begins an episode: the other kinds
-of prompts are refinements themselves, and inference refines once.
+Trigger and prompts are those of inference (`videopro.methods.program.refinement`, section 3.5): a program
+that failed, gave no answer, or gave one below tau is refined once. Only a plan begins an episode: the other
+kinds of prompts are refinements themselves, and inference refines once.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from videopro.planners import PLAN_KINDS, REFINEMENT_KINDS, PromptFile
-from videopro.reasoning import build_refinement
+from videopro.methods.planners import PLAN_KINDS, REFINEMENT_KINDS, PromptFile
+from videopro.methods.program import build_refinement
 from videopro.traces import is_confident
 from videopro.train.rewards import TurnOutcome
 from videopro.train.rl.data import GRPORow

@@ -1,9 +1,9 @@
 """Rollouts of one or several turns, each turn with its own prompt.
 
-As in inference, a refinement prompt begins with the video and shows the program to fix (`videopro.prompts`);
-it does not continue the first reply. For the loss, a two-turn rollout is one completion: the tokens of both
-replies. For the model, it is two conversations: each reply is sampled and scored after its own prompt, and
-prompt tokens have no loss.
+As in inference, a refinement prompt begins with the video and shows the program to fix
+(`videopro.question.prompts`); it does not continue the first reply. For the loss, a two-turn rollout is one
+completion: the tokens of both replies. For the model, it is two conversations: each reply is sampled and
+scored after its own prompt, and prompt tokens have no loss.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from videopro.errors import DatasetError
-from videopro.program import ENTRY, parse_program
+from videopro.executor import ENTRY, parse_program
 from videopro.question import LETTERS, Question, extract_letter
 
 GOLD = ("answer", "solution", "gold", "ground_truth")

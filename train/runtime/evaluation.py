@@ -20,19 +20,15 @@ from videopro.backbones import Backbone, folder_fingerprint
 from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
-from videopro.errors import QUESTION_ERRORS, NativeError
+from videopro.cli import build_settings
+from videopro.errors import QUESTION_ERRORS, NativeError, unexpected_as
 from videopro.methods import AdaptiveMethod, Method, MethodContext, answer_each
+from videopro.methods.program import ReasoningSettings
 from videopro.modules import json_flag
 from videopro.question import right_letters
-from videopro.reasoning import ReasoningSettings
-from videopro.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
-from videopro.settings import build_settings
 from videopro.storage import write_atomically
-from videopro.traces import (
-    Result,
-    failed_result,
-    unexpected_as,
-)
+from videopro.traces import Result, failed_result
+from videopro.traces.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
 from videopro.train.runtime.held_out import EvalQuestions
 from videopro.video import Video
 

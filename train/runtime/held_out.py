@@ -13,8 +13,8 @@ from pathlib import Path
 from videopro import benchmarks
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.errors import DatasetError
-from videopro.scoring import Mode
 from videopro.storage import read_json_lines
+from videopro.traces.scoring import Mode
 from videopro.train.rewards import read_row
 
 

@@ -12,7 +12,7 @@ from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint
 from videopro.backbones.qwen import adapter_folder
-from videopro.storage import writing
+from videopro.errors import writing
 from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
 from videopro.train.runtime.record import check_same_run, describe_run, write_record

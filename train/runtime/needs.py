@@ -1,16 +1,14 @@
-"""What a training run needs before anything is loaded, for `videopro.requirements`."""
+"""What a training run needs before anything is loaded, for `videopro.cli.requirements`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from videopro.backbones import BackboneConfig, model_needs, read_spec
+from videopro.cli import Need, build_settings, folder_problem, tracker_needs
 from videopro.executor import sandbox_problem
 from videopro.modules import ModuleSettings, expects_pocket, json_flag, module_needs
-from videopro.requirements import Need, folder_problem
-from videopro.settings import build_settings
 from videopro.storage import cache_root
-from videopro.trackers import tracker_needs
 from videopro.train.settings import TrainingConfig
 
 

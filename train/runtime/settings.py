@@ -14,11 +14,8 @@ from typing import TypeVar
 from transformers import TrainingArguments
 from trl import ModelConfig, TrlParser
 
-from videopro.cli import exit_status
-from videopro.command_line import config_file
+from videopro.cli import check_extra, config_file, exit_status, read_yaml
 from videopro.errors import ConfigError
-from videopro.extras import check_extra
-from videopro.settings import read_yaml
 from videopro.train.settings import parser_texts
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
@@ -102,7 +99,7 @@ def _hint(name: str, known: Collection[str], program: str) -> str:
 
 
 def run_command(train: Callable[[], object]) -> int:
-    """Train. Returns the exit status, as `videopro.cli.exit_status` has it."""
+    """Train. Returns the exit status, as `videopro.cli.exit_codes.exit_status` has it."""
     with exit_status("stopped; re-run the same command to resume from the last checkpoint") as status:
         train()
     return status.code

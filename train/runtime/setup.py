@@ -24,9 +24,9 @@ from videopro.backbones.qwen import (
     made_from,
     resolve_record,
 )
+from videopro.cli import Counter, check_needs
 from videopro.errors import ConfigError
-from videopro.planners import PromptFile, prompt_notes, read_prompts
-from videopro.requirements import check_needs
+from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
 from videopro.storage import cache_root
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
@@ -34,7 +34,6 @@ from videopro.train.runtime.held_out import load_eval_questions
 from videopro.train.runtime.needs import training_needs
 from videopro.train.runtime.rows import HasVideo, RowsOfFile, drop_unreadable
 from videopro.train.settings import TrainingConfig
-from videopro.work import Counter
 
 R = TypeVar("R", bound=HasVideo)
 

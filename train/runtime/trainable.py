@@ -20,8 +20,8 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from videopro.backbones.qwen import Checkpoint, attach_adapter, load_weights
+from videopro.cli import check_extra
 from videopro.errors import ConfigError
-from videopro.extras import check_extra
 
 Part = Literal["language", "projector", "vision"]
 

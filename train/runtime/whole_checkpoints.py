@@ -18,7 +18,7 @@ from transformers import Trainer
 
 from videopro.backbones import ModelRecord, write_model_record
 from videopro.backbones.qwen import keep_beyond
-from videopro.storage import writing
+from videopro.errors import writing
 from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
     UNFINISHED,

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 from videopro.methods import ANSWERER_HELP
-from videopro.settings import setting
 from videopro.train.settings.grpo import KINDS
 
 

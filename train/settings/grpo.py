@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from videopro.reasoning import ReasoningSettings, Refinement
+from videopro.methods.program import ReasoningSettings, Refinement
 from videopro.traces import FinalRule
 from videopro.train.rewards import ACCURACIES, ANSWER
 from videopro.train.settings.common import MODULES_HELP, TrainingConfig

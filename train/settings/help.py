@@ -6,8 +6,7 @@ from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from typing import Any
 
-from videopro.command_line import CONFIGS
-from videopro.commands import COMMANDS
+from videopro.cli import COMMANDS, CONFIGS
 from videopro.train.settings.common import TrainingConfig
 from videopro.train.settings.grpo import GRPOSettings
 from videopro.train.settings.sft import SFTSettings

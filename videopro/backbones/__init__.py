@@ -6,10 +6,10 @@ Importing this package loads no model library; `load_backbone` imports the one i
 from __future__ import annotations
 
 import difflib
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from videopro import pocket
 from videopro.backbones.address import (
     check_key_name,
     default_key_name,
@@ -99,8 +99,6 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     settings: dict[str, Any] = {"model": spec}
     _check_near("model", spec, ("pocket",))
     if spec == "pocket":
-        # Imported by name: `pocket` is a higher layer than `backbones`.
-        pocket = import_module("videopro.pocket")
         settings = {"model": str(pocket.model_dir())}
         if overrides.get("adapter") in pocket.ADAPTERS:
             overrides["adapter"] = str(pocket.adapter_dir(overrides["adapter"]))

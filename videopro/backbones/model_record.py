@@ -16,12 +16,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from videopro.cli import did_you_mean
 from videopro.errors import BackboneError, ConfigError
-from videopro.settings import did_you_mean
+from videopro.pocket import MODEL_FOLDER
 from videopro.storage import parse_json
 
 MODEL_RECORD = "videopro.json"
@@ -220,6 +221,4 @@ def lasting_name(source: str) -> str:
     path = Path(source).expanduser()
     if not path.is_dir():
         return source
-    # Imported by name: `pocket` is a higher layer than `backbones`.
-    shipped = Path(import_module("videopro.pocket").__file__ or "").parent / "model"
-    return "pocket" if path.resolve() == shipped.resolve() else str(path.resolve())
+    return "pocket" if path.resolve() == MODEL_FOLDER.resolve() else str(path.resolve())

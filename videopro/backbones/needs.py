@@ -1,4 +1,4 @@
-"""What a model needs before it is loaded, for `videopro.requirements`."""
+"""What a model needs before it is loaded, for `videopro.cli.requirements`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 from videopro.backbones.address import default_key_name
 from videopro.backbones.base import BackboneConfig
-from videopro.hub import is_hub_name
-from videopro.requirements import Need
+from videopro.cli import Need, is_hub_name
 
 
 def model_needs(config: BackboneConfig, what: str = "model") -> list[Need]:

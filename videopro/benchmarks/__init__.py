@@ -16,7 +16,8 @@ from videopro.benchmarks import (
     nextqa,
     videomme,
 )
-from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Item
+from videopro.benchmarks.archives import Archive, packed
+from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Issue, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
 from videopro.benchmarks.fields import (
@@ -41,32 +42,35 @@ from videopro.benchmarks.record_files import downloaded
 from videopro.benchmarks.registry import BenchmarkSpec, by_name, each_row
 from videopro.benchmarks.sources import Source
 from videopro.benchmarks.video_files import VideoFiles
+from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, NO_OPTION, Question
-from videopro.scoring import GROUP_SEPARATOR
-from videopro.settings import did_you_mean
 from videopro.traces import SetMember
+from videopro.traces.scoring import GROUP_SEPARATOR
 
 __all__ = [
-    "CG_BENCH_FILES",
-    "GROUP_SEPARATOR",
-    "LETTERS",
-    "NAMES",
-    "NO_OPTION",
-    "PRESETS",
-    "ROBUST",
-    "SPECS",
-    "SUBTITLE_TRACK_HELP",
+    "downloaded",
     "AnswerPrompt",
+    "Archive",
     "Benchmark",
     "BenchmarkError",
     "BenchmarkSpec",
+    "CG_BENCH_FILES",
+    "GROUP_SEPARATOR",
+    "Issue",
     "Item",
     "JudgeGrade",
     "JudgePrompt",
+    "LETTERS",
     "Metric",
+    "NAMES",
+    "NO_OPTION",
+    "PRESETS",
     "Protocol",
     "Question",
+    "ROBUST",
+    "SPECS",
+    "SUBTITLE_TRACK_HELP",
     "SetMember",
     "Source",
     "VideoFiles",
@@ -82,13 +86,14 @@ __all__ = [
     "load",
     "name_of",
     "number",
+    "packed",
     "read_cg_bench",
+    "share_at_iou",
     "split_options",
     "text",
     "texts",
     "unread_share",
     "without_labels",
-    "share_at_iou",
     "written_iou",
 ]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.benchmarks.video_files import VIDEO_ENDINGS
+from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import NO_OPTION, Parser, Question
-from videopro.settings import did_you_mean
 from videopro.traces import SetMember
 
 __all__ = ["NO_OPTION", "ROBUST", "SUBTITLE_TRACK_HELP", "Benchmark", "Issue", "Item", "Protocol"]
@@ -48,7 +48,7 @@ class Item:
     """Seconds of the original video before this file starts; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns of the result, such as {"family": "count", "duration": "long"}; several of one kind are
-    joined by `videopro.scoring.metrics.GROUP_SEPARATOR`."""
+    joined by `videopro.traces.scoring.metrics.GROUP_SEPARATOR`."""
     evidence: tuple[tuple[float, float], ...] = ()
     """Intervals (s) that contain the answer, where known. For analysis only: no method may read it."""
     shown: tuple[tuple[float, float], ...] = ()

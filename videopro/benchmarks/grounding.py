@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro import scoring
 from videopro.benchmarks.intervals import interval_iou, pair_iou
 from videopro.benchmarks.protocol import Metric, Protocol, counts
 from videopro.question import extract_intervals
-from videopro.traces import Trace
+from videopro.traces import Trace, scoring
 
 
 def grounding(

@@ -23,11 +23,11 @@ from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.benchmarks.open_judge import judged
 from videopro.benchmarks.storable_items import check_storable
+from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import LETTERS, Question, without_own_labels
-from videopro.scoring import normalized_words
-from videopro.settings import did_you_mean
 from videopro.storage import read_object
+from videopro.traces.scoring import normalized_words
 from videopro.video import has_embedded_subtitles
 
 FILE = "questions.jsonl"

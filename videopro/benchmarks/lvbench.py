@@ -26,7 +26,7 @@ from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.scoring import GROUP_SEPARATOR
+from videopro.traces.scoring import GROUP_SEPARATOR
 
 FILES = ("video_info.meta.jsonl", "data/video_info.meta.jsonl")
 VIDEO_FOLDERS = ("videos", "all_videos", "scripts/videos", "script/videos", "data/videos")

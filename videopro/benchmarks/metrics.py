@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from videopro import scoring
 from videopro.benchmarks.grounding import grounding
 from videopro.benchmarks.intervals import interval_iou
 from videopro.benchmarks.protocol import Metric, Protocol, counts
 from videopro.benchmarks.question_sets import mean_set_score
 from videopro.question import written_intervals
-from videopro.scoring import GROUP_SEPARATOR, QuestionScore
-from videopro.traces import Trace
+from videopro.traces import Trace, scoring
+from videopro.traces.scoring import GROUP_SEPARATOR, QuestionScore
 
 # CG-Bench counts an IoU of at least each of these, and takes the mean over them (run/stat_with_key.py).
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)

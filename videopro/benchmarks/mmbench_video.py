@@ -22,7 +22,7 @@ from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.scoring import GROUP_SEPARATOR
+from videopro.traces.scoring import GROUP_SEPARATOR
 
 AREAS: Mapping[str, tuple[str, ...]] = {
     "CP": ("Video Topic", "Video Emotion", "Video Scene", "Video Style"),

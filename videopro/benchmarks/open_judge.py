@@ -1,6 +1,7 @@
 """The prompt with which a judge model grades open answers of benchmarks that publish none, such as your own.
 
-It is ours; MMBench-Video has its authors'. Exact match and token F1 need no judge (`videopro.scoring`).
+It is ours; MMBench-Video has its authors'. Exact match and token F1 need no judge
+(`videopro.traces.scoring`).
 """
 
 from __future__ import annotations

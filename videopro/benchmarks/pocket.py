@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
@@ -24,8 +23,8 @@ def load_pocket(split: str, root: Path | None = None, seed: int | None = None) -
     """
     if root is not None:
         return load_folder(root, name="pocket", split=split, protocol=PROTOCOL)
-    # Imported by name: the pocket package is a layer above benchmarks, and only this benchmark needs it.
-    world = import_module("videopro.pocket.world")
+    # Imported here: it imports what draws and encodes videos.
+    from videopro.pocket import world
 
     def fetch(items: Sequence[Item]) -> None:
         world.ensure(split, seed=seed, videos={item.video.stem for item in items})

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.scoring import GROUP_SEPARATOR
+from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import SampleRule, SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
@@ -171,7 +171,8 @@ class Protocol:
     """Name of the official answer parser: ROBUST, a key of `videopro.question.OFFICIAL_EXTRACTORS`, or one of
     the benchmark's own (`BenchmarkSpec.parsers`)."""
     prompt: str = "multiple_choice"
-    """Name of the answer prompt in `videopro.prompts` that is used if there is no `answer_prompt`."""
+    """Name of the answer prompt in `videopro.question.prompts` that is used if there is no
+    `answer_prompt`."""
     official_unparsed: Literal["wrong", "left out"] = "wrong"
     """How a reply counts that the official parser cannot read: wrong, or not at all."""
     name: str = ""

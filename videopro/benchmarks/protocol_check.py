@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from videopro.benchmarks.protocol import SLOTS, AnswerPrompt, JudgePrompt, Metric, Protocol
-from videopro.settings import did_you_mean
+from videopro.cli import did_you_mean
 
 
 def protocol_problems(protocol: Protocol) -> Iterator[str]:

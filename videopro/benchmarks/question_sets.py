@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from videopro.benchmarks.protocol import Metric, counts
-from videopro.scoring import QuestionScore
 from videopro.traces import SetMember, Trace
+from videopro.traces.scoring import QuestionScore
 
 
 def mean_set_score(

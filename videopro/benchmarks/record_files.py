@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from videopro.cli import needs_extra
 from videopro.errors import BenchmarkError
-from videopro.extras import needs_extra
 from videopro.storage import InvalidJson, parse_json, parse_json_list
 
 HUB = "hf:"

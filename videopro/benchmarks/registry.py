@@ -13,9 +13,9 @@ from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.benchmarks.protocol_check import protocol_problems
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
+from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question
-from videopro.settings import did_you_mean
 
 # Number of broken records that a message lists.
 _MAX_LISTED = 5

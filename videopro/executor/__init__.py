@@ -27,22 +27,31 @@ from videopro.executor.outcome import (
     SandboxUnsafe,
     ZygoteGone,
 )
+from videopro.executor.parsing import ENTRY, MAX_CHARS, Program, parse_program, planning_text
 from videopro.executor.pool import Executor
+from videopro.executor.python_syntax import REPLY, parse_python
 
 __all__ = [
+    "BudgetExceeded",
     "DEFAULT_LIMITS",
+    "ENTRY",
+    "Executor",
     "FORBIDDEN_BUILTINS",
     "IMPORTABLE_MODULES",
-    "BudgetExceeded",
-    "Executor",
     "Limits",
+    "MAX_CHARS",
     "ModuleCall",
     "Outcome",
+    "Program",
     "ProgramError",
+    "REPLY",
     "SandboxError",
     "SandboxMissing",
     "SandboxUnsafe",
     "ZygoteGone",
+    "parse_program",
+    "parse_python",
+    "planning_text",
     "run",
     "sandbox_problem",
     "use_frames",

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from videopro.cli import signal_name
 from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.ending import Ending, ResourceUse, failure
@@ -24,7 +25,6 @@ from videopro.executor.inside.constants import GRACE
 from videopro.executor.log import ErrorReport
 from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
 from videopro.executor.text import shorten
-from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last message, and after it was asked to stop.

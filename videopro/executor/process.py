@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from videopro.cli import signal_name
 from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import Ending
 from videopro.executor.outcome import (
@@ -32,7 +33,6 @@ from videopro.executor.outcome import (
     SandboxUnsafe,
     ZygoteGone,
 )
-from videopro.processes import signal_name
 
 _HERE = Path(__file__).resolve().parent
 # Without site, user folders, .pyc files and warnings. -I would ignore the fixed hash seed, which keeps the

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
+from videopro.cli import build_settings, did_you_mean, plain_type, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
 from videopro.methods.base import Method, MethodContext, answer_each
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
-from videopro.methods.program import AdaptiveMethod, ProgramMethod, VideoProMethod
-from videopro.methods.program_settings import (
+from videopro.methods.program.method import AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.program.settings import (
     ANSWERER_HELP,
     FALLBACK_HELP,
     FINAL_HELP,
@@ -26,7 +27,6 @@ from videopro.methods.vca import VcaMethod
 from videopro.methods.videoagent import VideoAgentMethod
 from videopro.modules import PAPER_HELP
 from videopro.modules.calls import REMOVABLE
-from videopro.settings import build_settings, did_you_mean, plain_type, setting
 
 __all__ = [
     "ANSWERER_HELP",

@@ -12,11 +12,18 @@ from typing import Any, ClassVar
 from videopro.backbones import Backbone, BackboneConfig, ServerSettings
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.errors import ConfigError, NativeError, UnexpectedError, VideoProError
+from videopro.cli import Need
+from videopro.errors import (
+    ConfigError,
+    NativeError,
+    UnexpectedError,
+    VideoProError,
+    as_unexpected,
+    is_machines,
+)
+from videopro.methods.observer import Observer
 from videopro.modules import OPTIONS_FLAG
-from videopro.reasoning import Observer
-from videopro.requirements import Need
-from videopro.traces import Cost, Result, as_unexpected, failed_result, is_machines
+from videopro.traces import Cost, Result, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
 
@@ -137,7 +144,7 @@ class Method(ABC):
 
     def needs(self, model: BackboneConfig) -> list[Need]:
         """What it needs on this machine besides the run's own model, whose settings are `model`. Checked
-        before anything is loaded (`videopro.requirements`)."""
+        before anything is loaded (`videopro.cli.requirements`)."""
         return []
 
     def check_open_questions(self, open_questions: int) -> None:

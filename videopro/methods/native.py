@@ -10,15 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from videopro import prompts
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item, Protocol
+from videopro.cli import setting
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.frames import frame_refs
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
-from videopro.question import Answer, extract_intervals, extract_letter, letter_confidence, written_intervals
-from videopro.settings import setting
+from videopro.question import (
+    Answer,
+    extract_intervals,
+    extract_letter,
+    letter_confidence,
+    prompts,
+    written_intervals,
+)
 from videopro.traces import Call, Execution, Result, Round, failed_result
 from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_times
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from videopro.backbones import PlannerRecord, ServerSettings
 from videopro.errors import BackboneError, ConfigError
-from videopro.planners import (
+from videopro.methods.planners import (
     prompt_notes,
     read_planner_weights,
     read_prompts,

@@ -7,20 +7,20 @@ real-world video.
 
 from pathlib import Path
 
+from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
-from videopro.pocket.scope import check_scope, is_pocket_video
-from videopro.pocket.shipped import ADAPTERS, AGENTS, PLANNERS, adapter_dir, model_dir
-from videopro.settings import did_you_mean
+from videopro.pocket.manifest import NOTE
+from videopro.pocket.shipped import ADAPTERS, AGENTS, MODEL_FOLDER, PLANNERS, adapter_dir, model_dir
 
 __all__ = [
     "ADAPTERS",
     "AGENTS",
+    "MODEL_FOLDER",
+    "NOTE",
     "PLANNERS",
     "VIDEO_PREFIX",
     "adapter_dir",
-    "check_scope",
     "find_video",
-    "is_pocket_video",
     "model_dir",
 ]
 

@@ -5,11 +5,14 @@ from pathlib import Path
 
 from videopro.errors import BackboneError
 
+MODEL_FOLDER = Path(__file__).parent / "model"
+"""Where the shipped model is, in a full clone."""
+
 
 @cache
 def model_dir() -> Path:
     """The folder of the shipped pocket model, as the Auto classes load it."""
-    folder = Path(__file__).parent / "model"
+    folder = MODEL_FOLDER
     if not (folder / "model.safetensors").exists():
         raise BackboneError(
             f"the pocket model is not in {folder}: take a full clone, or train it with "

@@ -26,11 +26,11 @@ from pathlib import Path
 import av
 import pysubs2
 
+from videopro.cli import Counter
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
 from videopro.storage import cache_root
-from videopro.work import Counter
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
 SPLITS = {

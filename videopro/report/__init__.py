@@ -2,3 +2,10 @@
 
 Everything is rescored from traces; nothing is run. Each table has a file that turns runs into a `Section`.
 """
+
+from videopro.report.export import EXPORTS, write_export
+from videopro.report.making import Report, make_report
+from videopro.report.reading import read_runs
+from videopro.report.runs import ReportRun
+
+__all__ = ["EXPORTS", "Report", "ReportRun", "make_report", "read_runs", "write_export"]

@@ -9,8 +9,8 @@ from videopro.report.rules import natives_for
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell, difference_cell
-from videopro.scoring import QuestionScore, accuracy, paired_difference, records_of
 from videopro.traces import NATIVE, RESCORINGS, rescore_all, rescore_before_refinement
+from videopro.traces.scoring import QuestionScore, accuracy, paired_difference, records_of
 
 
 def first_answers(run: ReportRun) -> list[QuestionScore]:

@@ -9,7 +9,7 @@ from videopro.report.rules import OWN_RULE
 from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.scoring import Bin, auroc, expected_calibration_error, reliability
+from videopro.traces.scoring import Bin, auroc, expected_calibration_error, reliability
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from videopro.scoring import Accuracy
+from videopro.traces.scoring import Accuracy
 
 
 @dataclass(frozen=True)

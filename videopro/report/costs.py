@@ -9,7 +9,8 @@ from videopro.report.cost_point import CostPoint
 from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell
-from videopro.scoring import (
+from videopro.traces import Cost
+from videopro.traces.scoring import (
     TOKENS_NOTE,
     QuestionCosts,
     accuracy,
@@ -17,7 +18,6 @@ from videopro.scoring import (
     mean_costs,
     mean_frames_seen,
 )
-from videopro.traces import Cost
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from videopro.report.rules import OWN_RULE
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell
-from videopro.scoring import Accuracy, QuestionScore, accuracy
+from videopro.traces.scoring import Accuracy, QuestionScore, accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

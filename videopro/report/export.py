@@ -24,9 +24,9 @@ from videopro.errors import RunError
 from videopro.question import LETTERS
 from videopro.report.runs import ReportRun
 from videopro.runs import RunFolder
-from videopro.scoring import shown_interval
 from videopro.storage import write_atomically
 from videopro.traces import Execution, Round, Step, Trace
+from videopro.traces.scoring import shown_interval
 
 SCORER = "videopro"
 

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 
-from videopro.scoring import Accuracy, Bin
+from videopro.traces.scoring import Accuracy, Bin
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",

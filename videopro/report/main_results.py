@@ -16,7 +16,7 @@ from videopro.report.runs import (
 )
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
-from videopro.scoring import (
+from videopro.traces.scoring import (
     QuestionScore,
     WeightedPart,
     accuracy,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from videopro.report.runs import ReportRun, baseline, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, estimate, share
-from videopro.scoring import open_difference, open_metrics, open_scores, shown_interval
+from videopro.traces.scoring import open_difference, open_metrics, open_scores, shown_interval
 
 _NOTES = (
     "Exact match and token F1 in percent, against the reference text, with SQuAD's normalization: case, "

@@ -9,7 +9,7 @@ from videopro.report.rules import OWN_RULE
 from videopro.report.runs import ReportRun, baseline, by_dataset, protocol_notes
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, difference_cell
-from videopro.scoring import paired_difference
+from videopro.traces.scoring import paired_difference
 
 
 def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[str]]:

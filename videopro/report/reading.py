@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from videopro.cli import read_yaml
 from videopro.errors import ConfigError, RunError
 from videopro.report.runs import METHOD_TITLES, DatasetKey, ReportRun
 from videopro.runs import RunFolder, find_runs, read_grades, recorded_protocol, run_key
-from videopro.settings import read_yaml
 
 TITLES: Mapping[str, str] = {
     "longvideobench": "LongVideoBench",

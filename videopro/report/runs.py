@@ -17,8 +17,8 @@ from typing import Any
 from videopro.backbones import DEFAULT_FRAMES
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
-from videopro.scoring import QuestionScore, exclusions, exclusions_text, lack_of_model, records_of
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
+from videopro.traces.scoring import QuestionScore, exclusions, exclusions_text, lack_of_model, records_of
 
 METHOD_TITLES: Mapping[str, str] = {
     "native": "Native VideoLLM",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.report import papers
 from videopro.report.ablations import modules, training
@@ -20,8 +21,7 @@ from videopro.report.runs import ReportRun, counts_note, exclusions_note
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import AS_PUBLISHED, Estimate, Table
 from videopro.report.thresholds import TAUS, thresholds
-from videopro.scoring import FEW_VIDEOS_NOTE
-from videopro.settings import did_you_mean
+from videopro.traces.scoring import FEW_VIDEOS_NOTE
 
 Builder = Callable[[Sequence[ReportRun]], Section]
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tabulate import tabulate
 
-from videopro.scoring import Accuracy, Difference
+from videopro.traces.scoring import Accuracy, Difference
 
 
 @dataclass(frozen=True)

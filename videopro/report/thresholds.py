@@ -9,7 +9,8 @@ from videopro.report.rules import NOTE, natives_for
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.scoring import (
+from videopro.traces import AnswerRule, NativeTraces, NoFallback, rescore_at_tau
+from videopro.traces.scoring import (
     PLANNER_TOKENS_NOTE,
     PLANNER_TOKENS_OUT,
     Accuracy,
@@ -18,7 +19,6 @@ from videopro.scoring import (
     planner_tokens_out,
     records_of,
 )
-from videopro.traces import AnswerRule, NativeTraces, NoFallback, rescore_at_tau
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks import share_at_iou, written_iou
-from videopro.errors import RunError
+from videopro.cli import setting
+from videopro.errors import RunError, cannot_write
 from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
 from videopro.runs.text_table import TextTable
-from videopro.scoring import percent, score_trace
-from videopro.settings import setting
-from videopro.storage import cannot_write, write_atomically
+from videopro.storage import write_atomically
 from videopro.traces import Trace
+from videopro.traces.scoring import percent, score_trace
 
 NAMES = ("long_acc", "clue_acc", "mIoU", "rec@IoU", "acc@IoU", "CRR")
 # The protocols that each task may have.

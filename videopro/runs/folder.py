@@ -18,9 +18,9 @@ from typing import Any
 
 import yaml
 
-from videopro.errors import ConfigError, RunError
-from videopro.settings import read_yaml
-from videopro.storage import SetAside, cannot_write, parse_json, write_atomically
+from videopro.cli import read_yaml
+from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.storage import SetAside, parse_json, write_atomically
 from videopro.traces import Trace, TraceLog, read_traces, set_aside_traces
 
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.

@@ -17,12 +17,12 @@ from typing import Any
 
 from videopro.backbones import Backbone, Sampling, load_backbone, shown_thoughts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
+from videopro.cli import read_yaml, setting
 from videopro.errors import BackboneError, RunError, VideoError
 from videopro.runs.folder import RunFolder
 from videopro.runs.grading import grade_of, needs_look, shown_answer, why_ungraded
 from videopro.runs.judge_model import Judge, judge_config, load_judge
 from videopro.runs.summary import summarize, write_summary
-from videopro.settings import read_yaml, setting
 from videopro.storage import JsonLinesLog, SetAside, parse_json, printable
 from videopro.traces import Trace
 from videopro.video import Video, clue_times

@@ -9,10 +9,10 @@ from typing import Any
 
 from videopro.backbones import Backbone, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark
+from videopro.cli import read_yaml
 from videopro.errors import RunError, VideoProError
 from videopro.question import without_own_labels
 from videopro.runs.folder import RunFolder
-from videopro.settings import read_yaml
 from videopro.traces import Trace
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from videopro.benchmarks import SPECS
-from videopro.errors import ConfigError, RunError
+from videopro.cli import setting
+from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.question import LETTERS
 from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
-from videopro.settings import setting
-from videopro.storage import cannot_write, write_atomically
+from videopro.storage import write_atomically
 from videopro.traces import Trace
 
 # How EgoSchema's server and lmms-eval encode a missing answer.

@@ -10,12 +10,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from videopro import scoring
 from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics, unread_share
-from videopro.errors import RunError
+from videopro.engine import traceback_file
+from videopro.errors import RunError, cannot_write
 from videopro.runs.folder import RunFolder
 from videopro.runs.text_table import TextTable
-from videopro.scoring import (
+from videopro.storage import write_atomically
+from videopro.traces import Cost, Trace, scoring
+from videopro.traces.scoring import (
     FEW_VIDEOS_NOTE,
     agent_metrics,
     cost_metrics,
@@ -29,9 +31,6 @@ from videopro.scoring import (
     records_of,
     shown_interval,
 )
-from videopro.storage import cannot_write, write_atomically
-from videopro.traces import Cost, Trace
-from videopro.work import traceback_file
 
 
 def summarize(

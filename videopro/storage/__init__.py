@@ -3,7 +3,6 @@
 from videopro.storage.atomic import write_atomically
 from videopro.storage.cache_folder import cache_root
 from videopro.storage.control_characters import printable, without_commands
-from videopro.storage.disk_errors import cannot_lock, cannot_write, is_full, writing
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
 from videopro.storage.json_lines_log import JsonLinesLog
@@ -39,10 +38,7 @@ __all__ = [
     "SetAside",
     "JsonLinesLog",
     "cache_root",
-    "cannot_lock",
-    "cannot_write",
     "encodable",
-    "is_full",
     "is_storable",
     "non_finite",
     "non_finite_in",
@@ -56,5 +52,4 @@ __all__ = [
     "stored_text",
     "without_commands",
     "write_atomically",
-    "writing",
 ]

@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from videopro.errors import RunError
-from videopro.storage.disk_errors import cannot_lock, cannot_write, is_full
+from videopro.errors import RunError, cannot_lock, cannot_write, is_full
 
 # Bytes read at once when searching for the end of the last line.
 _BLOCK = 1 << 16

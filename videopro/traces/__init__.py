@@ -49,20 +49,8 @@ from videopro.traces.selection import (
     recorded_rule,
     select_answer,
 )
-from videopro.traces.unexpected import (
-    as_unexpected,
-    is_machines,
-    machine_error,
-    record_exception,
-    unexpected_as,
-)
 
 __all__ = [
-    "as_unexpected",
-    "is_machines",
-    "machine_error",
-    "record_exception",
-    "unexpected_as",
     "AGENT",
     "AnswerRule",
     "ArgumentRecorder",

@@ -5,3 +5,20 @@
 
 Reads finished and running runs, and never changes traces.
 """
+
+from videopro.view.live import watch_run
+from videopro.view.several import OVERVIEW, run_names, start_overview, write_overview
+from videopro.view.site import Site, make_pictures, write_pages
+from videopro.view.thumbnails import SIDE
+
+__all__ = [
+    "OVERVIEW",
+    "SIDE",
+    "Site",
+    "make_pictures",
+    "run_names",
+    "start_overview",
+    "watch_run",
+    "write_overview",
+    "write_pages",
+]

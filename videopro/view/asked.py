@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from videopro import prompts
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError, QuestionError
+from videopro.executor import parse_program
+from videopro.methods.planners import API, PromptFile, PromptKind
+from videopro.methods.program import Refinement, refinement_prompt, shown_answer
 from videopro.modules import ModuleSettings, api_reference
 from videopro.modules.calls import ClipTimes, modules_for
-from videopro.planners import API, PromptFile, PromptKind
-from videopro.program import parse_program
-from videopro.question import Question
-from videopro.reasoning import Refinement, refinement_prompt, shown_answer
+from videopro.question import Question, prompts
 from videopro.traces import FALLBACK, NO_SUBTITLES, Round, Trace
 
 _PLANS = {"plan": True, "plan_program": False}

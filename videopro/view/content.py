@@ -10,10 +10,10 @@ from dataclasses import asdict
 from typing import Any
 
 from videopro.benchmarks import JudgeGrade
-from videopro.program import planning_text
+from videopro.executor import planning_text
 from videopro.question import LETTERS, NO_OPTION, Answer
-from videopro.scoring import counted, exact_match, is_fallback, token_f1
 from videopro.traces import AGENT, THOUGHTS, Call, Execution, Round, Trace
+from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
 from videopro.view.asked import AskedPrompts, refined_by
 from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing

@@ -14,8 +14,7 @@ from typing import Literal
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
-from videopro.program import MAX_CHARS
-from videopro.python_syntax import REPLY, parse_python
+from videopro.executor import MAX_CHARS, REPLY, parse_python
 from videopro.traces import Call
 
 Tokens = list[tuple[str, str]]

@@ -20,11 +20,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from videopro.cli import read_yaml
 from videopro.errors import RunError
 from videopro.runs import RunFolder, RunTail, recorded_protocol
-from videopro.scoring import exclusions_text, percent
-from videopro.settings import read_yaml
 from videopro.traces import Trace
+from videopro.traces.scoring import exclusions_text, percent
 from videopro.view.content import state_of
 
 SECONDS = 1.0

@@ -18,9 +18,9 @@ from typing import Any
 
 from videopro import __version__
 from videopro.benchmarks import JudgeGrade, Protocol
+from videopro.cli import read_yaml
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
-from videopro.settings import read_yaml
 from videopro.storage import write_atomically
 from videopro.traces import Trace
 from videopro.view.asked import AskedPrompts

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import BATCH_SIZE, DTYPES, TextEncoder, VideoTextEncoder
-from videopro.settings import did_you_mean
 
 __all__ = [
     "BATCH_SIZE",

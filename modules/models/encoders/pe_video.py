@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, AutoVideoProcessor
 
 from videopro.backbones import folder_fingerprint
-from videopro.extras import check_extra
+from videopro.cli import check_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder

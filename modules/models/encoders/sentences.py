@@ -9,7 +9,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from videopro.backbones import folder_fingerprint
-from videopro.extras import needs_extra
+from videopro.cli import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import TextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder

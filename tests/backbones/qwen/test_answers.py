@@ -24,10 +24,10 @@ from tests.support.qwen_models import (
     pictures,
     reference,
 )
-from videopro import prompts
 from videopro.backbones.base import ChoiceRequest, Sampling
 from videopro.backbones.qwen import QwenBackbone
 from videopro.errors import BackboneError
+from videopro.question import prompts
 
 ALL = list(FAMILIES)
 

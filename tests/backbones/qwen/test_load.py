@@ -27,13 +27,13 @@ from tests.support.qwen_models import (
     pictures,
     reference,
 )
-from videopro import prompts
 from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone, read_spec
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.identity import identify
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen import find as find_module
 from videopro.errors import BackboneError, ConfigError
+from videopro.question import prompts
 
 
 def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4) -> Path:

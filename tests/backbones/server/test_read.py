@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.server_cases import COLOURS, LN_005, LN_01, LN_02, LN_05, LN_08, Make
 from tests.support.stub_server import StubServer, completion, entry, letter, text_of
-from videopro import prompts
 from videopro.backbones import GenerateRequest, Sampling, YesNoRequest
 from videopro.errors import BackboneError
+from videopro.question import prompts
 
 
 def test_confidence_and_letters_are_the_listed_probabilities(make: Make) -> None:

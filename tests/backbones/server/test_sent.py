@@ -14,10 +14,10 @@ from PIL import Image
 
 from tests.support.server_cases import COLOURS, KEY, KEY_ENV, BackoffDelays, Make, frames, reds
 from tests.support.stub_server import StubFault, StubServer, letter, pictures_of, text_of, video_times
-from videopro import prompts
 from videopro.backbones import Stills
 from videopro.backbones.server import messages
 from videopro.errors import BackboneError
+from videopro.question import prompts
 from videopro.video import Frame
 
 

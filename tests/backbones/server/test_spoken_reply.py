@@ -15,8 +15,8 @@ from videopro.backbones.server import api_config
 from videopro.backbones.server.completion import InvalidReply, read_completion
 from videopro.errors import BackboneError
 from videopro.methods.agents.api import ApiModel
-from videopro.planners import EmptyReply, PlanRequest
-from videopro.planners.api import ApiPlanner
+from videopro.methods.planners import EmptyReply, PlanRequest
+from videopro.methods.planners.api import ApiPlanner
 from videopro.question import Question
 
 Ask = Callable[[StubServer, int], tuple[str, bool]]

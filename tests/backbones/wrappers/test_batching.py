@@ -11,11 +11,10 @@ import pytest
 
 from tests.support import qwen_models
 from tests.support.modules_world import CHOICES, ReadingBackbone, video
-from videopro import prompts
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
 from videopro.backbones.wrappers import BatchingBackbone
 from videopro.errors import BackboneError, ConfigError
-from videopro.question import Answer, Question
+from videopro.question import Answer, Question, prompts
 
 
 def request(time: float, text: str = "Which?") -> ChoiceRequest:

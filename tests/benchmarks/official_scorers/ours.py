@@ -14,8 +14,8 @@ from videopro.benchmarks import Benchmark, JudgeGrade, Protocol, load, written_i
 from videopro.methods import make_trace
 from videopro.question import Answer, extract_letter
 from videopro.runs import combine_cg_bench, grade_of, read_official, summarize
-from videopro.scoring import score_trace
 from videopro.traces import Execution, Failure, Result, Round, Trace, VideoRef
+from videopro.traces.scoring import score_trace
 
 
 @dataclass(frozen=True)

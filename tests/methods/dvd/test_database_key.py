@@ -43,7 +43,7 @@ def test_plain_captions_of_another_prompt_have_their_own_file(
     plain = builder(tmp_path, captioner(), registry="none")
     listed = builder(tmp_path, captioner())
     before = plain.path(), listed.path()
-    monkeypatch.setattr("videopro.prompts.caption", lambda: "What is there?")
+    monkeypatch.setattr("videopro.question.prompts.caption", lambda: "What is there?")
     assert plain.path() != before[0]
     assert listed.path() == before[1], "its own prompts are counted by DATABASE_PROMPTS"
 

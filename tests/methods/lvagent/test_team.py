@@ -14,6 +14,7 @@ from tests.support.method_world import context
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
+from videopro.cli import build_settings
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.agents import Scene
@@ -26,7 +27,6 @@ from videopro.methods.lvagent import (
     check_weights,
     pseudo_label,
 )
-from videopro.settings import build_settings
 from videopro.traces import Cost, Preparation
 
 TEAM = TeamFile(

@@ -8,8 +8,8 @@ from tests.support.method_world import item
 from tests.support.vca_world import explore, flat, scores
 from videopro.benchmarks import Protocol
 from videopro.methods import make_trace, video_ref
-from videopro.scoring import segment_choices
 from videopro.traces import Trace
+from videopro.traces.scoring import segment_choices
 
 
 def test_an_agent_that_leaves_the_best_score_and_turns_back() -> None:

@@ -17,16 +17,16 @@ from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
-from videopro import index as command
+from videopro.commands.index import command as command
+from videopro.commands.index.command import IndexConfig, index_videos
+from videopro.engine import walk
 from videopro.errors import ConfigError, WorkerBug
-from videopro.index import IndexConfig, index_videos
 from videopro.methods import create
 from videopro.modules import ModuleModels, ModuleSettings
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.modules.search import build_index, index_path
 from videopro.video import Frame, Video
-from videopro.work import walk
 
 ONLY_ENCODER: dict[str, Any] = dict.fromkeys(("text_encoder", "ocr", "detector", "tracker"), "none")
 

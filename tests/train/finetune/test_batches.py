@@ -16,8 +16,8 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.errors import BackboneError
 from videopro.methods import MethodContext
-from videopro.planners import PlanRequest
-from videopro.planners.backbone import BackbonePlanner
+from videopro.methods.planners import PlanRequest
+from videopro.methods.planners.backbone import BackbonePlanner
 from videopro.train.runtime import DummyVision
 from videopro.video import Video, uniform_times
 

@@ -17,8 +17,8 @@ from tests.support import sft_world as world
 from tests.support.training_runs import ROOT, read_config
 from videopro.backbones.qwen import QwenInputs
 from videopro.pocket import model_dir
-from videopro.pocket.checkpoint import build_processor
 from videopro.train.finetune import VideoSFTConfig
+from videopro.train.pocket.architecture import build_processor
 from videopro.train.runtime import trained_parts
 from videopro.train.runtime.trainable import choose_trained
 

@@ -15,9 +15,10 @@ from videopro.backbones import load_backbone
 from videopro.methods.agents import parse_reply
 from videopro.methods.lvagent.prompts import scores_of as points_of
 from videopro.methods.vca.replies import action_of, scores_of
-from videopro.pocket import checkpoint, model_dir, world
+from videopro.pocket import model_dir, world
 from videopro.pocket.script import LENGTHS
 from videopro.question import Question
+from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.agents import adapter
 from videopro.train.pocket.agents.lvagent import discussion_rows, look
 from videopro.train.pocket.agents.vca import VcaTeacher, same_path, search_rows

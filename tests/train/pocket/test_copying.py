@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from videopro.pocket import checkpoint
+from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket import copying as drills
 from videopro.train.pocket.batches import BatchEncoder
 from videopro.train.pocket.qa_pairs import PocketExample, pick_count

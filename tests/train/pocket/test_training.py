@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 
 from videopro.backbones import ModelRecord, read_model_record, write_model_record
 from videopro.errors import ConfigError
-from videopro.pocket import checkpoint, drawing
+from videopro.pocket import drawing
 from videopro.pocket.vocabulary import COLORS
+from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket import checkpoints as pocket_runs
 from videopro.train.pocket.average import average
 from videopro.train.pocket.frames import plan_scene

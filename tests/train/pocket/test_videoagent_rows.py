@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from tests.support.drawn_world import AFTER, BALL, COLOR, FACT, MOVE, asked, drawn
-from videopro import prompts
 from videopro.backbones import GenerateRequest, Sampling, load_backbone
 from videopro.methods.agents import parse_reply
 from videopro.methods.videoagent import Timeline, descriptions_of, prediction_of
 from videopro.methods.videoagent.replies import Confidence
 from videopro.pocket.drawing import Actor
-from videopro.question import Question
+from videopro.question import Question, prompts
 from videopro.train.pocket.agents.captions import RIGHT, Caption, drawn_caption
 from videopro.train.pocket.agents.videoagent import CaptionSearch, query_of, state_rows, told, wanted
 from videopro.train.pocket.agents.views import DrawnVideo

@@ -11,7 +11,7 @@ import pytest
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
 from tests.support.reward_world import make, row, rows, score
 from videopro.errors import DatasetError
-from videopro.program import parse_program
+from videopro.executor import parse_program
 from videopro.question import Answer
 from videopro.traces import Execution
 from videopro.train.rewards import ProgramRewards

@@ -22,10 +22,9 @@ from tests.support.reward_world import (
     score,
 )
 from videopro.errors import BackboneError, ConfigError, WorkerBug
-from videopro.executor import Limits, SandboxError
+from videopro.executor import Limits, Program, SandboxError, parse_program
+from videopro.methods.program import execution
 from videopro.modules.library import VideoContext
-from videopro.program import Program, parse_program
-from videopro.reasoning import execution
 from videopro.train.rewards import ROW, runs
 from videopro.train.rewards import rows as rows_module
 from videopro.train.rewards.report import ERRORS

@@ -30,8 +30,8 @@ from tests.support.reward_world import (
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.errors import ConfigError
-from videopro.planners import PromptFile
-from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.methods.planners import PromptFile
+from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.traces import FinalRule
 from videopro.train.rl import GRPORow, RefinementTurns
 from videopro.train.rl.rollouts import Rollout

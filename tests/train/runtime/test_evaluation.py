@@ -17,14 +17,14 @@ from tests.support.reason_world import SceneBackbone
 from videopro.backbones import ModelRecord, PlannerRecord, folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
+from videopro.methods.planners import answerer
 from videopro.modules import library
 from videopro.modules.calls import CallCache
-from videopro.planners import answerer
 from videopro.pocket import model_dir
 from videopro.question import Answer
-from videopro.scoring import PlanRecord, planning_metrics
-from videopro.scoring import plan_record as of_first
 from videopro.traces import Failure, Result
+from videopro.traces.scoring import PlanRecord, planning_metrics
+from videopro.traces.scoring import plan_record as of_first
 from videopro.train.finetune import VideoSFTTrainer
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.held_out import EvalQuestions, load_eval_questions

@@ -38,11 +38,10 @@ from videopro.backbones import (
     write_model_record,
 )
 from videopro.backbones.qwen import attach_adapter
-from videopro.cli import exit_status
-from videopro.command_line import CommandLine
+from videopro.cli import CommandLine, did_you_mean, exit_status, setting
 from videopro.errors import ConfigError
-from videopro.pocket import checkpoint, model_dir
-from videopro.settings import did_you_mean, setting
+from videopro.pocket import model_dir
+from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.agents.dvd import tool_rows
 from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from videopro import prompts
 from videopro.backbones import Sampling
 from videopro.methods.agents import AgentModel, ModelReply, Prepared, Session
 from videopro.methods.dvd import (
@@ -32,7 +31,7 @@ from videopro.methods.dvd import (
 )
 from videopro.pocket.questions import LETTERS, PocketQuestion, generate_questions
 from videopro.pocket.vocabulary import COLORS, MOVES, PLACES, SHAPES, TOPICS
-from videopro.question import Answer
+from videopro.question import Answer, prompts
 from videopro.traces import Preparation, Segment, Step
 from videopro.train.pocket.agents.captions import misread
 from videopro.train.pocket.agents.views import DrawnVideo

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from videopro import prompts
 from videopro.methods.agents import spread
 from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prompt, reward_prompt
 from videopro.pocket.questions import generate_questions
+from videopro.question import prompts
 from videopro.train.pocket.agents.views import DrawnVideo
 from videopro.train.pocket.agents.witness import SAID, WHOLE, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, Rng

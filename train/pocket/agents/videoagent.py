@@ -19,7 +19,6 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from videopro import prompts
 from videopro.methods.videoagent import (
     Prediction,
     State,
@@ -32,7 +31,7 @@ from videopro.methods.videoagent import (
     without_neighbours,
 )
 from videopro.pocket.questions import generate_questions
-from videopro.question import Question
+from videopro.question import Question, prompts
 from videopro.train.pocket.agents.captions import Caption, drawn_caption
 from videopro.train.pocket.agents.lvagent import key_of
 from videopro.train.pocket.agents.views import DrawnVideo

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from videopro.cli import did_you_mean
 from videopro.errors import ConfigError, DatasetError
-from videopro.settings import did_you_mean
 from videopro.train.retrieval.pairs.activitynet import load_activitynet
 from videopro.train.retrieval.pairs.base import CaptionPair, CaptionPairs, Units
 from videopro.train.retrieval.pairs.moviechat import load_moviechat

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from videopro import prompts
 from videopro.backbones.base import (
     GREEDY,
     YES_NO,
@@ -38,7 +37,7 @@ from videopro.backbones.qwen.prefix import QwenPrefix
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
-from videopro.question import Answer
+from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
     from videopro.video import Frame

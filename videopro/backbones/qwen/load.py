@@ -29,7 +29,7 @@ from videopro.backbones.qwen.find import (
 )
 from videopro.backbones.qwen.resolve import resolve_record
 from videopro.errors import BackboneError
-from videopro.library_messages import hide_weights_bar
+from videopro.startup import hide_weights_bar
 from videopro.storage import non_finite, non_finite_in
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from videopro import prompts
 from videopro.backbones.base import (
     GREEDY,
     YES_NO,
@@ -52,7 +51,7 @@ from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_ch
 from videopro.backbones.server.schemas import refuses_schema, response_format
 from videopro.backbones.server.served import ServedRecord
 from videopro.errors import BackboneError, ConfigError
-from videopro.question import Answer
+from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
     from videopro.backbones.server.completion import Completion

@@ -20,7 +20,7 @@ from typing import Any
 import openai
 
 from videopro.backbones.address import is_openai
-from videopro.connections import has_no_proxy
+from videopro.cli import has_no_proxy
 from videopro.storage import InvalidJson, parse_json, printable
 
 CONNECT_TIMEOUT = 10.0

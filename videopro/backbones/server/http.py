@@ -38,7 +38,7 @@ from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
 from videopro.backbones.server.connection import WORDS, ErrorReply, Redirected, connect, own_error
 from videopro.backbones.server.flags import ADAPTERS, wanted_flag, wanted_of_proxy
-from videopro.connections import check_connections, check_key
+from videopro.cli import check_connections, check_key
 from videopro.errors import BackboneError
 from videopro.storage import printable
 

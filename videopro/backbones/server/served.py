@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from videopro.backbones.model_record import (
     read_training_run,
 )
 from videopro.errors import BackboneError
+from videopro.pocket import ADAPTERS, adapter_dir, model_dir
 
 Cards = Mapping[str, Mapping[str, Any]]
 """The server's list of models, by name."""
@@ -134,18 +134,13 @@ def _folder(name: str, root: object) -> Path | None:
             cached = try_to_load_from_cache(root, "config.json")
             if isinstance(cached, str):
                 return Path(cached).parent
-    return Path(_pocket().model_dir()) if name == "pocket" else None
+    return model_dir() if name == "pocket" else None
 
 
 def _adapter_folder(name: str, root: object) -> Path | None:
     if isinstance(root, str) and (Path(root).expanduser() / "adapter_config.json").is_file():
         return Path(root).expanduser()
-    return Path(_pocket().adapter_dir(name)) if name in _pocket().ADAPTERS else None
-
-
-def _pocket() -> Any:
-    # Imported by name: `pocket` is a higher layer than `backbones`.
-    return import_module("videopro.pocket")
+    return adapter_dir(name) if name in ADAPTERS else None
 
 
 def _adapters_planner(own: ModelRecord, is_planner: bool) -> PlannerRecord | None:

@@ -27,9 +27,8 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.backbones.wrappers.base import BackboneWrapper
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, is_machines
 from videopro.question import Answer
-from videopro.traces import is_machines
 from videopro.video import Frame
 
 RequestT = TypeVar("RequestT")

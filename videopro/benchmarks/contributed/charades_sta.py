@@ -11,18 +11,9 @@ whose rows on the hub are read too (--annotations hf:lmms-eval/charades_sta).
 
 import re
 
-from videopro.benchmarks import (
-    AnswerPrompt,
-    BenchmarkError,
-    BenchmarkSpec,
-    Item,
-    Metric,
-    Protocol,
-    Question,
-    each_row,
-    interval,
-    text,
-)
+from videopro.benchmarks import AnswerPrompt, BenchmarkSpec, Item, Metric, Protocol, each_row, interval, text
+from videopro.errors import BenchmarkError
+from videopro.question import Question
 
 PROMPT = AnswerPrompt(
     source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/charades_sta/charades.yaml, commit 26f1d8e",

@@ -9,18 +9,8 @@ scorer compares indices and does not read replies: they are asked and read as th
 
 from dataclasses import replace
 
-from videopro.benchmarks import (
-    LETTERS,
-    SPECS,
-    BenchmarkSpec,
-    Item,
-    Metric,
-    Question,
-    each_row,
-    file_name,
-    index,
-    text,
-)
+from videopro.benchmarks import SPECS, BenchmarkSpec, Item, Metric, each_row, file_name, index, text
+from videopro.question import LETTERS, Question
 
 PROTOCOL = replace(
     SPECS["nextqa"].protocols[0],

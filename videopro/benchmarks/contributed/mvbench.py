@@ -12,17 +12,17 @@ from pathlib import Path
 
 from videopro.benchmarks import (
     AnswerPrompt,
-    BenchmarkError,
     BenchmarkSpec,
     Item,
     Metric,
     Protocol,
-    Question,
     each_row,
     file_name,
     text,
     texts,
 )
+from videopro.errors import BenchmarkError
+from videopro.question import Question
 
 FOLDERS = {
     "action_sequence": "star/Charades_segment",

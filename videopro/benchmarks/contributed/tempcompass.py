@@ -12,17 +12,9 @@ matches is wrong. Captioning is not supported.
 
 import re
 
-from videopro.benchmarks import (
-    AnswerPrompt,
-    BenchmarkError,
-    BenchmarkSpec,
-    Item,
-    Metric,
-    Protocol,
-    Question,
-    each_row,
-    text,
-)
+from videopro.benchmarks import AnswerPrompt, BenchmarkSpec, Item, Metric, Protocol, each_row, text
+from videopro.errors import BenchmarkError
+from videopro.question import Question
 
 ASPECTS = ("action", "direction", "speed", "order", "attribute_change")
 SPLITS = {

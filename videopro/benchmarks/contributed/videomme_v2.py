@@ -15,19 +15,19 @@ import re
 
 from videopro.benchmarks import (
     AnswerPrompt,
-    BenchmarkError,
     BenchmarkSpec,
     Item,
     Metric,
     Protocol,
-    Question,
-    SetMember,
     each_row,
     known_groups,
     text,
     texts,
     without_labels,
 )
+from videopro.errors import BenchmarkError
+from videopro.question import Question
+from videopro.traces import SetMember
 
 PROMPT = AnswerPrompt(
     source="MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py (INSTRUCT_PROMPT), commit 013b6c9",

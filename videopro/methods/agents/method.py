@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from videopro import prompts
 from videopro.backbones import Backbone, BackboneConfig, model_needs
 from videopro.benchmarks import Item
+from videopro.cli import Need
+from videopro.engine import SharedClock, Stopwatch
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -19,6 +20,7 @@ from videopro.errors import (
     NativeError,
     UnexpectedError,
     VideoProError,
+    unexpected_as,
 )
 from videopro.methods.agents.budget import BudgetSpent
 from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
@@ -26,11 +28,10 @@ from videopro.methods.agents.models import AgentModel
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
+from videopro.methods.program import error_of_look
 from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.modules.models.encoders import VideoTextEncoder
-from videopro.question import Answer
-from videopro.reasoning import error_of_look
-from videopro.requirements import Need
+from videopro.question import Answer, prompts
 from videopro.traces import (
     AGENT,
     FALLBACK,
@@ -43,10 +44,8 @@ from videopro.traces import (
     Result,
     Round,
     failed_result,
-    unexpected_as,
 )
 from videopro.video import Subtitles, uniform_times
-from videopro.work import SharedClock, Stopwatch
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from videopro.backbones import Sampling, check_key_name
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents.budget import BudgetLimits
-from videopro.settings import setting
 from videopro.traces import FallbackRule
 
 PRESET_HELP = (

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from videopro.backbones.wrappers import Meter
+from videopro.errors import writing
 from videopro.methods.dvd.database_file import CaptionedClip, EmbeddedCaptions, LineCost, Lines
 from videopro.modules.models.encoders import TextEncoder
 from videopro.modules.search import DamagedIndex, SubtitleSearch, read_vectors, write_vectors
-from videopro.storage import JsonLinesLog, writing
+from videopro.storage import JsonLinesLog
 from videopro.video import SubtitleLine, Subtitles
 
 

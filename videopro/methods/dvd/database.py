@@ -17,8 +17,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from videopro import prompts as shared_prompts
-from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError
+from videopro.engine import SharedClock
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
@@ -29,14 +29,10 @@ from videopro.methods.dvd.settings import DvdSettings
 from videopro.methods.dvd.too_long import is_too_long
 from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Question
+from videopro.question import prompts as shared_prompts
 from videopro.storage import JsonLinesLog
-from videopro.traces import (
-    Cost,
-    Preparation,
-    unexpected_as,
-)
+from videopro.traces import Cost, Preparation
 from videopro.video import Subtitles, Video, fps_times
-from videopro.work import SharedClock
 
 CAPTIONER = "captioner"
 _NO_ROOM = "its request is longer than the captioner takes"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from videopro.cli import did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
-from videopro.settings import did_you_mean, setting
 
 SEARCH_TOOLS = ("global_browse", "clip_search", "frame_inspect")
 

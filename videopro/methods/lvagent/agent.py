@@ -13,9 +13,9 @@ from videopro.methods.lvagent import prompts
 from videopro.methods.lvagent.frames import evenly, has_pictures, randomly
 from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
 from videopro.methods.lvagent.settings import LvAgentSettings
+from videopro.methods.program import derive_seed
 from videopro.modules.search import ClipIndex
 from videopro.question import Answer
-from videopro.reasoning import derive_seed
 from videopro.traces import Segment
 from videopro.video import Frame, uniform_times
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, create_model
 
-from videopro import prompts
-from videopro.question import Question
+from videopro.question import Question, prompts
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from videopro import prompts as shared_prompts
 from videopro.backbones import Stills
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.vca import prompts
@@ -14,6 +13,7 @@ from videopro.methods.vca.rewards import evidence_scores
 from videopro.methods.vca.settings import VcaSettings
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
 from videopro.question import Answer
+from videopro.question import prompts as shared_prompts
 from videopro.traces import FORCED, Segment
 from videopro.video import Frame, uniform_times
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
-from videopro.settings import setting
 
 # The paper's buffers: 8 frames for EgoSchema (minutes), 16 for LVBench (an hour).
 SHORT_BUFFER, LONG_BUFFER = 8, 16

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from videopro.methods.agents import Session
+from videopro.methods.program import derive_seed
 from videopro.modules.calls import CallCache
-from videopro.reasoning import derive_seed
 from videopro.traces import Step
 
 CAPTIONER = "captioner"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from videopro import prompts
 from videopro.methods.videoagent.replies import Prediction
 from videopro.methods.videoagent.timeline import VideoSegment
-from videopro.question import Question
+from videopro.question import Question, prompts
 
 
 @dataclass(frozen=True)

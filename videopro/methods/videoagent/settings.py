@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
-from videopro.settings import setting
 
 LEVELS = (1, 2, 3)
 """Confidence: insufficient, partial or sufficient information (section 3.2)."""

@@ -11,7 +11,7 @@ from videopro.report.papers.files import read_paper
 from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, share
-from videopro.scoring import BehaviourRow, behaviour_rows
+from videopro.traces.scoring import BehaviourRow, behaviour_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

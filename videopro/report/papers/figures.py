@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
 
 from videopro.report.figures import LINE, METHODS, OTHERS, colours
-from videopro.scoring import Accuracy, BehaviourRow
+from videopro.traces.scoring import Accuracy, BehaviourRow
 
 
 def draw_distances(drawn: Sequence[tuple[str, Sequence[int], Sequence[int]]]) -> Figure:

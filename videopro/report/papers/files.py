@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from videopro.cli import read_yaml
 from videopro.report.papers.spec import (
     MEASURES,
     AnyOf,
@@ -25,7 +26,6 @@ from videopro.report.papers.spec import (
     published_cell,
 )
 from videopro.report.table import AS_PUBLISHED, Table
-from videopro.settings import read_yaml
 
 
 def read_paper(name: str) -> tuple[Paper, tuple[PaperTable, ...]]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from videopro.report.runs import ReportRun
 from videopro.report.table import Cell, Number, accuracy_cell
-from videopro.scoring import accuracy, grouped, is_answerable, mean_frames_seen
+from videopro.traces.scoring import accuracy, grouped, is_answerable, mean_frames_seen
 
 Published: TypeAlias = float | int | str | None
 """With as many decimals as the paper prints; a number without any is an int."""

@@ -12,7 +12,7 @@ from videopro.report.papers.files import read_paper
 from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.section import FigureSpec, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table
-from videopro.scoring import GROUP_SEPARATOR, Accuracy, accuracy, is_answerable, mean_frames_seen
+from videopro.traces.scoring import GROUP_SEPARATOR, Accuracy, accuracy, is_answerable, mean_frames_seen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

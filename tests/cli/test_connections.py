@@ -1,0 +1,182 @@
+"""What the environment says about proxies, certificates and keys: one line that names the variable and the
+fix, before any client is made."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.support.stub_server import StubServer
+from videopro.backbones import BackboneConfig
+from videopro.backbones.server import Endpoint
+from videopro.cli import check_connections, check_key, key_problem, proxies
+from videopro.errors import BackboneError, ConfigError
+
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("HTTPS_PROXY", "ftp://proxy:21", "HTTPS_PROXY is ftp://proxy:21: a proxy's address begins with"),
+        (
+            "https_proxy",
+            "socks4://proxy:1080",
+            "https_proxy is socks4://proxy:1080: a proxy's",
+        ),
+        (
+            "HTTP_PROXY",
+            "http://proxy:99999",
+            "HTTP_PROXY is http://proxy:99999: it has no valid",
+        ),
+        ("HTTP_PROXY", "http://:3128", "it has no valid host and port"),
+        ("ALL_PROXY", "http://[::1", "ALL_PROXY is ...: it is no address of a proxy"),
+        ("ALL_PROXY", "http://me:secret@proxy:port", "ALL_PROXY is http://proxy:port: it has no valid host"),
+        ("SSL_CERT_FILE", "/missing.pem", "SSL_CERT_FILE is /missing.pem: there is no such file"),
+        ("SSL_CERT_FILE", "/", "SSL_CERT_FILE is /: it is no file"),
+        ("SSL_CERT_FILE", __file__, "it holds no certificates; name a file of certificates"),
+        ("SSL_CERT_DIR", "/missing", "SSL_CERT_DIR is /missing: there is no such folder"),
+    ],
+)
+def test_what_no_client_can_use_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError) as caught:
+        check_connections("https://example.org/v1")
+    message = str(caught.value)
+    assert words in message
+    assert f"unset {variable}" in message
+    assert "secret" not in message
+    assert "\n" not in message
+
+
+@pytest.mark.skipif(find_spec("socksio") is not None, reason="socksio is installed")
+def test_a_socks_proxy_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:secret@localhost:1080")
+    with pytest.raises(ConfigError, match=r"ALL_PROXY is socks5://localhost:1080: .*pip install socksio"):
+        check_connections()
+
+
+@pytest.mark.parametrize(
+    "value", ["http://proxy:3128", "proxy:3128", "https://u:p@proxy", "http://[::1]:3128"]
+)
+def test_proxies_that_clients_know_pass(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", value)
+    check_connections("https://example.org/v1")
+    assert [proxy.variable for proxy in proxies()] == ["HTTPS_PROXY"]
+    assert "u:p" not in proxies()[0].address
+
+
+@pytest.mark.parametrize("exempt", ["*", "localhost,10.0.0.1", "other, localhost:8000"])
+def test_no_proxy_exempts_a_server(monkeypatch: pytest.MonkeyPatch, exempt: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", "ftp://proxy")
+    monkeypatch.setenv("NO_PROXY", exempt)
+    check_connections("http://localhost:8000/v1")
+    if exempt != "*":
+        with pytest.raises(ConfigError, match="ALL_PROXY"):
+            check_connections("https://example.org/v1")
+
+
+def test_plain_connections_need_no_folder_of_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_DIR", "/missing")
+    check_connections("http://localhost:8000/v1")
+
+
+def test_good_certificates_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ssl.get_default_verify_paths().openssl_cafile
+    if not Path(here).is_file():
+        pytest.skip("this machine has no file of certificates")
+    monkeypatch.setenv("SSL_CERT_FILE", here)
+    check_connections("https://example.org/v1")
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("sk-abc\n", ""),
+        ("  sk-abc ", ""),
+        ("", ""),
+        ("Basic dXNlcjpwdw==", ""),
+        ("sk-ab\nc", "it has a line break in the middle"),
+        ("sk-ab\r\nX-Other: c", "it has a line break in the middle"),
+        ("sk-ab c", "it has a space in the middle"),
+        ("sk-ab\tc", "it has a space in the middle"),
+        ("schlüssel", "it has a character that is not ASCII"),
+        ("sk-ab\u200b", "it has a character that is not ASCII"),
+        ("sk-ab\x00c", "it has a control character"),
+        ("sk-ab\x1bc", "it has a control character"),
+        ('"sk-abc"', "it is in quotation marks"),
+    ],
+    ids=repr,
+)
+def test_keys_that_no_header_can_carry(key: str, problem: str) -> None:
+    assert key_problem(key) == problem
+
+
+def test_the_message_about_a_key_has_its_name_and_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-geheim ü")
+    with pytest.raises(ConfigError) as caught:
+        check_key("MY_KEY")
+    assert "MY_KEY" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def _config(**settings: Any) -> BackboneConfig:
+    known = {"base_url": "http://127.0.0.1:9/v1", "retries": 0, **settings}
+    return BackboneConfig(model="m", kind="server", **known)
+
+
+def test_an_endpoint_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.active_count()
+    monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
+    with pytest.raises(ConfigError, match="SSL_CERT_FILE"):
+        Endpoint(_config())
+    monkeypatch.delenv("SSL_CERT_FILE")
+    monkeypatch.setenv("MY_KEY", "a b")
+    with pytest.raises(ConfigError, match="MY_KEY"):
+        Endpoint(_config(api_key_env="MY_KEY"))
+    assert threading.active_count() == before
+
+
+def test_close_after_a_failed_start_returns_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the client's library refuses that we do not know of."""
+
+    def refuse(*args: object, **settings: object) -> object:
+        raise ImportError("a package is missing, and this text may hold a secret")
+
+    monkeypatch.setattr(openai, "AsyncOpenAI", refuse)
+    before, began = threading.active_count(), time.monotonic()
+    endpoint = Endpoint(_config())
+    with pytest.raises(BackboneError, match=r"no connection can be made \(ImportError\)"):
+        endpoint.models()
+    endpoint.close()
+    endpoint.close()
+    assert threading.active_count() == before
+    assert time.monotonic() - began < 5  # It waited for a thread that never started: 10 s.
+
+
+def test_a_server_that_no_proxy_exempts_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a SOCKS proxy for all other hosts, whose package may be missing."""
+    with StubServer() as server:
+        monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1080")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+        endpoint = Endpoint(_config(base_url=server.url))
+        try:
+            assert endpoint.models()
+        finally:
+            endpoint.close()

@@ -1,0 +1,298 @@
+"""Everything that a command needs is checked before a model is loaded, and told at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.constants
+import pytest
+
+from videopro.cli import REQUESTS_CERTIFICATES, Need, check_needs, folder_problem, hub, requirements, trackers
+from videopro.commands.ask.command import main as ask
+from videopro.commands.compare import main as compare
+from videopro.commands.index.command import main as index
+from videopro.commands.infer import main as infer
+from videopro.data_synthesis.run import main as synthesize
+from videopro.errors import ConfigError
+from videopro.pocket import model_dir
+from videopro.train.grpo import main as grpo
+from videopro.train.rejection import main as rejection
+from videopro.train.sft import main as sft
+
+MODEL = "Qwen/Qwen3-VL-8B-Instruct"
+PARTS = ("LanguageBind/LanguageBind_Video_FT", "BAAI/bge-m3", "IDEA-Research/grounding-dino-base")
+
+
+@pytest.fixture
+def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A plain install, an empty cache and no network; returns the names of what was loaded none the less."""
+    loaded: list[str] = []
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "_refusal", lambda name, headers: "the hub cannot be reached (no network)")
+    lacking = ("sentence_transformers", "wandb", "timm")
+    monkeypatch.setattr(requirements, "is_installed", lambda package: package not in lacking)
+    monkeypatch.setattr(trackers, "wandb_problem", lambda: "no key")
+    monkeypatch.setattr("transformers.AutoModelForImageTextToText.from_pretrained", loaded.append)
+    monkeypatch.setattr("videopro.modules.loading.ModuleModels._once", lambda *given: loaded.append("part"))
+    return loaded
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    text = capsys.readouterr().err
+    start = text.index("error: these are missing, and nothing was loaded:\n")
+    return text[start:]
+
+
+def rows(path: Path) -> Path:
+    """A row to train on without a video."""
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    path.write_text(json.dumps({"messages": turns, "id": "1", "kind": "text"}) + "\n")
+    return path
+
+
+def test_infer_names_all_that_is_missing(
+    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--benchmark", "pocket", "--method", "videopro", "--model", MODEL, "--report-to", "wandb"]
+    assert infer([*words, "--output", str(tmp_path / "run")]) == 2
+    text = said(capsys)
+    for line in (
+        "  report_to wandb: needs the package wandb; no key",
+        f"  model {MODEL}: not on this machine",
+        "  clip encoder languagebind: LanguageBind/LanguageBind_Video_FT is not on this machine (from a",
+        "  text encoder BAAI/bge-m3: not on this machine; needs the package sentence_transformers (from a",
+        "the models: the hub cannot be reached (no network)",
+        "to install: pip install 'videopro[tracking,encoders]'",
+        "hf download " + " && hf download ".join((MODEL, *PARTS)),
+    ):
+        assert line in text
+    assert text.count("\nto ") == 2
+    assert nothing_here == []
+    assert not (tmp_path / "run").exists()
+
+
+def test_compare_names_what_all_its_methods_lack(
+    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--benchmark", "pocket", "--methods", "native", "videopro", "videoagent", "--model", MODEL]
+    assert compare([*words, "--output", str(tmp_path)]) == 2
+    text = said(capsys)
+    assert "hf download " + " && hf download ".join((MODEL, *PARTS)) in text
+    assert text.count(f"model {MODEL}:") == 1
+    assert nothing_here == []
+
+
+def test_ask_index_and_synthesize(
+    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # No video is made or opened before.
+    question = ["pocket:test/long_021", "What?", "--choices", "a", "b"]
+    assert ask([*question, "--model", MODEL, "--method", "videopro"]) == 2
+    assert f"hf download {MODEL} && hf download {PARTS[0]}" in said(capsys)
+    (tmp_path / "film.mp4").write_bytes(b"")
+    assert index([str(tmp_path / "film.mp4"), "--encoder", "pe_video"]) == 2
+    text = capsys.readouterr().err
+    assert "clip encoder pe_video: facebook/pe-av-large is not on this machine, and the hub cannot" in text
+    assert "needs the package timm" in text
+    given = ["--source", "pocket", "--teacher", "api:t@http://localhost:9/v1", "--model", MODEL]
+    assert synthesize([*given, "--output", str(tmp_path / "synth")]) == 2
+    text = said(capsys)
+    assert "hf download " + " && hf download ".join((MODEL, *PARTS)) in text
+    assert "without it: --text-encoder none" in text
+    assert nothing_here == []
+
+
+def test_training(nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cpu = ["--use_cpu", "true", "--bf16", "false", "--output_dir", str(tmp_path / "run")]
+    common = ["--train_data", str(rows(tmp_path / "rows.jsonl")), *cpu]
+    named = ["--model_name_or_path", MODEL, "--adapter", "someone/adapter", "--report_to", "wandb"]
+    assert sft([*common, *named]) == 2
+    text = said(capsys)
+    assert f"hf download {MODEL} && hf download someone/adapter" in text
+    assert "report_to wandb: needs the package wandb; no key" in text
+    assert grpo([*common, *named, "--per_device_train_batch_size", "8"]) == 2
+    text = said(capsys)
+    assert "hf download " + " && hf download ".join((MODEL, "someone/adapter", *PARTS)) in text
+    assert 'without it: --modules \'{"text_encoder": "none"}\'' in text
+    assert nothing_here == []
+
+
+def test_rejection_asks_for_what_answers_inside_the_programs(
+    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompt = {"prompt": "Q", "video": str(tmp_path / "v.mp4"), "id": "1", "kind": "plan"}
+    question = {"question": "Q", "choices": ["a", "b"], "answer": "A"}
+    (tmp_path / "grpo.jsonl").write_text(json.dumps({**prompt, **question}) + "\n")
+    words = ["--model", "pocket", "--adapter", "pocket-sft", "--answerer", MODEL]
+    status = rejection(
+        [*words, "--data", str(tmp_path / "grpo.jsonl"), "--output", str(tmp_path / "own.jsonl")]
+    )
+    assert status == 2
+    assert "hf download " + " && hf download ".join((MODEL, *PARTS)) in said(capsys)
+    assert nothing_here == []
+
+
+def test_pocket_needs_nothing(nothing_here: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs on a plain install, whatever the environment says about connections."""
+    from videopro.backbones import model_needs, read_spec
+    from videopro.methods import METHODS, create
+
+    monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
+    model = read_spec("pocket", adapter="pocket-sft")
+    options: dict[str, Any] = {"lvagent": {"agents": ("self", "pocket+pocket-lv-looks")}}
+    for name in METHODS:
+        check_needs([*model_needs(model), *create(name, options.get(name, {})).needs(model)])
+
+
+def test_a_merged_planner_answers_with_what_its_base_has(nothing_here: list[str], tmp_path: Path) -> None:
+    from videopro.backbones import read_spec
+    from videopro.methods import create
+
+    (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": "pocket"}}))
+    needs = create("videopro", {}).needs(read_spec(str(tmp_path)))
+    assert [need for need in needs if need.hub] == []
+    (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": MODEL}}))
+    needs = create("videopro", {}).needs(read_spec(str(tmp_path)))
+    assert [need.hub for need in needs if need.hub] == list(PARTS)
+
+
+def test_servers_are_checked_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "a b")
+    monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
+    with pytest.raises(ConfigError) as raised:
+        check_needs([Need("model server:m", url="https://localhost:9/v1", key="MY_KEY")])
+    assert "SSL_CERT_FILE is /missing.pem" in str(raised.value)
+    assert "MY_KEY cannot be sent: it has a space" in str(raised.value)
+
+
+def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://hub.invalid")
+    statuses = {"a/here": 200, "a/renamed": 307, "a/gated": 401, "a/none": 404} | {
+        f"mirror/{status}": status for status in (405, 429, 503)
+    }
+
+    class Session:
+        def head(self, url: str, **settings: Any) -> Any:
+            name = url.removeprefix("http://hub.invalid/api/models/")
+            return type("Reply", (), {"status_code": statuses[name]})
+
+    monkeypatch.setattr(huggingface_hub, "get_session", Session)
+    told = hub.refusals(statuses)
+    assert list(told) == ["a/gated", "a/none"]
+    assert "licence" in told["a/gated"]
+    monkeypatch.setenv("HF_TOKEN", "schl\u00fcssel")
+    assert (
+        "HF_TOKEN cannot be sent: it has a character that is not ASCII" in hub.refusals(["a/here"])["a/here"]
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "https://hub.invalid")
+    assert "SSL_CERT_FILE is /missing.pem" in hub.refusals(["a/here"])["a/here"]
+    assert hub.refusals([str(model_dir())]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Qwen/Qwen3-VL-8B-Instruct", True),
+        ("./runs/sft", False),
+        ("/runs/sft", False),
+        ("~/sft", False),
+        ("pocket", False),
+        ("a/b/c", False),
+    ],
+)
+def test_names_of_the_hub(name: str, expected: bool) -> None:
+    assert hub.is_hub_name(name) is expected
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    assert folder_problem(tmp_path / "a" / "b") == ""
+    (tmp_path / "file").write_text("")
+    assert folder_problem(tmp_path / "file" / "b").endswith(f"{tmp_path / 'file'} is no folder")
+
+
+# ---- wandb -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in ("API_KEY", "MODE", "DISABLED", "BASE_URL", "CONFIG_DIR", "IDENTITY_TOKEN_FILE"):
+        monkeypatch.delenv(f"WANDB_{name}", raising=False)
+    for name in ("NETRC", *REQUESTS_CERTIFICATES):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_wandb_without_an_account(no_account: Path) -> None:
+    assert trackers.wandb_problem().startswith("no key; set WANDB_API_KEY, or run wandb login")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("WANDB_API_KEY", "0123456789"),
+        ("WANDB_MODE", "offline"),
+        ("WANDB_MODE", "disabled"),
+        ("WANDB_DISABLED", "true"),
+        ("WANDB_IDENTITY_TOKEN_FILE", "/token"),
+    ],
+)
+def test_wandb_with_a_key_or_told_to_send_nothing(
+    no_account: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert trackers.wandb_problem() == ""
+
+
+def test_wandb_after_a_login(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (no_account / ".netrc").write_text("machine api.wandb.ai\n  login user\n  password 0123456789\n")
+    (no_account / ".netrc").chmod(0o600)
+    assert trackers.wandb_problem() == ""
+    monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org")
+    assert trackers.wandb_problem().startswith("no key")
+
+
+def test_wandbs_own_settings_and_certificates(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (no_account / "wandb").mkdir()
+    (no_account / "wandb" / "settings").write_text("[default]\nmode = offline\n")
+    assert trackers.wandb_problem() == ""
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("WANDB_API_KEY", "01234\n56789")
+    assert "WANDB_API_KEY cannot be sent: it has a line break" in trackers.wandb_problem()
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/missing.pem")
+    assert trackers.wandb_problem().startswith("REQUESTS_CA_BUNDLE is /missing.pem: there is no such file")
+
+
+def test_models_of_the_cache_are_used_where_the_hub_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise every file of them is asked for, half a minute each: two to three minutes for a model."""
+    where = tmp_path / "models--a--model"
+    for part in ("refs", "snapshots/abc"):
+        (where / part).mkdir(parents=True)
+    (where / "refs" / "main").write_text("abc")
+    for file in ("config.json", "model.safetensors"):
+        (where / "snapshots" / "abc" / file).write_text("{}")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")
+    need = Need("model a/model", hub="a/model")
+    monkeypatch.setattr(hub, "_ask", lambda name, headers: 200)
+    check_needs([need])
+    assert (os.environ["HF_HUB_OFFLINE"], capsys.readouterr().err) == ("", "")
+    monkeypatch.setattr(hub, "_ask", lambda name, headers: "no route")
+    check_needs([Need("model", hub="")])
+    assert os.environ["HF_HUB_OFFLINE"] == ""
+    check_needs([need])
+    assert huggingface_hub.constants.HF_HUB_OFFLINE is True
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert capsys.readouterr().err.endswith("(no route): models are taken from its cache as they are\n")

@@ -1,0 +1,54 @@
+"""The queue of a run: crash records, and leases that workers of several ranks share."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.support.fakes import make_benchmark
+from tests.support.infer_world import check_complete, finish, lines, rewrite, start, wait_for
+from tests.support.infer_world import root as root
+from videopro.engine import read_crashes
+
+
+def test_a_torn_or_invalid_crash_record_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "deaths.jsonl"
+    path.write_text('[1]\n{"ids": 3, "reason": "x"}\n{"ids": ["q"], "reason": "why"}\n{"ids": ["q"]}\n{"id')
+    assert read_crashes(path).alone == {"q": 1}
+
+
+def test_a_question_that_kills_its_worker(tmp_path: Path) -> None:
+    """Three workers die of it, then it is recorded; the questions beside it are answered."""
+    make_benchmark(tmp_path / "b", videos=2)
+    rewrite(tmp_path / "b", "v0q1", "What is it? (kill)")
+    text = finish(start(tmp_path / "b", tmp_path / "run"))
+    assert text.count("starting another") == 3
+    traces = {t.question_id: t for t in check_complete(tmp_path / "run", 6)}
+    error = traces.pop("v0q1").error
+    assert error is not None
+    assert error.type == "WorkerDied"
+    assert "SIGKILL" in error.message
+    assert all(t.error is None for t in traces.values())
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["n"] == 6
+
+
+def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
+    """As accelerate launch starts them: two ranks, one killed, the other continues with its questions."""
+    output = tmp_path / "run"
+
+    def rank(number: int) -> subprocess.Popen[str]:
+        own = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        return start(root, output, "--backbone", "delay=0.15", **own)
+
+    ranks = [rank(0), rank(1)]
+    wait_for(lambda: lines(output) > 1)
+    os.kill(ranks[1].pid, signal.SIGKILL)
+    ranks[1].communicate(timeout=60)
+    text = finish(ranks[0])
+    assert all(trace.error is None for trace in check_complete(output))
+    assert "run folder" in text
+    assert "run folder" not in finish(rank(1)), "only rank 0 reports"
+    check_complete(output)

@@ -1,0 +1,54 @@
+"""Walking over things that other processes are at too, and splitting them into shards."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from videopro.engine import Walk, shard, walk
+from videopro.errors import ConfigError
+
+
+def test_alone_it_keeps_the_order() -> None:
+    given = Walk(["a", "b", "c"])
+    assert [given.take() for _ in range(4)] == ["a", "b", "c", None]
+
+
+def test_what_another_is_at_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "POLL_SECONDS", 0.01)
+    given = Walk(list(range(50)))
+    first = given.take()
+    assert first == 0
+    given.put_off(0)
+    rest = [given.take() for _ in range(49)]
+    assert sorted(rest, key=str) == sorted(range(1, 50), key=str)
+    assert rest != list(range(1, 50)), "after a meeting, an order of its own"
+    assert given.take() == 0
+    given.put_off(0)
+    assert given.take() == 0
+    assert given.take() is None
+
+
+def test_a_waiting_thread_can_be_stopped() -> None:
+    given = Walk(["a"])
+    assert given.take() == "a"
+    given.put_off("a")
+    found: list[str | None] = []
+    thread = threading.Thread(target=lambda: found.append(given.take()))
+    given.stop()
+    thread.start()
+    thread.join(5)
+    assert found == [None]
+    assert given.is_stopped
+
+
+def test_shards_share_nothing_and_leave_nothing_out() -> None:
+    names = [f"{i}.mp4" for i in range(23)]
+    for count in (1, 2, 5, 23, 40):
+        parts = [shard(names, f"{i}/{count}") for i in range(1, count + 1)]
+        assert sorted(name for part in parts for name in part) == sorted(names)
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    for wrong in ("0/2", "3/2", "1", "1/", "a/2", "1/0", "-1/2", "1/2/3"):
+        with pytest.raises(ConfigError, match=r"write i/n"):
+            shard(names, wrong)

@@ -1,0 +1,137 @@
+"""Fuzz tests of what reads programs out of replies. Long run: see `tests.support.fuzzing`."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support.fuzzing import FUZZ, odd_text, repeated
+from videopro.executor import parse_program, planning_text
+
+UNITS = (
+    *(
+        "<planning>",
+        "</planning>",
+        "<code>",
+        "</code>",
+        "<think>",
+        "</think>",
+        "```python\n",
+        "```",
+        "\n",
+        "\r\n",
+    ),
+    *(
+        "def execute_command(video, question):\n",
+        "    return query_native(video, question)\n",
+        "    ",
+        "\t",
+        "import ast\n",
+    ),
+    *(
+        "from __future__ import annotations\n",
+        "class A:\n",
+        "lambda x: ",
+        "(",
+        ")",
+        "[",
+        "{",
+        "}",
+        "1 + ",
+        "not ",
+    ),
+    *(
+        "f'{x!r:>{y}}'",
+        'f"{x}\\n"',
+        "'\\ud800'",
+        "b'\\xff'",
+        "0x" + "f" * 9000,
+        "1" * 5000,
+        "1e999",
+        "1j",
+        "x = ",
+        "'''",
+    ),
+    *(
+        "async def f(): await x\n",
+        "for i in x:\n",
+        "    if a:\n",
+        "x.__class__",
+        "__import__('os')",
+        "@",
+        "*a, ",
+        "**k",
+    ),
+    *(
+        "match x:\n",
+        "    case [1, *_]:\n",
+        "        pass\n",
+        "# comment",
+        "\\\n",
+        ";",
+        "...",
+        "yield ",
+        "global x\n",
+        "é",
+    ),
+    *(
+        "try:\n",
+        "except* E:\n",
+        "with a as b, c:\n",
+        "x: int = 1\n",
+        "del x\n",
+        "assert x, y\n",
+        "raise x from y\n",
+    ),
+)
+
+
+@FUZZ
+@given(st.one_of(repeated(UNITS), odd_text))
+@example("<code>def execute_command(video):\n    return 0x" + "f" * 9000 + "</code>")
+@example("<code>def execute_command(video):\n    return " + "9" * 5000 + "</code>")
+@example("<code>def execute_command(video):\n    return " + "(" * 5000 + "</code>")
+@example("<code>def execute_command(video):\n    return " + "-" * 50_000 + "1</code>")
+@example("<code>def execute_command(video):\n    return '\ud800'</code>")
+@example("<code>" * 5000)
+@example("```python\n" * 5000)
+@example("def execute_command(video):\n" * 2000)
+def test_a_reply_is_a_program_whatever_it_holds(reply: str) -> None:
+    start = time.process_time()
+    program = parse_program(reply)
+    assert time.process_time() - start < 10
+    assert program.mode in ("native", "program")
+    assert program.well_formed == (not program.faults)
+    assert len(program.digest) == 64
+    assert program.planning == planning_text(reply)
+    assert set(program.required) <= set(program.parameters)
+    if program.well_formed:
+        again = parse_program(f"<planning>p</planning><code>{program.canonical}</code>")
+        assert again.canonical == program.canonical, "the canonical form is its own"
+        assert (again.mode, again.calls) == (program.mode, program.calls)
+
+
+BODY = st.sampled_from(
+    (
+        "return query_native(video, question)",
+        "clips = get_informative_clips(video, 'a {x}')\n    return f'{clips[0]!r:>{3}} {{}}'",
+        "return [x for x in (1, -2, 3j) if not x]",
+        "'''doc'''\n    return lambda a, /, b=1, *c, d, **e: (yield)",
+        "try:\n        x = 1\n    except (A, B) as e:\n        raise\n    finally:\n        return x",
+        "match video:\n        case {'a': [1, *_], **k} if k:\n            return k",
+        "return f'''{video + \"'\"}\n{question}'''",
+        "x: int = 0x10\n    return 1e999, -0.0, b'\\xff', '\\n', x if x else ...",
+    )
+)
+
+
+@FUZZ
+@given(st.text(alphabet="ab <>\n#", max_size=30), BODY, st.text(alphabet="ab <>\n`", max_size=30))
+def test_a_tagged_program_is_found_in_any_text(before: str, body: str, after: str) -> None:
+    code = f"def execute_command(video, question):\n    {body}"
+    program = parse_program(f"{before}<planning>look</planning>\n<code>\n{code}\n</code>{after}")
+    assert program.code == code
+    assert program.planning == "look"
+    assert program.canonical

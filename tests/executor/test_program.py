@@ -1,0 +1,328 @@
+"""Reading programs out of replies.
+
+The replies are the shapes that the paper (Figs. 8 to 10) and real planners produce, reworded; their contents
+were read by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import time
+
+import pytest
+
+from tests.support.program_bombs import BOMBS
+from videopro.executor import Program, parse_program
+
+NATIVE = "def execute_command(video, question):\n    return query_native(video, question, choices)"
+LONGER = """\
+import math
+
+def execute_command(video_path, question, choices, duration):
+    try:
+        intervals, clips = get_informative_clips(video_path, "a red kite", top_k=3, total_duration=duration)
+    except Exception as e:
+        clips = []
+    frames = []
+    for clip in clips:
+        frames.extend(extract_frames(clip, num_frames=16))
+    if not frames:
+        frames = extract_frames(video_path, num_frames=64)
+    return query_mc(frames, question, choices)"""
+
+
+def reply(code: str, planning: str = "One look is enough.") -> str:
+    return f"<planning>\n{planning}\n</planning>\n\n<code>\n{code}\n</code>"
+
+
+# ---- where the program is ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [NATIVE, LONGER])
+@pytest.mark.parametrize(
+    ("shape", "well_formed"),
+    [
+        ("<planning>\nLook.\n</planning>\n<code>\n{}\n</code>", True),
+        ("<planning>Look.</planning><code>\n```python\n{}\n```\n</code>", True),
+        ("<planning>Look.</planning>\n<code>\n\n```\n{}\n```\n\n</code>\nThat should do.", True),
+        ("<think>def execute_command(v): pass</think><planning>Look.</planning><code>\n{}\n</code>", True),
+        ("<planning>I put it between <code> tags.</planning>\n<code>\n{}\n</code>", True),
+        ("```\n<planning>Look.</planning>\n<code>\n{}\n</code>\n```", True),
+        ("<planning>Look.</planning>\n<code>\n{}\n", False),
+        ("<planning>Look.</planning>\n```python\n{}\n```", False),
+        ("Let me see.\n\n```py\n{}\n```\nHere `execute_command` looks.", False),
+        ("```json\n{{}}\n```\nand\n```Python\n{}\n```", False),
+        ("<code>\n{}\n</code>", False),
+        ("Here is the program:\n\n{}\n\nIt looks at the whole video.", False),
+        ("{}", False),
+    ],
+)
+def test_the_program_is_found(shape: str, code: str, well_formed: bool) -> None:
+    for newline in ("\n", "\r\n"):
+        program = parse_program(shape.format(code).replace("\n", newline))
+        assert program.code == code
+        assert program.well_formed is well_formed
+        assert bool(program.faults) is not well_formed
+
+
+def test_an_indented_program_is_moved_to_the_margin() -> None:
+    indented = "\n".join("    " + line for line in NATIVE.split("\n"))
+    assert parse_program(reply(indented)).code == NATIVE
+    assert parse_program(f"So:\n{indented}\n  done").code == NATIVE
+
+
+def test_of_several_programs_the_one_with_the_function_is_read() -> None:
+    text = f"<code>x = 1</code> or rather <code>\n{NATIVE}\n</code>"
+    assert parse_program(text).code == NATIVE
+    assert parse_program(f"```\nx = 1\n```\n```\n{NATIVE}\n```").code == NATIVE
+
+
+def test_the_planning_part() -> None:
+    assert parse_program(reply(NATIVE, "First this.\nThen that.")).planning == "First this.\nThen that."
+    cut = parse_program(f"<planning>Cut short <code>\n{NATIVE}\n</code>")
+    assert cut.planning == "Cut short"
+    assert cut.code == NATIVE
+    assert cut.faults == ("There is no planning between <planning> and </planning>.",)
+    assert not parse_program(reply(NATIVE, "   ")).well_formed
+    assert parse_program(f"<planning>Cut short\n```\n{NATIVE}\n```").code == NATIVE
+
+
+@pytest.mark.parametrize(
+    "text", ["", "I cannot help with that.", "<code></code>", "<think>def execute_command"]
+)
+def test_no_program_at_all(text: str) -> None:
+    program = parse_program(text)
+    assert (program.code, program.parameters, program.mode) == ("", (), "program")
+    assert "There is no program." in program.faults
+
+
+# ---- what it is -------------------------------------------------------------------------------------------
+
+
+def test_both_signatures() -> None:
+    assert parse_program(reply(NATIVE)).parameters == ("video", "question")
+    assert parse_program(reply(LONGER)).parameters == ("video_path", "question", "choices", "duration")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return query_native(video, question, choices)",
+        "answer = query_native(video, question, choices)\n    return answer",
+        "try:\n        return query_native(video, question)\n    except ValueError:\n        return None",
+        "a, c = query_native(video, question, choices)\n    return make_result(a, c)",
+        "text = f'{question} {len(choices)}'.strip()\n    return str(query_native(video, text, choices))",
+    ],
+)
+def test_native_mode(body: str) -> None:
+    assert parse_program(reply(f"def execute_command(video, question):\n    {body}")).mode == "native"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return query_mc(extract_frames(video), question, choices)",
+        "query_native(video, question)\n    return query_native(video, question)",
+        "for c in choices:\n        a = query_native(video, c)\n    return a",
+        "return [query_native(video, c) for c in choices]",
+        "clips = get_informative_clips(video, 'x')\n    return query_native(clips, question)",
+        "return 'A'",
+    ],
+)
+def test_program_mode(body: str) -> None:
+    program = parse_program(reply(f"def execute_command(video, question):\n    {body}"))
+    assert program.mode == "program"
+    assert program.well_formed
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("def execute_command(video:\n    return 1", "It is not Python: '(' was never closed (line 1)."),
+        ("def solve(video):\n    return 1", "It has no execute_command."),
+        ("async def execute_command(video):\n    return 1", "It has no execute_command."),
+        (f"{NATIVE}\n{NATIVE}", "It defines execute_command more than once."),
+        ("def execute_command():\n    return 1", "execute_command takes no video."),
+        ("def execute_command(video):\n    query_native(video)", "execute_command returns nothing."),
+        (
+            "def execute_command(v):\n    def f():\n        return 1\n    f()",
+            "execute_command returns nothing.",
+        ),
+        (f"import os\n{NATIVE}", "It imports os."),
+        (f"from subprocess import run\n{NATIVE}", "It imports subprocess."),
+        (f"from . import x\n{NATIVE}", "It imports a sibling."),
+        (f"import numpy as np, math\n{NATIVE}", "It imports numpy."),
+        (f"exec('1')\n{NATIVE}", "It uses exec."),
+        (f"open('/etc/passwd')\n{NATIVE}", "It uses open."),
+        (f"x = ().__class__.__base__.__subclasses__()\n{NATIVE}", "It uses .__subclasses__."),
+        (f"y = __builtins__\n{NATIVE}", "It uses __builtins__."),
+        (f"class A:\n    def __del__(self): pass\n{NATIVE}", "It defines __del__."),
+    ],
+)
+def test_malformed_programs_are_explained(code: str, reason: str) -> None:
+    program = parse_program(reply(code))
+    assert reason in program.faults
+    assert not program.well_formed
+
+
+def test_ordinary_python_is_well_formed() -> None:
+    code = """\
+from collections import Counter
+from typing import List
+import re
+
+class Note:
+    def __init__(self, text):
+        self.text = text
+    def __repr__(self):
+        return self.text
+
+def best(votes: List[str]) -> str:
+    return max(votes, key=votes.get)
+
+def execute_command(video, question):
+    votes = Counter()
+    try:
+        for frame in extract_frames(video):
+            if (text := run_ocr(frame)) and re.search(r"\\d+", text):
+                votes[text] += 1
+    except ValueError as error:
+        print(type(error).__name__, error.__class__)
+    return query_mc([Note(best(votes))], question, choices)"""
+    program = parse_program(reply(code))
+    assert program.faults == ()
+    assert program.mode == "program"
+
+
+# ---- the canonical form -----------------------------------------------------------------------------------
+
+
+def test_layout_comments_docstrings_and_annotations_do_not_count() -> None:
+    other = """
+def execute_command(video: "Video", question: str) -> "Answer":
+    '''Ask.'''
+    # Directly.
+    return query_native(
+        video,
+        question, choices,
+    )
+"""
+    first, second = parse_program(reply(NATIVE)), parse_program(reply(other))
+    assert first.canonical == second.canonical
+    assert first.digest == second.digest
+    assert first.code != second.code
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        NATIVE.replace("choices", "choices[:2]"),
+        NATIVE.replace("video, question)", "video, question=None)"),
+        NATIVE + "\nx = 1",
+        NATIVE.replace("return ", "return (yield) or "),
+    ],
+)
+def test_differences_that_matter_count(other: str) -> None:
+    assert parse_program(reply(NATIVE)).digest != parse_program(reply(other)).digest
+
+
+def test_the_canonical_form_runs_alike_and_is_its_own() -> None:
+    program = parse_program(reply(LONGER))
+    again = parse_program(reply(program.canonical))
+    assert again.canonical == program.canonical
+    assert [type(node) for node in ast.walk(ast.parse(program.canonical))] == [
+        type(node) for node in ast.walk(ast.parse(LONGER))
+    ]
+
+
+# ---- arbitrary replies ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_source_bombs_are_refused_with_a_reason(name: str) -> None:
+    start = time.perf_counter()
+    program = parse_program(reply(f"{NATIVE}\n{BOMBS[name]}"))
+    assert not program.well_formed
+    assert program.canonical == program.code
+    assert program.mode == "program"
+    assert len(program.digest) == 64
+    assert time.perf_counter() - start < 20
+
+
+def test_any_mutilated_reply_is_read() -> None:
+    chance = random.Random(5)
+    whole = reply(LONGER)
+    found = 0
+    for _ in range(400):
+        text = list(whole)
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(text))
+            piece = chance.choice(
+                ["", "<code>", "</code>", "```", "\n", "(", "\x00", "'", "\ud83d", "<think>"]
+            )
+            text[at : at + chance.choice([0, 1, 5])] = [piece]
+        program = parse_program("".join(text))
+        assert isinstance(program, Program)
+        assert program.well_formed is not bool(program.faults)
+        found += bool(program.parameters)
+    assert 20 < found < 390
+
+
+def test_reading_time_is_linear_in_the_reply() -> None:
+    def seconds(text: str) -> float:
+        best = 9.0
+        for _ in range(3):
+            start = time.process_time()
+            parse_program(text)
+            best = min(best, time.process_time() - start)
+        return best
+
+    for piece in ("<code>", "<planning>", "```\n", "<think>", "</think>", "def execute_command", "\n"):
+        small, large = seconds(piece * 2_000), seconds(piece * 16_000)
+        assert large < 40 * max(small, 0.0005), piece
+
+
+# ---- names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [
+        (NATIVE, ("query_native",)),
+        (LONGER, ("get_informative_clips", "extract_frames", "query_mc")),
+        # Its own functions, parameters, imports, variables and Python's builtins are not modules.
+        (
+            "from math import floor as down\nimport re\nclass Found:\n    pass\n"
+            "def look(ask, *rest, **more):\n    return ask(rest) or more(1)\n"
+            "def execute_command(video, question):\n"
+            "    pick = lambda some: some\n"
+            "    for each in [len, pick]:\n        each(down(1.5))\n"
+            "    try:\n        sorted(Found(), key=pick(late))\n"
+            "    except Exception as error:\n        error(re.sub)\n"
+            "    match question:\n"
+            "        case [first, *others] as whole:\n            first(others(whole()))\n"
+            "        case {'a': 1, **left}:\n            left()\n"
+            "    if (found := look(query_yn)):\n        found()\n"
+            "    return see(seek(video), see(2))",
+            ("see", "seek"),
+        ),
+        ("def execute_command(video):\n    return video.query_mc(1)", ()),
+        ("not python (", ()),
+    ],
+)
+def test_the_calls_are_names_that_are_not_defined(code: str, calls: tuple[str, ...]) -> None:
+    assert parse_program(reply(code)).calls == calls
+
+
+@pytest.mark.parametrize(
+    ("signature", "required"),
+    [
+        ("video, question", ("video", "question")),
+        ("video_path, question=None, *rest, top_k=3, more, **others", ("video_path", "more")),
+        ("video, /, question=1, *, choices", ("video", "choices")),
+        ("", ()),
+    ],
+)
+def test_required_are_parameters_without_a_default(signature: str, required: tuple[str, ...]) -> None:
+    assert parse_program(reply(f"def execute_command({signature}):\n    return 1")).required == required

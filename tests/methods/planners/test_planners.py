@@ -1,0 +1,480 @@
+"""Planners: what the teacher may see, what it writes, its faults and fixes; the API teacher over real HTTP;
+the backbone itself."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.support import reason_world as world
+from tests.support.reason_world import SceneBackbone
+from tests.support.stub_server import StubFault, StubServer, completion, text_of
+from videopro.backbones.base import Sampling
+from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
+from videopro.executor import parse_program, run
+from videopro.methods import create
+from videopro.methods.planners import PlanRequest, check_planner, load_planner, teacher_of
+from videopro.methods.planners.api import ApiPlanner
+from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.planners.pocket_teacher.faults import FORMS, SHARES, possible_forms
+from videopro.methods.planners.pocket_teacher.programs import functions_of, program_variants
+from videopro.methods.planners.pocket_teacher.reading import parse_question
+from videopro.methods.planners.pocket_teacher.teacher import REFINED_SHARE, PocketTeacher, read_refinement
+from videopro.modules.library import CallCache, ModuleLibrary, available_modules
+from videopro.modules.reference import api_reference
+from videopro.pocket.vocabulary import PHRASINGS
+from videopro.question import Question, prompts
+
+QUESTIONS = {
+    "weather": "How is the weather in this video?",
+    "main_place": "Where does most of the video take place?",
+    "color": "What color is the ring at the red?",
+    "shape": "Which shape is at the red?",
+    "move": "How does the ring at the red move?",
+    "after": "Which place comes right after the red?",
+    "before": "Where is the video right before the red?",
+    "count": "How many scenes take place at the red?",
+    "sign": "What does the sign at the red say?",
+    "spoken": 'Where is the video when the narrator says "The old king laughs."?',
+    "narration": "According to the narrator, Anna hid what?",
+    "story": "What is the whole story about?",
+    "other": "Why does nobody go to the red place?",
+}
+"""One question of each kind; the place is a colour of the test's video."""
+SEARCHES = ("get_informative_clips", "get_informative_subtitles", "detect_object", "track_object")
+CHOICES = ("red", "blue", "green", "grey")
+
+
+def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:
+    question = Question(text, CHOICES)
+    return replace(
+        PlanRequest("plan", prompts.plan(question), question, REFERENCE, seed=5),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+REFERENCE = api_reference(available_modules(world.context()))
+
+
+# ---- reading a question -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", PHRASINGS)
+def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None:
+    """Also in unforeseen wordings: the reader has no list of them."""
+    words = {"shape": "ring", "place": "beach", "line": "The old king laughs.", "name": "Anna", "deed": "hid"}
+    for form in (*PHRASINGS[kind]["usual"], *PHRASINGS[kind]["heldout"]):
+        reading = parse_question(form.format(**words))
+        assert reading.kind == kind, form
+        assert reading.place == ("beach" if "{place}" in form else ""), form
+        assert reading.line == (
+            words["line"] if "{line}" in form else "Anna hid" if "{name}" in form else ""
+        ), form
+        if kind in ("color", "move"):
+            assert reading.thing == "ring", form
+
+
+def test_other_questions_are_of_no_known_kind() -> None:
+    assert parse_question("Why does she run away from the dog?").kind == "other"
+    assert parse_question("What is the shape of things to come?").kind == "other"
+
+
+# ---- what the teacher sees --------------------------------------------------------------------------------
+
+
+def test_the_teacher_sees_question_choices_and_reference_only() -> None:
+    """Its output is the same when every other field is removed or changed."""
+    teacher = PocketTeacher()
+    for text in QUESTIONS.values():
+        for seed in range(8):
+            (full,) = teacher.write(
+                [
+                    request(
+                        text,
+                        seed=seed,
+                        prompt="The answer is B. Say B.",
+                        visual=world.video().frames([1.0, 15.0]),
+                    )
+                ]
+            )
+            (bare,) = PocketTeacher().write([request(text, seed=seed, prompt="", visual=None)])
+            assert full == bare
+
+
+def test_the_teacher_sees_choices_and_reference_and_draws_by_the_seed() -> None:
+    teacher = PocketTeacher()
+    text = QUESTIONS["color"]
+
+    def fault(**changes: object) -> list[str]:
+        written = teacher.write([request(text, **{"seed": seed, **changes}) for seed in range(60)])  # type: ignore[arg-type]
+        return [reply.text for reply in written]
+
+    usual = fault()
+    assert len(set(usual)) > 5
+    assert usual == fault()
+    assert usual != fault(question=Question(text, ("red", "green", "blue", "grey")))
+    assert usual != fault(api_reference=REFERENCE.replace("- `run_ocr(", "- `read_text("))
+
+
+def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> None:
+    prompt = prompts.bug_fix(
+        Question(QUESTIONS["sign"], CHOICES), "def f(:", "SyntaxError: invalid syntax", reference=REFERENCE
+    )
+    other = Question("Something else?", ("no", "yes"))
+    used, fresh = PocketTeacher(), PocketTeacher()
+    used.write([request(text, seed=seed) for text in QUESTIONS.values() for seed in range(3)])
+    for seed in range(20):
+        asked = PlanRequest("bug_fix", prompt, Question(QUESTIONS["sign"], CHOICES), REFERENCE, seed=seed)
+        (first,) = used.write([asked])
+        (second,) = fresh.write([PlanRequest("program_refinement", prompt, other, "", seed=seed)])
+        assert first == second
+
+
+def test_only_modules_of_the_reference_are_called() -> None:
+    bare = api_reference(
+        available_modules(
+            world.context(index=None, ocr=None, detector=None, subtitles=None, backbone=SceneBackbone())
+        )
+    )
+    there = set(functions_of(bare))
+    assert "get_informative_clips" not in there
+    assert "query_mc" in there
+    teacher = PocketTeacher(faults=0)
+    for text in QUESTIONS.values():
+        for adaptive in (True, False):
+            program = parse_program(teacher.plan(Question(text, CHOICES), bare, adaptive=adaptive).text)
+            assert program.well_formed
+            called = {name for name in set(functions_of(REFERENCE)) if f"{name}(" in program.code}
+            assert called <= there, text
+
+
+def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
+    teacher = PocketTeacher(faults=0)
+    modes = {
+        (kind, adaptive): parse_program(
+            teacher.plan(Question(text, CHOICES), REFERENCE, adaptive=adaptive).text
+        ).mode
+        for kind, text in QUESTIONS.items()
+        for adaptive in (True, False)
+    }
+    native = {kind for (kind, adaptive), mode in modes.items() if adaptive and mode == "native"}
+    assert native == {"weather", "main_place"}
+    assert all(mode == "program" for (_, adaptive), mode in modes.items() if not adaptive)
+
+
+# ---- its programs run -------------------------------------------------------------------------------------
+
+
+def outcome_of(code: str, text: str) -> tuple[str, str]:
+    library = ModuleLibrary(world.context(SceneBackbone(box_everywhere)), cache=CallCache())
+    inputs = {"video": library.video, "question": text, "choices": list(CHOICES), "duration": 60.0}
+    outcome = run(code, library.functions(), inputs, prelude=library.prelude)
+    return outcome.status, outcome.log
+
+
+def box_everywhere(request: object) -> str:
+    return '{"bbox_2d": [100, 100, 900, 900]}'
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_right_programs_run_and_faults_that_should_fail_do(kind: str) -> None:
+    """Each solution of a kind with the real executor and modules; then each misused call and bug in it."""
+    text = QUESTIONS[kind]
+    found = program_variants(parse_question(text), set(functions_of(REFERENCE)))
+    assert len(found) >= 2
+    for way in found[:2]:
+        assert outcome_of(way.code, text)[0] == "ok", way.code
+        assert parse_program(way.reply).well_formed
+        assert parse_program(way.reply).mode == "program"
+    for fault in ("misused call", "plain bug"):
+        made = possible_forms(found[0].code, text, fault)
+        assert made, fault
+        for form, code in made.items():
+            status, log = outcome_of(code, text)
+            if (kind, form) == ("sign", "an index beyond the list"):
+                assert status == "ok", "it sits in a branch that is taken only where nothing is read"
+                continue
+            assert status in ("failed", "empty"), (form, code)
+            assert log or status == "empty"
+    for fault in ("clumsy query", "wrong window"):
+        for form, code in possible_forms(found[0].code, text, fault).items():
+            assert (
+                parse_program(f"<code>\n{code}\n</code>").canonical != parse_program(found[0].reply).canonical
+            ), form
+            assert "Error" not in outcome_of(code, text)[1].split(":")[0].replace(
+                "ArgumentError", ""
+            ).replace("NotFoundError", ""), (form, code)
+
+
+def test_every_kind_of_fault_fits_some_program() -> None:
+    used = {
+        (fault, form)
+        for text in QUESTIONS.values()
+        for way in program_variants(parse_question(text), set(functions_of(REFERENCE)))
+        for fault in FORMS
+        for form in possible_forms(way.code, text, fault)
+    }
+    assert used == {(fault, form) for fault, forms in FORMS.items() for form in forms}
+
+
+# ---- how often it has faults ------------------------------------------------------------------------------
+
+
+def check_shares(counts: Counter[str], shares: dict[str, float]) -> None:
+    """Each count within four standard deviations of a binomial."""
+    n = counts.total()
+    for name, share in shares.items():
+        spread = 4 * math.sqrt(n * share * (1 - share))
+        assert abs(counts[name] - n * share) <= spread, (name, counts[name], n * share)
+
+
+def test_faults_come_as_documented() -> None:
+    """Of a kind of question that has a place for every class, every class has its own share; of any kind, the
+    sum of the shares is faulty."""
+    assert sum(SHARES.values()) == pytest.approx(0.40)
+    teacher = PocketTeacher()
+    for kind in ("color", "story", "count"):
+        question = Question(QUESTIONS[kind], CHOICES)
+        drawn = Counter(
+            teacher.plan(question, REFERENCE, adaptive=True, seed=seed).notes["fault"] for seed in range(600)
+        )
+        check_shares(drawn, {"none": 0.60})
+        if kind == "color":
+            check_shares(drawn, dict(SHARES))
+
+
+def test_refinements_have_fewer_faults() -> None:
+    prompt = prompts.program_refinement(
+        Question(QUESTIONS["color"], CHOICES), prompts.NATIVE_PROGRAM, reference=REFERENCE
+    )
+    teacher = PocketTeacher()
+    drawn = Counter(teacher.refine(prompt, seed=seed).notes["fault"] for seed in range(600))
+    check_shares(drawn, {"none": 1 - 0.40 * REFINED_SHARE})
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_plans_say_the_question_and_the_words_that_calls_look_for(kind: str) -> None:
+    for way in program_variants(parse_question(QUESTIONS[kind]), functions_of(REFERENCE)):
+        calls = [node for node in ast.walk(ast.parse(way.code)) if isinstance(node, ast.Call)]
+        sought = {
+            argument.value
+            for call in calls
+            if isinstance(call.func, ast.Name) and call.func.id in SEARCHES
+            for argument in call.args
+            if isinstance(argument, ast.Constant)
+        }
+        said = way.planning + json.dumps(QUESTIONS[kind])
+        assert all(json.dumps(words) in said for words in sought)
+    written = PocketTeacher(faults=0).write([request(QUESTIONS[kind])])[0]
+    assert written.text.startswith(f"<planning>\n{QUESTIONS[kind]} ")
+
+
+def test_no_faults_when_they_are_off() -> None:
+    teacher = PocketTeacher(faults=0)
+    for seed in range(100):
+        written = teacher.plan(Question(QUESTIONS["color"], CHOICES), REFERENCE, adaptive=True, seed=seed)
+        assert written.notes == {"fault": "none"}
+    with pytest.raises(ValueError, match="faults"):
+        PocketTeacher(faults=1.5)
+
+
+# ---- how it fixes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [prompts.bug_fix, prompts.native_refinement, prompts.program_refinement],
+)
+def test_refinement_prompts_are_read_back(prompt: Callable[..., str]) -> None:
+    question = Question('Who says "Question: what?"\nand when?', ("A. one", "two\nlines", "three: 3"))
+    program = 'x = "Log:\\n"\n\ndef execute_command(video, question):\n    return None'
+    log = "NameError: no\n  line 1\nQuestion: none\nChoices:\nExisting program:\n<code>\n1\n</code>"
+    for known in ("", REFERENCE):
+        given = {"log": log, "reference": known}
+        read = read_refinement(prompt(question, program, **given))
+        assert (read.question, read.program, read.log) == (question, program, log)
+
+
+def test_an_invalid_refinement_prompt_is_refused() -> None:
+    with pytest.raises(QuestionError, match="not a refinement prompt"):
+        PocketTeacher().refine(prompts.plan(Question("Which?", CHOICES)))
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_broken_program_is_fixed_and_a_right_one_changed(kind: str) -> None:
+    teacher = PocketTeacher(faults=0)
+    question = Question(QUESTIONS[kind], CHOICES)
+    first = program_variants(parse_question(question.text), set(functions_of(REFERENCE)))[0]
+    broken = possible_forms(first.code, question.text, "plain bug")["no return"]
+    fixed = teacher.refine(prompts.bug_fix(question, broken, "no answer", reference=REFERENCE))
+    assert parse_program(fixed.text).canonical == parse_program(first.reply).canonical
+    assert outcome_of(parse_program(fixed.text).code, question.text)[0] == "ok"
+    other = teacher.refine(prompts.program_refinement(question, first.code, reference=REFERENCE))
+    assert parse_program(other.text).well_formed
+    assert parse_program(other.text).canonical != parse_program(first.reply).canonical
+    assert outcome_of(parse_program(other.text).code, question.text)[0] == "ok"
+
+
+# ---- the API teacher --------------------------------------------------------------------------------------
+
+
+async def no_wait(seconds: float) -> None:
+    pass
+
+
+def planner_at(stub: StubServer, **settings: object) -> ApiPlanner:
+    return ApiPlanner(f"api:served@{stub.url}", sleep=no_wait, uniform=lambda: 1.0, **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def test_the_api_teacher_gets_only_the_prompt() -> None:
+    def answer(body: dict[str, object]) -> object:
+        made = completion(f"a program for {text_of(body)[-1]}", None, prompt_tokens=70)
+        made["usage"]["completion_tokens"] = 30
+        return made
+
+    with StubServer(answer) as stub:
+        planner = planner_at(stub, sampling=Sampling(99, 0.7))
+        requests = [
+            request(prompt=f"{text} {name}", seed=seed, visual=world.video().frames([1.0]))
+            for text, name, seed in (("Write.", "X", 3), ("Write.", "Y", 4))
+        ]
+        written = planner.write(requests)
+        planner.close()
+        assert [reply.text for reply in written] == ["a program for X", "a program for Y"]
+        assert (written[0].tokens_in, written[0].tokens_out, written[0].calls) == (70, 30, 1)
+        sent = sorted(stub.chats, key=text_of)
+        assert [body["messages"] for body in sent] == [
+            [{"role": "user", "content": "Write. X"}],
+            [{"role": "user", "content": "Write. Y"}],
+        ]
+        assert [body["seed"] for body in sent] == [3, 4]
+        assert all(
+            (body["model"], body["temperature"], body["top_p"], body["max_tokens"])
+            == ("served", 0.7, 1.0, 99)
+            for body in sent
+        )
+        assert not any("logprobs" in body for body in sent)
+
+
+REFUSED = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+
+
+def test_fields_that_a_reasoning_model_refuses_are_left_out_and_noted() -> None:
+    def picky(body: dict[str, object]) -> object:
+        if "max_tokens" in body:
+            return StubFault(400, {"error": {"message": REFUSED}})
+        if "temperature" in body:
+            return StubFault(
+                400, {"error": {"message": "Unsupported value: 'temperature' does not support 0.7."}}
+            )
+        return completion("<code>x</code>", None, finish="length")
+
+    with StubServer(picky) as stub:
+        planner = planner_at(stub, sampling=Sampling(50, 0.7))
+        (written,) = planner.write([request()])
+        planner.write([request()])
+        planner.close()
+        assert written.notes == {"left out": "max_tokens, temperature", "cut off": "after 50 tokens"}
+        assert "temperature" not in stub.chats[-1]
+        assert stub.chats[-1]["max_completion_tokens"] == 50
+        assert len(stub.chats) == 4, "what was refused once is not sent again"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (StubFault(400, {"error": {"message": "the context is too long"}}), "the context is too long"),
+        (completion(None, None, finish="length"), "no text"),
+    ],
+)
+def test_an_api_teacher_that_cannot_answer_says_why(reply: object, message: str) -> None:
+    with StubServer(lambda body: reply) as stub:
+        planner = planner_at(stub)
+        with pytest.raises(BackboneError, match=message):
+            planner.write([request()])
+        planner.close()
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_an_endpoint_that_refuses_everyone_stops_the_run(status: int) -> None:
+    with StubServer(lambda body: StubFault(status, {"error": {"message": "not today"}})) as stub:
+        planner = planner_at(stub)
+        with pytest.raises(RunError, match="re-run the same command to resume"):
+            planner.write([request()])
+        planner.close()
+    planner = planner_at(stub)
+    with pytest.raises(RunError, match="cannot be reached"):
+        planner.write([request()])
+    planner.close()
+
+
+def test_the_key_goes_to_openai_or_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("TEACHER_KEY", "sk-teacher")
+    with StubServer(lambda body: completion("x", None)) as stub:
+        for settings, sent in (({}, "Bearer none"), ({"api_key_env": "TEACHER_KEY"}, "Bearer sk-teacher")):
+            planner = planner_at(stub, **settings)
+            planner.write([request()])
+            planner.close()
+            assert stub.seen[-1].headers["authorization"] == sent
+
+
+# ---- the backbone itself ----------------------------------------------------------------------------------
+
+
+def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None:
+    backbone = SceneBackbone(lambda r: "one two three")
+    planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(2))
+    seen = world.video().frames([1.0, 15.0, 25.0])
+    written = planner.write([request(seed=11, visual=seen), request(seed=12, prompt="P", visual=seen)])
+    assert [(request.text, request.seed, count, adapted) for request, count, adapted in backbone.written] == [
+        (prompts.plan(Question(QUESTIONS["color"], CHOICES)), 11, 3, True),
+        ("P", 12, 3, True),
+    ]
+    assert (written[0].text, written[0].tokens_in, written[0].tokens_out) == ("one two three", 200, 3)
+    assert written[0].notes == {"cut off": "after 2 tokens"}
+
+
+@pytest.mark.parametrize("spec", ["", "magic", "pocket"])
+def test_an_unknown_planner_is_refused(spec: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not known; (did you mean|known: self, pocket-teacher)"):
+        load_planner(spec, SceneBackbone())
+
+
+def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
+    """Every question is of no kind: never one look, always the clips that its own words find, then the whole;
+    and it is another teacher to a run's key."""
+    unread = teacher_of("pocket-teacher:unread")
+    for text in ("Which weather does the whole video show?", "How many scenes are at the school?"):
+        (plan,) = unread.write([request(text, prompt="", visual=None)])
+        program = parse_program(plan.text)
+        assert program.mode == "program"
+        assert "get_informative_clips" in program.calls or plan.notes["fault"] != "none"
+    assert unread.identity() != teacher_of("pocket-teacher").identity() == PocketTeacher().identity()
+    assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
+    with pytest.raises(ConfigError, match="pocket-teacher:unread"):
+        check_planner("pocket-teacher:blind")
+
+
+def test_the_import_list_does_not_change_the_teachers_draws() -> None:
+    """Otherwise each change of that list would draw other faults than in the recorded runs."""
+    teacher = PocketTeacher()
+    whole = api_reference(available_modules(world.context(SceneBackbone())))
+    cut = whole.partition("\n\n## What a program may import")[0] + "\n"
+    assert cut != whole
+    question = Question(QUESTIONS["color"], ("red", "green"))
+    for seed in range(30):
+        assert teacher.plan(question, whole, adaptive=True, seed=seed) == teacher.plan(
+            question, cut, adaptive=True, seed=seed
+        )

@@ -1,0 +1,306 @@
+"""A planner's prompts from a user's file: what is read, what is refused, and what reaches planners, keys and
+pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import ROOT
+from tests.support.fakes import make_benchmark
+from tests.support.method_world import NO_MODELS, OPTIONS, context, item
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
+from videopro.backbones import ModelRecord, PlannerRecord
+from videopro.commands import infer
+from videopro.errors import ConfigError, RunError
+from videopro.methods import create
+from videopro.methods.planners import PromptFile, read_prompts
+from videopro.methods.program import method as program_module
+from videopro.modules import library as module_library
+from videopro.modules.calls import CallCache
+from videopro.question import Question
+from videopro.runs import RunFolder
+from videopro.traces import Trace
+from videopro.view.asked import AskedPrompts
+
+EXAMPLE = ROOT / "docs" / "examples" / "planner_prompts.yaml"
+KINDS = ("plan", "plan_program", "bug_fix", "native_refinement", "program_refinement")
+TEXTS = {
+    "plan": "Plan: {question} {choices}",
+    "bug_fix": "Fix: {question} {choices} {program} {log}",
+    "native_refinement": "Look closer: {question} {choices} was {answer} at {confidence}",
+    "program_refinement": "Improve: {question} {choices} {program} after {log}",
+}
+CHOICES = "A. blue\nB. red\nC. green\nD. grey"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_library, "_cache", CallCache())
+
+
+def write(path: Path, texts: Mapping[str, Any]) -> str:
+    path.write_text(yaml.safe_dump(dict(texts)))
+    return str(path)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def test_slots_are_filled_and_other_braces_stay() -> None:
+    text = "{question}\n{choices}\n{api}\n{{question}} {'a': 1} {} f'{x:.1f}'"
+    file = PromptFile({"plan": text, "api": "call({question})"}, "f")
+    question = replace(QUESTION, text="Which {choices}?")
+    expected = "Which {choices}?\n" + CHOICES + "\ncall({question})\n{question} {'a': 1} {} f'{x:.1f}'"
+    assert file.fill("plan", question, reference="ours") == expected
+    plain = PromptFile({"plan": "{question}{choices}{api}"}, "f")
+    assert plain.fill("plan", QUESTION, reference="ours").endswith("D. greyours")
+
+
+def test_what_is_refined_is_shown() -> None:
+    file = PromptFile(TEXTS, "f")
+    shown = {"program": "code", "log": "trace", "answer": "C", "confidence": 0.456}
+    filled = {kind: file.fill(kind, QUESTION, **shown) for kind in TEXTS if kind != "plan"}  # type: ignore[arg-type]
+    assert filled["bug_fix"].endswith("D. grey code trace")
+    assert filled["native_refinement"].endswith("was C at 0.46")
+    assert filled["program_refinement"].endswith("code after trace")
+    assert file.fill("native_refinement", QUESTION).endswith("was  at 0.00")
+
+
+def test_a_folder_holds_one_text_a_file(tmp_path: Path) -> None:
+    for kind, text in TEXTS.items():
+        (tmp_path / f"{kind}.txt").write_text(text + "\n")
+    (tmp_path / "plan.txt").write_text(TEXTS["plan"] + "\n\n")
+    (tmp_path / "README.md").write_text("no prompt")
+    read = read_prompts(str(tmp_path)).texts
+    assert read == {**TEXTS, "plan": TEXTS["plan"] + "\n"}
+    whole = {**TEXTS, "plan": TEXTS["plan"] + "\n"}
+    assert read == read_prompts(write(tmp_path / "all.yaml", whole)).texts
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"plan": "{questoin} {choices}"}, r"plan: unknown slot {questoin}; did you mean 'question'\?"),
+        ({"plan": "{questoin} {choices}"}, r"for the characters themselves write {{questoin}}"),
+        ({"plan": "{question} {choices} {log}"}, r"plan: unknown slot {log}"),
+        ({"plan": "{question}"}, r"plan: has no slot {choices}"),
+        ({"plan": "{{question}} {choices}"}, r"plan: has no slot {question}"),
+        ({"bug_fix": "{question} {choices} {program}"}, r"bug_fix: has no slot {log}"),
+        ({"program_refinement": "{question} {choices}"}, r"program_refinement: has no slot {program}"),
+        ({"plans": "x"}, r"plans: no prompt has this name; did you mean 'plan'\?"),
+        ({"plan": 3}, r"plan: is 3; it must be a text"),
+        ({"api": " "}, r"api: is ' '; it must be a text"),
+        ({}, r"holds no prompts; known: plan, "),
+    ],
+)
+def test_broken_files_are_named_with_their_slot(
+    texts: Mapping[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "p.yaml", texts)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_prompts(path)
+    assert path in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_prompts(str(tmp_path / "none.yaml"))
+    (tmp_path / "plan.txt").write_bytes(b"\xff{question}")
+    with pytest.raises(ConfigError, match=r"plan.txt: cannot be read .* give a text in UTF-8"):
+        read_prompts(str(tmp_path))
+
+
+# ---- methods ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("program", {}, "has no plan_program, with which method program asks"),
+        ("videopro", {"planner_prompt": "full"}, "leave it or --prompts out"),
+        ("videopro", {"refinement_shows": "log"}, "the slots of the --prompts say"),
+        ("videopro", {"planner": "pocket-teacher"}, "reads our prompts only"),
+    ],
+)
+def test_settings_that_contradict_a_file(
+    method: str, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "p.yaml", TEXTS)
+    with pytest.raises(ConfigError, match=message):
+        create(method, {**options, "prompts": path})
+
+
+def test_only_what_a_method_asks_with_is_needed(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.yaml", {"plan": TEXTS["plan"]})
+    create("adaptive", {"prompts": path})
+    create("videopro", {"prompts": path, "max_rounds": 0})
+    with pytest.raises(ConfigError, match="has no bug_fix"):
+        create("videopro", {"prompts": path})
+
+
+def refined(first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> list[str]:
+    """The prompts of a question whose first program is `first`."""
+    planner = ScriptedPlanner(lambda request: first if request.kind == "plan" else LOCAL)
+    monkeypatch.setattr(program_module, "load_planner", lambda *args, **settings: planner)
+    options = {**OPTIONS, "prompts": write(tmp_path / "p.yaml", {**TEXTS, **more})}
+    create("videopro", options).run(item(), context(SceneBackbone()))
+    return [request.prompt for request in planner.requests]
+
+
+def test_planners_are_asked_with_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = f"Plan: {QUESTION.text} {CHOICES}"
+    # Half of the video is grey: D with 0.4, which is below tau.
+    assert refined(NATIVE, tmp_path, monkeypatch) == [
+        plan,
+        f"Look closer: {QUESTION.text} {CHOICES} was D at 0.40",
+    ]
+    first, second = refined(BROKEN, tmp_path, monkeypatch)
+    assert first == plan
+    assert second.startswith(f"Fix: {QUESTION.text} {CHOICES} def execute_command(video, question):")
+    assert "NameError: name 'clips' is not defined" in second
+    (asked, _) = refined(NATIVE, tmp_path, monkeypatch, plan="{question}{choices}{api}")
+    assert "query_native(video, question, choices)" in asked
+    (asked, _) = refined(NATIVE, tmp_path, monkeypatch, plan="{question}{choices}{api}", api="all")
+    assert asked.endswith("D. greyall")
+
+
+def test_a_planner_brings_the_prompts_that_it_recorded() -> None:
+    backbone = SceneBackbone(lambda request: NATIVE)
+    backbone.planner = PlannerRecord(prompts={"plan": TEXTS["plan"]})
+    create("adaptive", OPTIONS).run(item(), context(backbone))
+    ((request, _, _),) = backbone.written
+    assert request.text == f"Plan: {QUESTION.text} {CHOICES}"
+    with pytest.raises(ConfigError, match="prompts recorded by scenes: has no bug_fix"):
+        create("videopro", OPTIONS).run(item(), context(backbone))
+    backbone.written.clear()
+    create("adaptive", {**OPTIONS, "planner_prompt": "short"}).run(item(), context(backbone))
+    assert "Write in a few words" in backbone.written[0][0].text
+
+
+def test_other_prompts_than_those_of_the_training_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On the terminal and in the result's notes; and so are other frames of the planner's video."""
+    backbone = SceneBackbone(lambda request: NATIVE)
+
+    def notes(recorded: dict[str, str], **options: Any) -> list[str]:
+        backbone.planner = PlannerRecord(prompts=recorded)
+        backbone.record = ModelRecord(frames=6, planner=backbone.planner)
+        caplog.clear()
+        made = create("adaptive", {**OPTIONS, **options})
+        result = made.run(item(), context(backbone))
+        found = [note for note in result.notes if "trained" in note]
+        assert found == [f"planner: {text.removeprefix('warning: ')}" for text in caplog.messages]
+        return found
+
+    own, file = {"plan": TEXTS["plan"]}, write(tmp_path / "p.yaml", {"plan": TEXTS["plan"]})
+    assert notes({}) == notes(own) == notes(own, prompts=file) == notes({}, planner_prompt="short") == []
+    (said,) = notes({}, planner_prompt="full")
+    assert "was trained on our short prompts, and is asked with our full prompts" in said
+    (said,) = notes({}, prompts=file)
+    assert f"is asked with the prompts {file}" in said
+    (said,) = notes(own, planner_prompt="short")
+    assert "was trained on the prompts that it records, and is asked with our short prompts" in said
+    (said,) = notes({}, planner_frames=4)
+    assert "was trained with frames=6, and the setting planner_frames=4 counts" in said
+
+
+def test_open_questions_are_refused_with_what_helps(tmp_path: Path) -> None:
+    given = create("videopro", {**OPTIONS, "prompts": write(tmp_path / "p.yaml", TEXTS)})
+    with pytest.raises(ConfigError, match="leave --prompts out"):
+        given.check_open_questions(1)
+    backbone = SceneBackbone(lambda request: NATIVE)
+    backbone.planner = PlannerRecord(prompts=TEXTS)
+    asked = replace(item(), question=Question.open("Which?"))
+    with pytest.raises(RunError, match=r"recorded by scenes: .* planner_prompt=full"):
+        create("videopro", OPTIONS).run(asked, context(backbone))
+
+
+def test_characters_that_read_as_a_slot_are_none() -> None:
+    file = PromptFile({**TEXTS, "native_refinement": "{question} {choices} {{log}} {{api}}"}, "f")
+    assert not file.shows("native_refinement", "log")
+    assert file.shows("bug_fix", "log")
+    file.require_api("a test")
+
+
+# ---- runs ------------------------------------------------------------------------------------------------
+
+
+def writes(request: Any) -> str:
+    """The fake of runs says what it was asked, in a program that runs."""
+    return NATIVE.replace("A plan.", f"Asked: {request.text.splitlines()[0]}")
+
+
+def load_planning(model: str, **settings: Any) -> SceneBackbone:
+    """A backbone whose worker processes can load it."""
+    return SceneBackbone(writes)
+
+
+def test_a_run_keeps_its_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, output, path = tmp_path / "colours", tmp_path / "run", tmp_path / "p.yaml"
+    make_benchmark(root, videos=1, questions=2)
+    write(path, TEXTS)
+    words = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
+    words += ["--method", "videopro", "--prompts", str(path), "--options", *NO_MODELS]
+    assert infer.main([*words, "--limit", "1"], load=load_planning) == 0
+    identity = RunFolder(output).recorded_identity()
+    assert identity is not None
+    assert identity["method"]["prompts"] == TEXTS
+    key = RunFolder(output).key()
+
+    # Another text is another run.
+    write(path, {**TEXTS, "plan": "Plan now: {question} {choices}"})
+    assert infer.main(words, load=load_planning) == 2
+    assert "method.prompts.plan: the run has 'Plan: {question} {choices}'" in capsys.readouterr().err
+
+    # Without the file the run goes on with its own texts, and its pages show what was asked.
+    path.unlink()
+    assert infer.main(words, load=load_planning) == 0
+    assert "the run goes on with those that it recorded" in capsys.readouterr().err
+    assert RunFolder(output).key() == key
+    traces = RunFolder(output).read()
+    assert len(traces) == 2
+    for trace in traces:
+        assert trace.rounds[0].raw.startswith("<planning>\nAsked: Plan: Which colour is shown")
+        assert asked(trace, identity) == f"Plan: {trace.question} A. {trace.choices[0]}\n" + "\n".join(
+            f"{letter}. {choice}" for letter, choice in zip("BCD", trace.choices[1:], strict=True)
+        )
+
+
+def asked(trace: Trace, identity: Mapping[str, Any], place: int = 0) -> str:
+    from videopro.benchmarks import ROBUST, Protocol
+
+    pages = AskedPrompts(identity, Protocol(ROBUST))
+    found = pages.of(trace, place)
+    assert not found["missing"], found
+    return ("" if found["head"] is None else pages.heads[found["head"]]) + str(found["text"])
+
+
+def test_without_a_file_keys_are_as_they_were() -> None:
+    assert "prompts" not in create("videopro", {}).identity()
+
+
+# ---- the example of the documentation --------------------------------------------------------------------
+
+
+def test_the_example_is_complete_and_runs(tmp_path: Path) -> None:
+    file = read_prompts(str(EXAMPLE))
+    file.require(KINDS, "a test")  # type: ignore[arg-type]
+    file.require_api("a test")
+    root, output = tmp_path / "colours", tmp_path / "run"
+    make_benchmark(root, videos=1, questions=1)
+    for method in ("videopro", "program"):
+        words = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--method", method]
+        words += ["--output", str(output / method), "--prompts", str(EXAMPLE), "--options", *NO_MODELS]
+        assert infer.main(words, load=load_planning) == 0
+        (trace,) = RunFolder(output / method).read()
+        assert trace.error is None
+        assert "Watch the video" in trace.rounds[0].raw
+        assert trace.rounds[0].execution is not None
+        assert trace.rounds[0].execution.status == "ok"

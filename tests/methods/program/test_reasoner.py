@@ -1,0 +1,563 @@
+"""Plan, run, refine: what triggers which refinement, which answer is selected, what is recorded,
+what errors do.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import reason_world as world
+from tests.support.reason_world import (
+    BROKEN,
+    LOCAL,
+    NATIVE,
+    NOTHING,
+    QUESTION,
+    SceneBackbone,
+    ScriptedPlanner,
+    reply,
+)
+from videopro import executor
+from videopro.backbones.base import ChoiceRequest
+from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
+from videopro.errors import BackboneError, ConfigError, UnexpectedError
+from videopro.methods.planners import PlanRequest
+from videopro.methods.planners import backbone as backbone_planner
+from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.modules import library as module_library
+from videopro.modules.calls import CallCache
+from videopro.question import Answer, Question
+from videopro.traces import AnswerRule, Call, Cost, Execution, Result, Round, is_confident, select_answer
+from videopro.video import Frame
+
+WIDER = reply(
+    """intervals, clips = get_informative_clips(video, "red", top_k=2)
+frames = [frame for clip in clips for frame in extract_frames(clip)]
+return query_mc(frames, question, choices)"""
+)
+"""Red and one grey scene: half red, half grey, so the answer has 0.4."""
+CLAIMED = reply('return make_result("C", 0.99)')
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test computes by itself."""
+    monkeypatch.setattr(module_library, "_cache", CallCache())
+
+
+def reason(
+    writes: dict[str, str] | Callable[[PlanRequest], str],
+    questions: Sequence[Question] = (QUESTION,),
+    *,
+    backbone: SceneBackbone | None = None,
+    is_fine_tuned: bool = True,
+    visual: Any = None,
+    observer: Any = None,
+    **settings: Any,
+) -> tuple[list[Result], ScriptedPlanner]:
+    """Reason with a planner that writes by kind of request."""
+    answers = backbone if backbone is not None else SceneBackbone()
+    thread_meter = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(answers), thread_meter))
+    by_kind = writes if callable(writes) else lambda request: writes[request.kind]  # type: ignore[index]
+    planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
+    reasoner = Reasoner(
+        planner,
+        ReasoningSettings(**settings),
+        thread_meter=thread_meter,
+        visual=visual,
+        seed=7,
+        observer=observer,
+    )
+    return reasoner.reason([ReasoningTask(question, modules) for question in questions]), planner
+
+
+def test_each_call_has_the_line_that_made_it() -> None:
+    """Also calls that failed, that a helper made, and that share a line with another."""
+    body = """def look(clip):
+    return query_yn(extract_frames(clip), "Is it red?")
+clips = get_informative_clips(video, "red",
+                              top_k=2)[1]
+seen = [look(clip) for clip in clips]
+try:
+    crop(video, 1)
+except Exception:
+    pass
+return query_mc(extract_frames(clips[0]), question, choices)"""
+    (result,), _ = reason({"plan": reply(body)}, max_rounds=0)
+    execution = result.rounds[0].execution
+    assert execution is not None
+    assert execution.status == "ok"
+    # Line 1 is the function's head; a call over several lines is at its first.
+    assert [(call.fn, call.line) for call in execution.calls] == [
+        ("get_informative_clips", 4),
+        ("extract_frames", 3), ("query_yn", 3), ("extract_frames", 3), ("query_yn", 3),
+        ("crop", 8),
+        ("extract_frames", 11), ("query_mc", 11),
+    ]  # fmt: skip
+    (failed,), _ = reason({"plan": reply("extract_frames(video)\n\nreturn crop(video, 1)")}, max_rounds=0)
+    assert failed.rounds[0].execution is not None
+    assert failed.rounds[0].execution.status == "failed"
+    assert [(call.fn, call.line) for call in failed.rounds[0].execution.calls] == [
+        ("extract_frames", 2), ("crop", 4),
+    ]  # fmt: skip
+
+
+def kinds(reasoned: Result) -> list[str]:
+    return [turn.prompt_kind for turn in reasoned.rounds]
+
+
+def final(reasoned: Result) -> tuple[str | None, float]:
+    assert reasoned.final is not None
+    return reasoned.final.letter, round(reasoned.final.confidence, 6)
+
+
+# ---- which answer counts: by hand -------------------------------------------------------------------------
+
+
+def made(letter: str | None, confidence: float = 0.0, status: Any = None) -> Execution:
+    return Execution(status or ("ok" if letter else "empty"), Answer(letter, confidence))
+
+
+FAILED = made(None, status="failed")
+SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), made("D", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("executions", "how", "selected", "refined"),
+    [
+        ([SURE], "last", 0, 0),
+        ([UNSURE], "last", 0, 0),
+        ([FAILED], "last", 0, 0),
+        ([UNSURE, SURE], "last", 1, 1),
+        ([SURE, UNSURE], "last", 0, 0),  # stored for another tau
+        ([SURER, UNSURE], "last", 1, 1),  # the paper's: the refinement counts, whatever its confidence
+        ([SURER, UNSURE], "best", 0, 1),
+        ([UNSURE, SAME], "best", 0, 1),
+        ([UNSURE, SAME], "last", 1, 1),
+        ([UNSURE, FAILED], "last", 1, 1),  # the paper's: the last program counts, failed or not
+        ([UNSURE, made(None)], "last", 1, 1),
+        (
+            [UNSURE, FAILED],
+            "last-answered",
+            0,
+            1,
+        ),  # a refinement without an answer loses nothing
+        ([UNSURE, made(None)], "last-answered", 0, 1),
+        ([SURER, UNSURE], "last-answered", 1, 1),
+        ([FAILED, FAILED], "last-answered", 1, 1),
+        ([UNSURE, FAILED, FAILED], "last-answered", 0, 2),
+        ([UNSURE, FAILED], "best", 0, 1),
+        ([FAILED, UNSURE], "best", 1, 1),
+        ([FAILED, FAILED], "last", 1, 1),
+        ([UNSURE, SURER, SAME], "last", 2, 2),
+        ([UNSURE, SURER, SAME], "best", 1, 2),
+        ([UNSURE, SURE, SURER], "last", 1, 1),
+    ],
+)
+def test_which_answer_is_selected(executions: list[Execution], how: Any, selected: int, refined: int) -> None:
+    decision = select_answer(executions, 0.75, how)
+    assert (decision.selected, decision.refined) == (selected, refined)
+
+
+def test_a_sweep_with_fewer_rounds_is_the_run_with_fewer_rounds() -> None:
+    executions = [UNSURE, SURER, SAME]
+    assert [select_answer(executions, 0.75, "last", most).selected for most in (0, 1, 2, 5)] == [0, 1, 2, 2]
+    assert select_answer(executions, 0.5, "last").selected == 0
+    assert select_answer(executions, 0.55, "last").selected == 1
+
+
+def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
+    assert is_confident(made("A", 0.75), 0.75)
+    assert not is_confident(made("A", math.nextafter(0.75, 0)), 0.75)
+    assert not is_confident(made(None), 0.0)
+    assert not is_confident(FAILED, 0.0)
+    with pytest.raises(ValueError, match="without an execution"):
+        select_answer([], 0.75, "last")
+
+
+# ---- the loop ---------------------------------------------------------------------------------------------
+
+
+def test_a_confident_answer_is_not_refined() -> None:
+    (result,), _ = reason({"plan": LOCAL})
+    assert (kinds(result), final(result), result.selected, result.refined) == (["plan"], ("B", 0.9), 0, 0)
+    assert result.first == result.final
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (BROKEN, "bug_fix"),
+        (NATIVE, "native_refinement"),
+        (WIDER, "program_refinement"),
+        (NOTHING, "program_refinement"),
+    ],
+)
+def test_what_went_wrong_decides_the_refinement(first: str, kind: str) -> None:
+    (result,), planner = reason({"plan": first, kind: LOCAL})
+    assert kinds(result) == ["plan", kind]
+    assert (final(result), result.selected, result.refined) == (("B", 0.9), 1, 1)
+    prompt = planner.requests[1].prompt
+    program = result.rounds[0].program
+    assert program
+    assert program in prompt
+    assert QUESTION.text in prompt
+    assert ("NameError: name 'clips' is not defined" in prompt) == (kind == "bug_fix")
+    assert "confidence" not in prompt
+
+
+def test_tau_decides_and_is_inclusive() -> None:
+    """The wider program's 0.4 is confident under tau 0.4 and unsure right above it."""
+    sure = 10 / 20 - 0.1
+    (result,), _ = reason({"plan": WIDER}, tau=sure)
+    assert kinds(result) == ["plan"]
+    (result,), _ = reason({"plan": WIDER, "program_refinement": LOCAL}, tau=math.nextafter(sure, 1))
+    assert kinds(result) == ["plan", "program_refinement"]
+
+
+def test_a_claimed_confidence_does_not_prevent_refinement() -> None:
+    (result,), _ = reason({"plan": CLAIMED, "program_refinement": LOCAL})
+    assert result.rounds[0].execution is not None
+    answer = result.rounds[0].execution.answer
+    assert (answer.letter, answer.confidence) == ("C", 0.0)
+    assert result.rounds[0].execution.claim == 0.99
+    assert final(result) == ("B", 0.9)
+
+
+def test_refinements_below_another_bound_are_stored_but_not_used() -> None:
+    (result,), _ = reason({"plan": LOCAL, "program_refinement": WIDER}, refine_below=0.95)
+    assert (kinds(result), final(result)) == (["plan", "program_refinement"], ("B", 0.9))
+    assert (result.selected, result.refined) == (0, 0)
+
+
+def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
+    """Killed from outside, as by the OOM killer, while the program waits for an answer."""
+
+    class Killing(SceneBackbone):
+        def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
+            if len(self.asked) == 1:
+                zygote = executor._executor()._zygote  # type: ignore[union-attr]
+                assert zygote is not None
+                os.kill(zygote.pid, signal.SIGKILL)
+            return super().choose(request, frames)
+
+    backbone = Killing()
+    (result,), _ = reason({"plan": LOCAL}, backbone=backbone)
+    assert (kinds(result), final(result)) == (["plan"], ("B", 0.9))
+    execution = result.rounds[0].execution
+    assert execution is not None
+    # The answer that was given while its program died is cached, and the record is of one run.
+    assert len(backbone.asked) == 1
+    assert [call.fn for call in execution.calls] == [call.fn for call in reasoned_calls(LOCAL)]
+
+
+def reasoned_calls(plan: str) -> tuple[Call, ...]:
+    (result,), _ = reason({"plan": plan})
+    execution = result.rounds[0].execution
+    assert execution is not None
+    return execution.calls
+
+
+def test_rounds_end_with_a_confident_answer_or_at_the_limit() -> None:
+    replies = iter([BROKEN, NATIVE, WIDER, LOCAL, LOCAL])
+    (result,), _ = reason(lambda request: next(replies), max_rounds=9)
+    assert kinds(result) == ["plan", "bug_fix", "native_refinement", "program_refinement"]
+    assert (final(result), result.selected, result.refined) == (("B", 0.9), 3, 3)
+    (result,), _ = reason({"plan": BROKEN}, max_rounds=0)
+    assert (kinds(result), final(result)) == (["plan"], (None, 0.0))
+
+
+def test_the_last_or_the_most_confident_answer_is_selected() -> None:
+    """The native D has 0.4; a third of the frames each is red, blue and green: A with 1/3 - 0.1."""
+    spread = reply(
+        "frames = extract_frames(video)\n"
+        "frames = [f for f in frames if 10 < f.time < 20 or 30 < f.time < 40 or 50 < f.time]\n"
+        "return query_mc(frames, question, choices)"
+    ).replace("extract_frames(video)", "extract_frames(video, num_frames=60)")
+    writes = {"plan": NATIVE, "native_refinement": spread}
+    (last,), _ = reason(writes)
+    (best,), _ = reason(writes, rule=AnswerRule("best"))
+    assert (final(last), last.selected) == (("A", round(1 / 3 - 0.1, 6)), 1)
+    assert (final(best), best.selected) == (("D", 0.4), 0)
+    assert last.refined == best.refined == 1
+    assert last.first == best.final
+
+
+def test_a_direct_answer_stands_in_where_no_program_answered() -> None:
+    broken = {"plan": BROKEN, "bug_fix": BROKEN}
+    (result,), _ = reason(broken, rule=AnswerRule(fallback="native"))
+    assert kinds(result) == ["plan", "bug_fix", "fallback"]
+    assert (final(result), result.selected, result.refined) == (("D", 0.4), 2, 1)
+    assert result.rounds[2].execution is not None
+    assert [call.fn for call in result.rounds[2].execution.calls] == ["query_native"]
+    assert result.first is not None
+    assert result.first.letter is None
+    (result,), _ = reason(broken)
+    assert (kinds(result), final(result)) == (["plan", "bug_fix"], (None, 0.0))
+
+
+def test_a_failed_refinement_falls_back_unless_the_answer_before_it_counts() -> None:
+    lost = {"plan": WIDER, "program_refinement": BROKEN}
+    (paper,), _ = reason(lost)
+    assert (kinds(paper), final(paper)) == (["plan", "program_refinement"], (None, 0.0))
+    (fallen,), _ = reason(lost, rule=AnswerRule(fallback="native"))
+    assert kinds(fallen) == ["plan", "program_refinement", "fallback"]
+    assert (final(fallen), fallen.selected) == (("D", 0.4), 2)
+    (kept,), _ = reason(lost, rule=AnswerRule("last-answered", "native"))
+    assert (kinds(kept), kept.selected) == (["plan", "program_refinement"], 0)
+    assert kept.final == kept.first
+
+
+def test_a_fallback_that_only_another_tau_calls_for_is_stored() -> None:
+    """The native D has 0.4: confident at tau 0.3, and below 0.9 its refinement, which fails, is stored."""
+    lost = {"plan": NATIVE, "native_refinement": BROKEN}
+    (result,), _ = reason(lost, tau=0.3, refine_below=0.9, rule=AnswerRule(fallback="native"))
+    assert kinds(result) == ["plan", "native_refinement", "fallback"]
+    assert (final(result), result.selected, result.refined) == (("D", 0.4), 0, 0)
+
+
+def test_a_reply_without_a_program_is_a_failure_that_can_be_fixed() -> None:
+    (result,), planner = reason({"plan": "I would say B.", "bug_fix": LOCAL})
+    assert (kinds(result), final(result)) == (["plan", "bug_fix"], ("B", 0.9))
+    first = result.rounds[0]
+    assert (first.mode, first.raw, first.program) == (None, "I would say B.", None)
+    assert first.faults
+    assert first.execution is not None
+    assert first.execution.error is not None
+    assert first.execution.error.type == "NoProgram"
+    assert "There is no program." in planner.requests[1].prompt
+
+
+def test_always_several_steps_is_asked_for() -> None:
+    (result,), planner = reason({"plan_program": LOCAL}, adaptive=False)
+    assert kinds(result) == ["plan_program"]
+    assert "Do not call query_native" in planner.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("shows", "result", "log"), [("program", False, False), ("result", True, False), ("log", True, True)]
+)
+def test_what_a_prompt_shows_of_an_unsure_answer(shows: str, result: bool, log: bool) -> None:
+    _, planner = reason({"plan": NATIVE, "native_refinement": LOCAL}, shows=shows)
+    prompt = planner.requests[1].prompt
+    assert ("Its answer was D. Its confidence was 0.40." in prompt) == result
+    assert ("query_native(Video(" in prompt) == log
+
+
+# ---- what the planner gets --------------------------------------------------------------------------------
+
+
+def test_the_api_reference_goes_to_planners_that_need_it() -> None:
+    writes = {"plan": BROKEN, "bug_fix": LOCAL}
+    _, short = reason(writes)
+    _, full = reason(writes, is_fine_tuned=False)
+    for before, after in zip(short.requests, full.requests, strict=True):
+        assert before.api_reference == ""
+        assert "get_informative_clips(" in after.api_reference
+        assert after.api_reference in after.prompt
+        assert "Available functions" not in before.prompt
+    assert "Example" in full.requests[0].prompt
+    assert "Example" not in full.requests[1].prompt
+
+
+def test_the_video_goes_with_every_request_if_the_planner_sees_it() -> None:
+    visual = world.video().frames([1.0, 15.0])
+    _, planner = reason({"plan": BROKEN, "bug_fix": LOCAL}, visual=visual)
+    assert [request.visual for request in planner.requests] == [visual, visual]
+
+
+def test_draws_depend_on_the_question_and_the_runs_seed_alone() -> None:
+    others = [replace(QUESTION, text=f"Question {i}?") for i in range(3)]
+    writes = {"plan": BROKEN, "bug_fix": LOCAL}
+
+    def seeds(questions: Sequence[Question]) -> dict[tuple[str, str], int]:
+        _, planner = reason(writes, questions)
+        return {(request.kind, request.question.text): request.seed for request in planner.requests}
+
+    alone, together = seeds([QUESTION]), seeds([*others, QUESTION])
+    assert len(set(together.values())) == 8
+    assert alone.items() <= together.items()
+    assert all(0 <= seed < 2**31 for seed in together.values())
+
+
+def test_modules_answer_with_the_adapter_off() -> None:
+    backbone = SceneBackbone()
+    reason({"plan": LOCAL}, backbone=backbone)
+    assert [adapted for _, adapted in backbone.asked] == [False]
+    assert backbone.adapted
+
+
+# ---- several at once, and errors --------------------------------------------------------------------------
+
+
+def test_an_error_of_one_question_leaves_the_others() -> None:
+    questions = [
+        QUESTION,
+        Question("Which? (no plan)", QUESTION.choices),
+        Question("Which? (refuse)", QUESTION.choices),
+        replace(QUESTION, text="What else is red?"),
+    ]
+    out, _ = reason({"plan": LOCAL, "bug_fix": LOCAL}, questions)
+    assert [None if result.error is None else result.error.message for result in out] == [
+        None,
+        "the planner is gone",
+        "cannot serve this request",
+        None,
+    ]
+    assert out[1].error is not None
+    assert out[1].error.type == BackboneError.__name__
+    assert [final(out[0]), final(out[3])] == [("B", 0.9), ("B", 0.9)]
+    assert out[2].final is None
+    assert kinds(out[2]) == ["plan"], "what was done before is kept"
+
+
+@pytest.mark.parametrize(("fails", "kind"), [("plan", "NativeError"), ("bug_fix", "UnexpectedError")])
+def test_an_exception_about_a_request_to_the_planner_is_nobodys_only_at_first(fails: str, kind: str) -> None:
+    """The first prompt and the video are ours; a refinement's prompt holds what the program wrote."""
+
+    def writes(request: PlanRequest) -> str:
+        if request.kind == fails:
+            raise ValueError("odd video")
+        return BROKEN
+
+    (result,), _ = reason(writes)
+    assert result.error is not None
+    assert (result.error.type, result.ended_by and result.ended_by.message) == (kind, "odd video")
+
+
+def test_an_exception_about_the_planners_own_reply_counts_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*reply: Any) -> Any:
+        raise ValueError("odd reply")
+
+    monkeypatch.setattr(backbone_planner, "reply_notes", unreadable)
+    request = PlanRequest("plan", "Write.", QUESTION)
+    with pytest.raises(UnexpectedError, match="odd reply") as raised:
+        BackbonePlanner(SceneBackbone(), is_fine_tuned=True).write([request])
+    assert type(raised.value) is UnexpectedError
+
+
+def test_a_backbone_error_counts_even_if_the_program_hides_it() -> None:
+    hidden = reply(
+        "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return 'A'"
+    )
+    (result,), _ = reason({"plan": hidden}, [Question("Which? (refuse)", QUESTION.choices)])
+    assert result.error is not None
+    assert result.error.type == BackboneError.__name__
+    assert result.final is None
+
+
+def test_programs_run_in_parallel() -> None:
+    """Two programs that wait for each other both finish."""
+    meeting = threading.Barrier(2, timeout=60)
+
+    class Meeting(world.SceneIndex):
+        def search(self, *args: Any, **options: Any) -> Any:
+            meeting.wait()
+            return super().search(*args, **options)
+
+    thread_meter = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), thread_meter), index=Meeting())
+    # Different words, or the second call would be served from the cache.
+    planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
+    questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
+    out = Reasoner(planner, ReasoningSettings(max_parallel=2), thread_meter=thread_meter).reason(
+        [ReasoningTask(question, modules) for question in questions]
+    )
+    assert [final(result) for result in out] == [("B", 0.9)] * 2
+
+
+# ---- costs and the record ---------------------------------------------------------------------------------
+
+
+def test_costs_of_planning_and_running_are_separate_and_add_up() -> None:
+    (result,), _ = reason({"plan": NATIVE, "native_refinement": LOCAL})
+    planning = [round_.planning for round_ in result.rounds]
+    assert [(c.calls, c.tokens_in, c.tokens_out) for c in planning] == [(1, 300, 40)] * 2
+    running = [round_.execution.cost for round_ in result.rounds if round_.execution is not None]
+    # 12 frames of the whole video, 10 of the clip; the fake counts 100 tokens and one a frame.
+    assert [(c.calls, c.frames, c.tokens_in, c.tokens_out) for c in running] == [
+        (1, 12, 112, 1),
+        (1, 10, 110, 1),
+    ]
+    total = result.cost
+    assert (total.calls, total.frames, total.tokens_in, total.tokens_out) == (4, 22, 822, 82)
+    assert set(total.stages) == {"plan", "run", "backbone"}
+    assert total.seconds == pytest.approx(total.stages["plan"] + total.stages["run"])
+
+
+def test_times_in_parallel_add_up_to_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = [replace(QUESTION, text=f"Which {i}?") for i in range(4)]
+    meter = Meter()
+    out, _ = reason({"plan": LOCAL}, questions)
+    assert 0 < sum(result.cost.seconds for result in out) <= meter.take().seconds
+
+
+def test_calls_are_recorded_with_arguments_results_and_frames() -> None:
+    (result,), _ = reason({"plan": LOCAL})
+    execution = result.rounds[0].execution
+    assert execution is not None
+    assert [call.fn for call in execution.calls] == ["get_informative_clips", "extract_frames", "query_mc"]
+    clips, _, query = execution.calls
+    assert (clips.args["query"], clips.args["top_k"]) == ("red", 1)
+    assert "Clip(10.0-20.0 s)" in clips.result
+    assert [frame[0] for frame in query.frames] == [10.5 + i for i in range(10)]
+    assert (execution.answer.raw, execution.answer.letters["B"]) == ("B", pytest.approx(0.9))
+
+
+def test_an_observer_is_notified_in_order() -> None:
+    events: list[str] = []
+
+    class RecordingObserver:
+        def on_wait(self, doing: str) -> None:
+            events.append(doing)
+
+        def on_reply(self, round: Round) -> None:
+            events.append(f"wrote {round.prompt_kind}")
+
+        def on_call(self, call: Call) -> None:
+            events.append(f"called {call.fn}")
+
+        def on_execution(self, execution: Execution) -> None:
+            events.append(f"ended {execution.status}")
+
+    reason({"plan": BROKEN, "bug_fix": LOCAL}, observer=RecordingObserver())
+    assert events == [
+        "planning",
+        "wrote plan",
+        "ended failed",
+        "planning",
+        "wrote bug_fix",
+        "called get_informative_clips",
+        "called extract_frames",
+        "called query_mc",
+        "ended ok",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tau": 1.5}, "tau is 1.5"),
+        ({"max_rounds": -1}, "max_rounds is -1"),
+        ({"tau": 0.8, "refine_below": 0.7}, "refine_below is 0.7"),
+        ({"max_parallel": 0}, "max_parallel is 0"),
+    ],
+)
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ReasoningSettings(**settings)
+
+
+def test_a_thread_without_a_meter_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="chosen no meter"):
+        ThreadMeter().add(Cost(frames=1))

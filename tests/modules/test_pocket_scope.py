@@ -1,0 +1,156 @@
+"""Models of the pocket world are refused for other videos, before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes import make_video
+from tests.support.making_videos import as_pocket
+from videopro.backbones import Backbone
+from videopro.commands import compare, infer, select_agents
+from videopro.commands.ask import command as ask
+from videopro.commands.index import command as index
+from videopro.data_synthesis import run as synthesis
+from videopro.modules import is_pocket, is_pocket_video
+from videopro.modules.models.encoders import pocket_folder
+from videopro.pocket import adapter_dir, find_video, model_dir
+
+HUB = "Qwen/Qwen3-VL-2B-Instruct"
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A film of one's own, with questions about it."""
+    folder = tmp_path_factory.mktemp("films")
+    make_video(folder / "film.mp4", "red")
+    line = {"id": "q", "video": "film.mp4", "question": "Which?", "choices": ["a", "b"], "answer": "A"}
+    (folder / "questions.jsonl").write_text(json.dumps(line))
+    return folder / "film.mp4"
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path) -> str:
+    """A model that was trained from the pocket model."""
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    shutil.copy(model_dir() / "config.json", folder)
+    return str(folder)
+
+
+def not_loaded(name: str, **settings: object) -> Backbone:
+    raise AssertionError(f"{name} is loaded")
+
+
+@pytest.mark.parametrize(
+    ("words", "setting", "instead"),
+    [
+        (["--model", "pocket"], "model 'pocket'", f"take {HUB}"),
+        (["--model", str(model_dir())], f"model '{model_dir()}'", f"take {HUB}"),
+        (["--model", "server:pocket@http://x/v1"], "model 'server:pocket@http://x/v1'", HUB),
+        (["--model", "OWN"], "model 'OWN'", HUB),
+        (["--model", "m", "--backbone", "adapter=pocket-sft"], "adapter 'pocket-sft'", "leave it out"),
+        (["--model", "m", "--backbone", f"adapter={adapter_dir('pocket-sft')}"], "adapter", "leave it out"),
+        (
+            ["--model", "m", "--method", "videopro", "--planner", "pocket-teacher"],
+            "planner 'pocket-teacher'",
+            "take a language model, api:MODEL@URL, or the model itself, self",
+        ),
+        (["--model", "m", "--method", "videopro", "--answerer", "pocket"], "answerer 'pocket'", HUB),
+        (
+            ["--model", "m", "--method", "videopro", "--options", "encoder=pocket-asp"],
+            "encoder 'pocket-asp'",
+            "take languagebind, clip or siglip2",
+        ),
+        (
+            ["--model", "m", "--method", "videopro", "--options", f"encoder=languagebind:{pocket_folder()}"],
+            "encoder 'languagebind:",
+            "take languagebind",
+        ),
+        (
+            ["--model", "m", "--method", "lvagent", "--options", "agents=[self, pocket+pocket-lv-looks]"],
+            "agents 'pocket+pocket-lv-looks'",
+            HUB,
+        ),
+    ],
+)
+def test_a_film_is_refused(
+    film: Path,
+    tmp_path: Path,
+    own_folder: str,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    setting: str,
+    instead: str,
+) -> None:
+    words = [own_folder if word == "OWN" else word for word in words]
+    setting = setting.replace("OWN", own_folder)
+    run = ["--benchmark", "jsonl", "--root", str(film.parent), "--output", str(tmp_path / "run")]
+    for command, asked in ((ask.main, [str(film), "Which?", "--choices", "a", "b"]), (infer.main, run)):
+        assert command([*asked, *words], load=not_loaded) == 2
+        (said,) = capsys.readouterr().err.splitlines()
+        assert said.startswith(f"error: {film}: {setting}"), said
+        assert "knows the generated pocket videos only" in said
+        assert instead in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_other_commands_refuse_it_too(
+    film: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["--benchmark", "jsonl", "--root", str(film.parent), "--output", str(tmp_path / "run")]
+    source = ["--source", "jsonl", "--root", str(film.parent), "--output", str(tmp_path / "run")]
+    methods, library = ["--methods", "native", "videopro"], ["--library", "m", "pocket+pocket-sft"]
+    assert compare.main([*methods, "--model", "pocket", *run], load=not_loaded) == 2
+    assert select_agents.main([*library, "--size", "2", *run], load=not_loaded) == 2
+    for words in (["--teacher", "api:t@http://x/v1", "--model", "pocket"], ["--teacher", "pocket-teacher"]):
+        assert synthesis.main(["--model", "m", *words, *source], load=not_loaded) == 2
+    assert index.main([str(film.parent), "--encoder", "pocket"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" knows ")[0] for line in said] == [
+        f"error: {film}: {part}"
+        for part in (
+            "model 'pocket'",
+            "model 'pocket'",
+            "model 'pocket'",
+            "teacher 'pocket-teacher'",
+            "encoder 'pocket'",
+        )
+    ]
+
+
+def test_a_pocket_video_is_known_by_its_manifest(film: Path, tmp_path: Path) -> None:
+    made = find_video(Path("pocket:val/short_000"))
+    link = tmp_path / "linked.mp4"
+    link.symlink_to(made)
+    assert is_pocket_video(made)
+    assert is_pocket_video(link)
+    copy = tmp_path / "copy.mp4"
+    shutil.copy(made, copy)
+    # A film that took its place is none.
+    replaced = tmp_path / made.name
+    shutil.copy(film, replaced)
+    shutil.copy(made.with_suffix(".json"), replaced.with_suffix(".json"))
+    for other in (film, copy, replaced, tmp_path, tmp_path / "none.mp4"):
+        assert not is_pocket_video(other)
+
+
+def test_a_folder_of_pocket_videos_is_answered(tmp_path: Path) -> None:
+    make_video(tmp_path / "v.mp4", "red")
+    as_pocket(tmp_path / "v.mp4")
+    assert index.main([str(tmp_path), "--encoder", "pocket", "--root", str(tmp_path / "index")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "is_it"),
+    [
+        *[("pocket", True), ("pocket+pocket-sft", True), ("server:pocket@http://x/v1", True)],
+        *[(str(model_dir()), True), (f"{model_dir()}/", True), (f"server:{model_dir()}@http://x/v1", True)],
+        *[(HUB, False), ("pocketsphinx/pocket", False), ("~nobody-of-this-name/x", False), ("a\0b", False)],
+    ],
+)
+def test_names_of_the_pocket_model(name: str, is_it: bool) -> None:
+    assert is_pocket(name) is is_it

@@ -1,0 +1,224 @@
+"""Many videos in flight in one worker: they meet in the backbone, and every promise of a run still holds."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import ColourBackbone, load_fake, make_benchmark
+from tests.support.infer_world import check_complete, finish, flags, rewrite, start
+from tests.support.infer_world import root as root
+from videopro import benchmarks
+from videopro.backbones.base import ChoiceRequest
+from videopro.commands.infer import main
+from videopro.engine import units
+from videopro.errors import BackboneError
+from videopro.methods import create
+from videopro.question import Answer
+from videopro.runs import RunFolder
+from videopro.runs.making import WorkerJob, run_worker, units_in_flight
+from videopro.traces import Trace, read_traces
+
+SECONDS = 30
+
+
+class Reports:
+    """Keeps what a worker reports."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[str]] = []
+        self.done: list[dict[str, int]] = []
+
+    def answering(self, ids: Sequence[str]) -> None:
+        self.seen.append(list(ids))
+
+    def doing(self, counts: Mapping[str, int]) -> None:
+        self.done.append(dict(counts))
+
+
+class MeetingBackbone(ColourBackbone):
+    """Calls `meet` at the start of each batch, and counts the calls that it serves at the same time."""
+
+    def __init__(self, meet: Callable[[Sequence[ChoiceRequest]], None], *, is_concurrent: bool) -> None:
+        super().__init__("m")
+        self.is_concurrent = is_concurrent
+        self.at_once = self.most_at_once = 0
+        self._meet, self._lock = meet, threading.Lock()
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        with self._lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            self._meet(requests)
+            return super().answer_batch(requests)
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+
+def answered(
+    root: Path, folder: Path, backbone: ColourBackbone, in_flight: int, reports: Reports | None = None
+) -> list[Trace]:
+    """The traces of a run over all questions by one worker in this process."""
+    benchmark = benchmarks.load("jsonl", root=root)
+    run = RunFolder(folder)
+    key = run.open({}, {})
+    job = WorkerJob(run, key, tuple(units(benchmark.items)), benchmark.protocol, 0, in_flight=in_flight)
+    run_worker(job, create("native", {}), backbone, reports or Reports())
+    return read_traces(run.traces)
+
+
+def test_a_worker_alone_never_idles(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sleeps only while others answer what is left, and so not after its last video."""
+    idled: list[float] = []
+    monkeypatch.setattr("videopro.runs.making.worker.time", SimpleNamespace(sleep=idled.append))
+    assert answered(root, tmp_path / "run", ColourBackbone("m"), 1)
+    assert idled == []
+
+
+def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Path, tmp_path: Path) -> None:
+    all_there = threading.Barrier(4)
+
+    def meet(requests: Sequence[ChoiceRequest]) -> None:
+        all_there.wait(SECONDS)
+
+    backbone = MeetingBackbone(meet, is_concurrent=True)
+    reports = Reports()
+    traces = answered(root, tmp_path / "run", backbone, 4, reports)
+    assert [trace.error for trace in traces] == [None] * 12
+    # All that may be to blame for a crash were named while the four calls ran, and none at the end.
+    assert max(map(len, reports.seen)) == 12
+    assert reports.seen[-1] == []
+
+
+def test_no_more_videos_are_in_flight_than_asked_for(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=6, questions=1)
+    backbone = MeetingBackbone(lambda requests: time.sleep(0.05), is_concurrent=True)
+    assert len(answered(tmp_path / "b", tmp_path / "run", backbone, 2)) == 6
+    assert backbone.most_at_once <= 2
+
+
+def test_a_local_model_answers_about_several_videos_in_one_batch(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=4, questions=1)
+    opened, first = threading.Semaphore(0), [True]
+
+    def meet(requests: Sequence[ChoiceRequest]) -> None:
+        # The first call is served when the other videos are decoded, and wait.
+        if first.pop() if first else False:
+            for _ in range(4):
+                assert opened.acquire(timeout=SECONDS)
+            time.sleep(0.3)
+
+    class Local(MeetingBackbone):
+        def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
+            opened.release()
+            return super().frame_size(height, width, n_frames)
+
+    backbone = Local(meet, is_concurrent=False)
+    traces = answered(tmp_path / "b", tmp_path / "run", backbone, 4)
+    assert backbone.most_at_once == 1
+    assert sum(backbone.batches) == 4
+    assert max(backbone.batches) > 1
+    assert {trace.question_id: trace.error for trace in traces} == dict.fromkeys(
+        ("v0q0", "v1q0", "v2q0", "v3q0")
+    )
+
+
+def test_answers_and_costs_are_those_of_one_video_at_a_time(root: Path, tmp_path: Path) -> None:
+    def facts(in_flight: int) -> dict[str, Any]:
+        traces = answered(root, tmp_path / str(in_flight), ColourBackbone("m"), in_flight)
+        return {
+            trace.question_id: (trace.final, trace.cost.calls, trace.cost.frames, trace.cost.tokens_in)
+            for trace in traces
+        }
+
+    assert facts(1) == facts(4)
+
+
+def test_the_seconds_of_questions_in_flight_add_up_to_the_workers_own(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=4, questions=1)
+    all_there = threading.Barrier(4)
+
+    def meet(requests: Sequence[ChoiceRequest]) -> None:
+        all_there.wait(SECONDS)
+        time.sleep(0.5)
+
+    began = time.perf_counter()
+    traces = answered(tmp_path / "b", tmp_path / "run", MeetingBackbone(meet, is_concurrent=True), 4)
+    wall = time.perf_counter() - began
+    # Each took at least half a second of it, together with the others.
+    assert 0.4 < sum(trace.cost.seconds for trace in traces) <= 1.1 * wall
+    assert all(trace.cost.stages["backbone"] <= trace.cost.seconds for trace in traces)
+
+
+def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Path, tmp_path: Path) -> None:
+    never, hangs = threading.Event(), threading.Event()
+
+    def meet(requests: Sequence[ChoiceRequest]) -> None:
+        if hangs.is_set():
+            # It serves no other request either.
+            raise BackboneError("gone")
+        hangs.set()
+        never.wait(SECONDS)
+
+    began = time.monotonic()
+    with pytest.raises(BackboneError, match="gone\nIt serves no other request"):
+        answered(root, tmp_path / "run", MeetingBackbone(meet, is_concurrent=True), 2)
+    assert time.monotonic() - began < SECONDS / 2
+    never.set()
+    # What the other call answers is not written to a log that is closed.
+    assert (tmp_path / "run" / "traces.jsonl").read_bytes() == b""
+
+
+def test_an_error_of_the_machine_ends_the_run_while_other_questions_hang(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=2, questions=1)
+    rewrite(tmp_path / "b", "v0q0", "What is it? (hang)")
+    rewrite(tmp_path / "b", "v1q0", "What is it? (memory)")
+    words = ["--in-flight", "2", "--backbone", "is_concurrent=true"]
+    text = finish(start(tmp_path / "b", tmp_path / "run", *words), status=2)
+    assert "error: the machine failed (MemoryError: no room on purpose)" in text
+
+
+def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:
+    """With more questions in flight than a unit has, its unit is found first."""
+    make_benchmark(tmp_path / "b", videos=4, questions=6)
+    rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")
+    # All units are answered at a time, for six delays; one dies after the first.
+    backbone = ("--backbone", "is_concurrent=true", "delay=0.3")
+    text = finish(start(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone))
+    traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
+    error = traces.pop("v2q1").error
+    assert error is not None
+    assert error.type == "WorkerDied"
+    assert all(trace.error is None for trace in traces.values())
+    deaths = (tmp_path / "run" / "work" / "deaths.jsonl").read_text().splitlines()
+    blamed = [json.loads(line)["ids"] for line in deaths]
+    assert all("v2q1" in ids for ids in blamed)
+    assert len(blamed[0]) > 6
+    assert [len(ids) for ids in blamed[-2:]] == [1, 1]
+    assert len(blamed) <= 4
+    assert text.count("starting another") == len(blamed)
+
+
+def test_another_number_in_flight_resumes_the_same_run(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for limit, in_flight in (("4", "1"), ("12", "3")):
+        more = ("--limit", limit, "--in-flight", in_flight)
+        assert main(flags(root, tmp_path / "run", *more), load=load_fake) == 0
+    check_complete(tmp_path / "run")
+    assert main(flags(root, tmp_path / "run", "--in-flight", "0"), load=load_fake) == 2
+    assert "in_flight is 0; it must be at least 1" in capsys.readouterr().err
+
+
+def test_the_default_depends_on_who_answers() -> None:
+    server = MeetingBackbone(lambda requests: None, is_concurrent=True)
+    assert units_in_flight(None, server) > units_in_flight(None, ColourBackbone("m")) > 1

@@ -1,0 +1,175 @@
+"""--report-to: the numbers of the summary, read back from what each tracker wrote."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.fakes import load_fake, make_benchmark
+from tests.support.infer_world import finish, flags, start
+from videopro.commands.infer import main
+from videopro.runs.making import tracking
+from videopro.runs.making.tracking import flat
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four videos with three questions each; the third question of each has a wrong gold answer."""
+    folder = tmp_path_factory.mktemp("colours")
+    make_benchmark(folder)
+    return folder
+
+
+def summary(output: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((output / "summary.json").read_text())
+    return content
+
+
+def events(output: Path) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard itself reads: (step, value)s by name."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(output / "work" / "tensorboard"), size_guidance={"scalars": 0})
+    accumulator.Reload()
+    return {
+        name: [(scalar.step, scalar.value) for scalar in accumulator.Scalars(name)]
+        for name in accumulator.Tags()["scalars"]
+    }
+
+
+def check(numbers: dict[str, float], output: Path) -> None:
+    """Two of three are right, of four videos; and all else equals the summary."""
+    assert numbers["accuracy"] == pytest.approx(2 / 3)
+    assert numbers["n"] == 12
+    assert numbers["groups/family/odd/accuracy"] == 1.0
+    summarized = summary(output)
+    assert numbers["accuracy_ci95/0"] == pytest.approx(summarized["accuracy_ci95"][0])
+    assert numbers["modes/native"] == summarized["modes"]["native"] == 1.0
+    assert numbers["cost/tokens_in"] == pytest.approx(summarized["cost"]["tokens_in"])
+
+
+def test_names_of_metrics() -> None:
+    nested = {"a": {"b c": 1, "d": None}, "e": [0.5, {"f": 2}], "g": "text", "h": True, "i": 3.0}
+    assert dict(flat(nested)) == {"a/b c": 1.0, "e/0": 0.5, "e/1/f": 2.0, "i": 3.0}
+
+
+def test_tensorboard_gets_the_summary(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "SECONDS", 0.0)
+    output = tmp_path / "run"
+    more = ("--report-to", "tensorboard", "--backbone", "delay=0.1")
+    assert main(flags(root, output, *more), load=load_fake) == 0
+    written = events(output)
+    steps = [step for step, _ in written["accuracy"]]
+    assert steps == sorted(steps)
+    assert len(set(steps)) > 1, "also while the run went on"
+    assert steps[-1] == 12
+    check({name: values[-1][1] for name, values in written.items()}, output)
+    assert yaml.safe_load((output / "config.yaml").read_text())["report_to"] == ["tensorboard"]
+
+
+def test_a_finished_run_is_sent_when_it_is_asked_for_later(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    assert main(flags(root, output), load=load_fake) == 0
+    assert not (output / "work" / "tensorboard").exists()
+    assert main(flags(root, output, "--report-to", "tensorboard"), load=load_fake) == 0
+    check({name: values[-1][1] for name, values in events(output).items()}, output)
+
+
+def test_a_missing_package_is_named_before_anything_is_written(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert main(flags(root, tmp_path / "run", "--report-to", "tensorboard", "wandb"), load=load_fake) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: report_to wandb: needs the package wandb")
+    assert "to install: pip install 'videopro[tracking]'" in said
+    assert main(flags(root, tmp_path / "run", "--report-to", "tensorbord"), load=load_fake) == 2
+    assert "did you mean 'tensorboard'?" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+class _Failing(tracking._Tracker):
+    def __init__(self, folder: Any, settings: Any) -> None:
+        self.sent = 0
+
+    def send(self, numbers: Any, step: int) -> None:
+        raise OSError("no network")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_tracker_that_fails_ends_no_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(tracking.TRACKERS, "tensorboard", _Failing)
+    monkeypatch.setattr(tracking, "SECONDS", 0.0)
+    output = tmp_path / "run"
+    assert main(flags(root, output, "--report-to", "tensorboard"), load=load_fake) == 0
+    assert summary(output)["n"] == 12
+    assert capsys.readouterr().err.count("tensorboard failed and is not used again (no network)") == 1
+
+
+def test_a_tracker_that_cannot_start_says_so(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(folder: Any, settings: Any) -> Any:
+        raise ValueError("no account")
+
+    monkeypatch.setitem(tracking.TRACKERS, "tensorboard", refuse)  # type: ignore[arg-type]
+    assert main(flags(root, tmp_path / "run", "--report-to", "tensorboard"), load=load_fake) == 2
+    assert "tensorboard cannot be started (no account)" in capsys.readouterr().err
+
+
+def test_wandb_offline_gets_the_summary(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    output = tmp_path / "run"
+    process = start(root, output, "--report-to", "wandb", WANDB_MODE="offline", WANDB_SILENT="true")
+    finish(process)
+    (file,) = (output / "work" / "wandb").glob("offline-run-*/run-*.wandb")
+    numbers = {}
+    for name, value in _wandb_history(file.read_bytes()):
+        numbers[name] = value
+    assert numbers.pop("_step") == 12
+    check(numbers, output)
+
+
+def _wandb_history(data: bytes) -> Iterator[tuple[str, float]]:
+    """The numbers in an offline run's file: protocol buffers in LevelDB's log format (blocks of 32 KiB; each
+    piece has a checksum, a length and a kind, where 1 is whole and 4 the last of several), after a header of
+    seven bytes."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    at, whole = 7, b""
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        whole += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            record = Record()
+            record.ParseFromString(whole)
+            whole = b""
+            for item in record.history.item:
+                yield item.key or "/".join(item.nested_key), json.loads(item.value_json)
+
+
+def test_trackio_gets_the_summary(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("trackio")
+    output = tmp_path / "run"
+    finish(start(root, output, "--report-to", "trackio", TRACKIO_DIR=str(tmp_path / "trackio")))
+    with sqlite3.connect(tmp_path / "trackio" / "videopro.db") as database:
+        rows = database.execute("select step, metrics from metrics order by id").fetchall()
+    step, metrics = rows[-1]
+    assert step == 12
+    check(json.loads(metrics), output)

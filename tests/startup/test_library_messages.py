@@ -1,0 +1,80 @@
+"""Lines of other libraries: those that say nothing to a user are hidden by name, all others are shown."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import warnings
+from importlib import reload
+
+import pytest
+
+from tests.support import ROOT
+from videopro.pocket import model_dir
+from videopro.startup import library_messages
+
+
+def test_loading_and_asking_the_pocket_model_prints_nothing_and_asks_no_hub() -> None:
+    program = f"""
+import videopro.startup.library_messages
+from peft.utils import save_and_load
+from videopro.backbones import Sampling, load_backbone
+save_and_load.check_file_exists_on_hf_hub = None  # a call raises
+backbone = load_backbone("pocket", adapter="pocket-sft")
+backbone.generate(None, "Who?", Sampling(4))
+assert backbone.name == {str(model_dir())!r}
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_hubs_retries_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    hub = logging.getLogger("huggingface_hub.utils._http")
+    known = list(hub.filters)
+    try:
+        for own in known:
+            hub.removeFilter(own)
+        hub.addFilter(library_messages._HubRetries())
+        for attempt in range(1, 4):
+            hub.warning("'no route' thrown while requesting HEAD https://huggingface.co/x/resolve/main/y")
+            hub.warning(f"Retrying in {attempt}s [Retry {attempt}/5].")
+        hub.warning("Rate limited. Waiting 61.0s before retry [Retry 1/5].")
+    finally:
+        hub.filters[:] = known
+    assert [record.getMessage() for record in caplog.records] == [
+        "the hub does not answer ('no route'); trying for about half a minute, for each file of the model",
+        "Rate limited. Waiting 61.0s before retry [Retry 1/5].",
+    ]
+
+
+def test_other_messages_of_the_same_loggers_and_categories_are_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kernels = logging.getLogger("bitsandbytes.backends.cpu.ops")
+    kernels.warning("Failed to load CPU gemm_4bit_forward from kernels-community: none")
+    kernels.warning("something new")
+    assert [record.getMessage() for record in caplog.records] == ["something new"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reload(library_messages)
+        for message, category in (
+            ("`is_gradient_checkpointing` is deprecated and will be removed in v6.", FutureWarning),
+            ("`another_name` is deprecated", FutureWarning),
+            (
+                "Could not find a config file in pocket - will assume that the vocabulary was not modified.",
+                UserWarning,
+            ),
+            (
+                "Unable to fetch remote file due to the following error [Errno -2]\n(none) - silently "
+                "ignoring the lookup for the file config.json in pocket.",
+                UserWarning,
+            ),
+            ("Unable to fetch remote file due to the following error x - silently ignoring", UserWarning),
+            ("Found missing adapter keys while loading the checkpoint: ['a'].", UserWarning),
+        ):
+            warnings.warn(message, category, stacklevel=1)
+    assert [str(warning.message) for warning in caught] == [
+        "`another_name` is deprecated",
+        "Unable to fetch remote file due to the following error x - silently ignoring",
+    ]

@@ -1,0 +1,158 @@
+"""The summary of runs of programs, by hand: modes, output, repairs, paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from videopro.question import Answer
+from videopro.traces import FALLBACK, SCHEMA, Cost, Execution, Failure, Round, Trace, VideoRef
+from videopro.traces.scoring import QuestionScore, paired_difference, program_metrics, records_of
+
+
+def trace(
+    name: str, gold: str, rounds: list[Round], first: str | None, last: str | None, refined: int
+) -> Trace:
+    return Trace(
+        schema=SCHEMA,
+        run_key="key",
+        question_id=name,
+        video=VideoRef("v", "v"),
+        question="Q?",
+        choices=("a", "b"),
+        gold=gold,
+        rounds=tuple(rounds),
+        first=Answer(first, 0.5 if first else 0.0, {}, ""),
+        final=Answer(last, 0.5 if last else 0.0, {}, ""),
+        selected=len(rounds) - 1 if rounds[-1].prompt_kind == FALLBACK else refined,
+        refined=refined,
+        cost=Cost(tokens_out=len(rounds) * 10),
+    )
+
+
+def one_round(kind: str, raw: str, status: Any, mode: Any, fault: str = "") -> Round:
+    error = Failure("NameError", "x") if status == "failed" else None
+    execution = Execution(status, Answer("A" if status == "ok" else None), error=error)
+    return Round(kind, raw, "x", execution, mode=mode, notes={"fault": fault} if fault else {})
+
+
+def test_modes_output_and_repairs_are_counted() -> None:
+    traces = [
+        # Broken and fixed.
+        trace(
+            "1",
+            "A",
+            [
+                one_round("plan", "x" * 100, "failed", "program", "plain bug"),
+                one_round("bug_fix", "x" * 50, "ok", "program"),
+            ],
+            None,
+            "A",
+            1,
+        ),
+        # Broken and not fixed, answered directly: correctly, but not by a program.
+        trace(
+            "2",
+            "A",
+            [
+                one_round("plan", "x" * 100, "failed", "program", "plain bug"),
+                one_round("bug_fix", "x" * 50, "failed", "program"),
+                one_round("fallback", "B", "ok", "native"),
+            ],
+            None,
+            "A",
+            1,
+        ),
+        # Unsure, and worse after its refinement.
+        trace(
+            "3",
+            "A",
+            [
+                one_round("plan", "x" * 30, "ok", "native", "none"),
+                one_round("native_refinement", "x" * 70, "ok", "program"),
+            ],
+            "A",
+            "B",
+            1,
+        ),
+        # Confident; its refinement is stored for other thresholds.
+        trace(
+            "4",
+            "A",
+            [
+                one_round("plan", "x" * 10, "ok", "program", "clumsy query"),
+                one_round("program_refinement", "x" * 999, "ok", "program"),
+            ],
+            "A",
+            "A",
+            0,
+        ),
+    ]
+    numbers = program_metrics(traces)
+    assert numbers["modes"] == {
+        "native": 0.25,
+        "program": 0.75,
+        "none": 0.0,
+        "refined": 0.75,
+        "fallback": 0.25,
+    }
+    assert numbers["output"] == {"characters": (150 + 150 + 100 + 10) / 4, "tokens": (20 + 30 + 20 + 20) / 4}
+    assert numbers["repairs"]["by_state"] == {
+        "failed": {
+            "n": 2, "failed": 2, "refined": 2, "repaired": 1, "repaired_of_failed": 1,
+            "right_before": 0, "right_after": 1,
+        },
+        "unsure": {
+            "n": 1, "failed": 0, "refined": 1, "repaired": 1, "repaired_of_failed": 0,
+            "right_before": 1, "right_after": 0,
+        },
+    }  # fmt: skip
+    by_fault = numbers["repairs"]["by_fault"]
+    assert {
+        name: (counts["n"], counts["refined"], counts["right_after"]) for name, counts in by_fault.items()
+    } == {
+        "plain bug": (2, 2, 1),
+        "none": (1, 1, 0),
+        "clumsy query": (1, 0, 1),
+    }
+    assert program_metrics([])["modes"]["native"] is None
+
+
+def scored(marks: dict[str, str]) -> Iterator[QuestionScore]:
+    """From {"video": "1011"}: one question a digit."""
+    for video, digits in marks.items():
+        for i, digit in enumerate(digits):
+            yield QuestionScore(f"{video}{i}", video, digit == "1", None, False, 0.5)
+
+
+def test_paired_differences_by_hand() -> None:
+    """Differences by video: a: 1, 1; b: 0, 1; c: -1, 0. Their mean is 2/6; the residuals' sums are 4/3, 1/3
+    and -5/3, whose squares sum to 42/9. The standard error is sqrt(3/2 x 42/9) / 6 = sqrt(7) / 6; Student's
+    t (2 degrees of freedom, 97.5 %) is 4.30265."""
+    first = list(scored({"a": "11", "b": "11", "c": "01"}))
+    second = list(scored({"a": "00", "b": "10", "c": "11"}))
+    gap = paired_difference(first, second)
+    assert (gap.difference, gap.n, gap.clusters) == (pytest.approx(1 / 3), 6, 3)
+    half = 4.30265 * 7**0.5 / 6
+    assert gap.ci95 == pytest.approx((max(-1, 1 / 3 - half), 1.0), abs=1e-4)
+
+
+def test_paired_differences_of_equal_runs_and_of_no_runs() -> None:
+    same = list(scored({str(i): "10" for i in range(20)}))
+    gap = paired_difference(same, same)
+    # None of 20 videos differs: up to 13.9 % may (1 - 0.05 ** (1 / 20)).
+    assert gap.difference == 0
+    assert gap.ci95 == pytest.approx((-0.1391, 0.1391), abs=1e-4)
+    assert paired_difference(same, list(scored({"other": "1"}))).difference is None
+    assert paired_difference(list(scored({"a": "1"})), list(scored({"a": "0"}))).ci95 == (-1.0, 1.0)
+
+
+def test_records_leave_out_questions_no_method_could_answer() -> None:
+    good = trace("1", "A", [one_round("plan", "x", "ok", "program")], "A", "A", 0)
+    broken = replace(good, question_id="2", error=Failure("VideoError", "x"), final=None)
+    refused = replace(good, question_id="3", error=Failure("BackboneError", "x"), final=None)
+    hidden = replace(good, question_id="4", gold=None)
+    assert [score.question_id for score in records_of([good, broken, refused, hidden])] == ["1", "3"]

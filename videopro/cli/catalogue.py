@@ -1,0 +1,229 @@
+"""The commands of `videopro`, by name: where each one is, what it does, and an example of it.
+
+A table of texts, so that `videopro --help` imports no model library. The rest of a command is in its module:
+its settings (`videopro.cli.command_line.CommandLine`) and `main`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+GROUPS = ("Answer", "Look at runs", "Benchmarks and models", "Train", "Shell")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, or one of a group of commands such as `benchmarks check`."""
+
+    name: str
+    module: str
+    """Has `main(argv) -> int`, for a group of commands with the last word of the name in front of `argv`."""
+    group: str
+    """One of GROUPS."""
+    summary: str
+    examples: tuple[str, ...]
+
+    def shown_examples(self, count: int | None = None) -> str:
+        """The examples for --help: indented, in lines of 80 characters that can be copied."""
+        lines = []
+        for example in self.examples[:count]:
+            # A flag stays on the line of its value.
+            kept = re.sub(r"(--\S+) ", r"\1\0", example)
+            shown = textwrap.wrap(
+                kept, 74, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "
+            )
+            shown = [line.replace("\0", " ") for line in shown]
+            lines.append(" \\\n".join(f"    {line}" for line in shown) + "\n")
+        return "".join(lines)
+
+
+_ALL = (
+    Command(
+        "ask",
+        "videopro.commands.ask.command",
+        "Answer",
+        "Ask one question about a video file.",
+        (
+            'videopro ask film.mp4 "What happens?" --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1',
+            'videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" '
+            "--model Qwen/Qwen3-VL-2B-Instruct",
+            'videopro ask pocket:test/long_013 "At the temple there is a sign. What does it say?" '
+            "--choices TOYS RADIO BOOKS OPEN --model pocket",
+        ),
+    ),
+    Command(
+        "infer",
+        "videopro.commands.infer",
+        "Answer",
+        "Answer a benchmark's questions with a method and a model, into a run folder.",
+        (
+            "videopro infer --benchmark pocket --method native --model pocket --output runs/native",
+            "videopro infer --config folder --output runs/mine",
+        ),
+    ),
+    Command(
+        "compare",
+        "videopro.commands.compare",
+        "Answer",
+        "Run several methods on a benchmark and compare them, or compare finished runs.",
+        (
+            "videopro compare runs/native runs/videopro",
+            "videopro compare --config pocket --output runs/compare",
+        ),
+    ),
+    Command(
+        "index",
+        "videopro.commands.index.command",
+        "Answer",
+        "Embed the clips of videos so that programs can search them, or search one video.",
+        (
+            'videopro index pocket:test/long_013 --encoder pocket --query "a ring at the beach"',
+            "videopro index FOLDER --encoder languagebind",
+        ),
+    ),
+    Command(
+        "select-agents",
+        "videopro.commands.select_agents",
+        "Answer",
+        "Choose LVAgent's agents by pseudo-labels, without any gold answer.",
+        (
+            "videopro select-agents --library pocket+pocket-lv-looks pocket+pocket-lv-times "
+            "pocket+pocket-lv-words --benchmark pocket --split val --output runs/team",
+        ),
+    ),
+    Command(
+        "view",
+        "videopro.commands.view",
+        "Look at runs",
+        "Browse the traces of runs as pages, or follow a run in the terminal.",
+        ("videopro view runs/videopro --open", "videopro view --live runs/videopro"),
+    ),
+    Command(
+        "report",
+        "videopro.commands.report",
+        "Look at runs",
+        "Make tables and figures from finished runs, or export a run to another harness.",
+        (
+            "videopro report runs/native runs/videopro --output runs/report",
+            "videopro report runs/videopro --export inspect --output logs",
+        ),
+    ),
+    Command(
+        "seeds",
+        "videopro.commands.seeds",
+        "Look at runs",
+        "Compare methods or trainings over several seeds, with intervals over questions and over seeds.",
+        ('videopro seeds "native=runs/native" "SFT=runs/sft-0,runs/sft-1" --final last --fallback none',),
+    ),
+    Command(
+        "benchmarks list",
+        "videopro.commands.benchmarks.command",
+        "Benchmarks and models",
+        "List the benchmarks with their splits and protocols.",
+        ("videopro benchmarks list",),
+    ),
+    Command(
+        "benchmarks check",
+        "videopro.commands.benchmarks.command",
+        "Benchmarks and models",
+        "Report which files of a benchmark are present and which are missing.",
+        ("videopro benchmarks check videomme --root DIR",),
+    ),
+    Command(
+        "benchmarks judge",
+        "videopro.commands.benchmarks.command",
+        "Benchmarks and models",
+        "Grade the open answers of a run with a judge model.",
+        ("videopro benchmarks judge runs/mmbench --judge server:MODEL@URL",),
+    ),
+    Command(
+        "benchmarks submit",
+        "videopro.commands.benchmarks.command",
+        "Benchmarks and models",
+        "Write the file that an evaluation server accepts.",
+        ("videopro benchmarks submit runs/egoschema --output answers.json",),
+    ),
+    Command(
+        "benchmarks combine",
+        "videopro.commands.benchmarks.command",
+        "Benchmarks and models",
+        "Compute CG-Bench's metrics over the runs of several of its tasks.",
+        ("videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou",),
+    ),
+    Command(
+        "models",
+        "videopro.commands.models",
+        "Benchmarks and models",
+        "List the models, planners, encoders and methods that the other commands accept.",
+        ("videopro models",),
+    ),
+    Command(
+        "doctor",
+        "videopro.commands.doctor.command",
+        "Benchmarks and models",
+        "Show what a run would use on this machine, and what is missing or broken.",
+        ("videopro doctor", "videopro doctor --json"),
+    ),
+    Command(
+        "synthesize",
+        "videopro.data_synthesis.run",
+        "Train",
+        "Make training data: run a teacher's programs and keep the good ones.",
+        (
+            "videopro synthesize --config pocket --output runs/synth",
+            "videopro synthesize --source pocket --teacher pocket-teacher --model pocket --output runs/synth",
+        ),
+    ),
+    Command(
+        "sft",
+        "videopro.train.sft",
+        "Train",
+        "Fine-tune a planner on trajectories. On several GPUs: accelerate launch -m videopro.train.sft.",
+        ("videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft",),
+    ),
+    Command(
+        "grpo",
+        "videopro.train.grpo",
+        "Train",
+        "Train a planner with GRPO. On several GPUs: accelerate launch -m videopro.train.grpo.",
+        (
+            "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
+            "--output_dir runs/grpo",
+        ),
+    ),
+    Command(
+        "rejection",
+        "videopro.train.rejection",
+        "Train",
+        "Sample programs from a planner and keep the correct ones as rows to fine-tune on.",
+        (
+            "videopro rejection --model pocket --adapter runs/sft --data runs/synth/grpo.jsonl "
+            "--output runs/own.jsonl",
+        ),
+    ),
+    Command(
+        "merge",
+        "videopro.train.merge",
+        "Train",
+        "Merge an adapter into its base model and write a plain checkpoint.",
+        ("videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged",),
+    ),
+    Command(
+        "asp-clip",
+        "videopro.train.retrieval.asp_clip",
+        "Train",
+        "Train ASP-CLIP, LVAgent's retriever, on caption-video pairs.",
+        ("videopro asp-clip --config asp_clip_longvr --output runs/asp-clip",),
+    ),
+    Command(
+        "completion",
+        "videopro.commands.completion",
+        "Shell",
+        "Print a script that completes commands and settings in bash, zsh or fish.",
+        ("videopro completion bash > ~/.local/share/bash-completion/completions/videopro",),
+    ),
+)
+
+COMMANDS = {command.name: command for command in _ALL}

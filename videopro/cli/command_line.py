@@ -1,0 +1,311 @@
+"""The command line of a command: flags (cyclopts) over a YAML file, as one dataclass of settings."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import cyclopts
+import yaml
+from cyclopts import App, Group, Parameter
+
+from videopro.cli.catalogue import COMMANDS
+from videopro.cli.settings import build_settings, did_you_mean, parse_yaml, plain_type, read_yaml
+from videopro.errors import ConfigError
+
+T = TypeVar("T")
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+"""The YAML files that come with the project, in a folder for each command that has some."""
+
+# Headings of --help, besides those that settings name.
+_ARGUMENTS = Group("Arguments", sort_key=0)
+_COMMON = Group("Common", sort_key=1000)
+_OWN = "Settings"
+
+
+@dataclass(frozen=True)
+class CommandLine(Generic[T]):
+    """How the settings of a command are given: flags over the file named by `--config`."""
+
+    name: str
+    """The command's name, as `videopro.cli.catalogue` has it, or the module that `python -m` runs."""
+    settings: type[T]
+    ignore: Sequence[str] = ()
+    """Keys that are dropped from a file (what a run wrote beside its settings)."""
+    configs: str = ""
+    """Folder in CONFIGS whose files `--config NAME` takes."""
+    summary: str = ""
+    """What the command does, for one that is not in `videopro.cli.catalogue`."""
+
+    @property
+    def program(self) -> str:
+        """How the command is called, for messages."""
+        return f"videopro {self.name}" if self.name in COMMANDS else f"python -m {self.name}"
+
+    def parse(self, argv: Sequence[str] | None = None) -> T:
+        """The settings that `argv` gives (None: this process's command line).
+
+        A mapping takes `key=value` words, whose values are read as YAML scalars, and is merged key by key
+        over the file's. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
+        """
+        given = self._given(sys.argv[1:] if argv is None else argv)
+        if given is None:
+            raise SystemExit(0)
+        _refuse_empty(self.settings, given, self.program)
+        wants_print = given.pop("print_config", False)
+        file = config_file(given.pop("config"), self.configs) if "config" in given else None
+        merged: dict[str, Any] = dict(read_yaml(file)) if file is not None else {}
+        for key in self.ignore:
+            merged.pop(key, None)
+        _merge(self.settings, merged, given, str(file))
+        settings = build_settings(self.settings, merged, self.program if file is None else str(file))
+        if wants_print:
+            print(as_yaml(settings), end="")
+            raise SystemExit(0)
+        return settings
+
+    def print_help(self) -> None:
+        """Print what `--help` prints."""
+        self.app()(["--help"])
+
+    def app(self) -> App:
+        """The command's flags; running it prints help or returns the settings that were given."""
+        about = COMMANDS.get(self.name)
+        examples = about.shown_examples() if about is not None else ""
+        app = App(
+            name=self.program,
+            help=about.summary if about is not None else self.summary,
+            help_epilogue=f"Examples:\n\n{examples}" if examples else None,
+            help_format="plaintext",
+            version_flags=[],
+            group_arguments=_ARGUMENTS,
+            result_action="return_value",
+        )
+        app["--help"].group = (_COMMON,)
+        app.default(_function(self.settings, self.configs))
+        return app
+
+    def _given(self, argv: Sequence[str]) -> dict[str, Any] | None:
+        """The settings that flags and positional arguments give, None if only help was asked for."""
+        app = self.app()
+        try:
+            found: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
+        except cyclopts.UnknownOptionError as error:
+            word = error.token.keyword or error.token.value
+            known = [flag for argument in app.assemble_argument_collection() for flag in argument.names]
+            raise ConfigError(
+                f"{self.program}: unknown argument {word!r}; "
+                f"{did_you_mean(word.split('=')[0], [flag for flag in known if flag.startswith('--')])}"
+            ) from error
+        except cyclopts.UnusedCliTokensError as error:
+            stray = " ".join(map(repr, error.unused_tokens or []))
+            raise ConfigError(f"{self.program}: unexpected argument {stray} (see --help)") from error
+        except cyclopts.CycloptsError as error:
+            message = " ".join(str(error).split()).rstrip(".")
+            raise ConfigError(f"{self.program}: {message[:1].lower()}{message[1:]} (see --help)") from error
+        return found
+
+
+def config_file(named: str | Path, folder: str) -> Path:
+    """The file that `--config` names: a path, or the name of a file that comes with the project, in `folder`
+    of CONFIGS. Raises ConfigError for a name that no such file has."""
+    path = Path(named)
+    # A folder that happens to have the name of a shipped config does not hide it.
+    if path.suffix or "/" in str(named) or path.is_file():
+        return path
+    known = sorted(file.stem for file in (CONFIGS / folder).glob("*.yaml")) if folder else []
+    if path.name in known:
+        return CONFIGS / folder / f"{path.name}.yaml"
+    hint = did_you_mean(path.name, known) if known else "this command comes with none"
+    raise ConfigError(f"--config {named}: is neither a file nor the name of a shipped config; {hint}")
+
+
+def as_yaml(settings: Any) -> str:
+    """All settings as YAML that `--config` takes again, each under the first line of its help."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: plain(each) for key, each in value.items()}
+        if isinstance(value, tuple | list):
+            return [plain(each) for each in value]
+        return str(value) if isinstance(value, Path) else value
+
+    parts = []
+    for option in fields(settings):
+        value = getattr(settings, option.name)
+        value = plain(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
+        line = yaml.safe_dump({option.name: value}, sort_keys=False, allow_unicode=True, width=10**6)
+        about = textwrap.fill(option.metadata["help"], 100, initial_indent="# ", subsequent_indent="# ")
+        parts.append(f"{about}\n{line}")
+    return "".join(parts)
+
+
+def _merge(cls: type, merged: dict[str, Any], given: Mapping[str, Any], file: str) -> None:
+    """Put what the command line gives over what the file gives."""
+    hints = typing.get_type_hints(cls)
+    former = {option.name: option.metadata["former"] for option in fields(cls)}
+    joined = {option.name for option in fields(cls) if option.metadata["joined"]}
+    for key, value in given.items():
+        kind = plain_type(hints[key])
+        # A flag overrides the file, under whichever name the file has the setting.
+        merged.pop(former[key], None)
+        if key in joined:
+            value = ",".join(value)
+        elif typing.get_origin(kind) is typing.Union:
+            value = _read_value(value, "--" + key.replace("_", "-"), value)
+        is_nested = is_dataclass(kind)
+        if not is_nested and typing.get_origin(kind) is not dict:
+            merged[key] = value
+            continue
+        below = merged.get(key) or {}
+        if not isinstance(below, dict):
+            raise ConfigError(f"{file}: {key} must be a mapping, not {below!r}")
+        merged[key] = dict(below)
+        if is_nested:
+            _merge(kind, merged[key], value, file)
+        else:
+            merged[key] |= dict(_key_value(word, key) for word in value)
+
+
+def _key_value(word: str, setting: str) -> tuple[str, Any]:
+    key, equals, value = word.partition("=")
+    flag = "--" + setting.replace("_", "-")
+    if not key or not equals:
+        raise ConfigError(f"{flag}: {word!r} must have the form key=value")
+    return key, _read_value(value, flag, word) if value else ""
+
+
+def _read_value(value: str, flag: str, word: str) -> Any:
+    try:
+        return parse_yaml(value)
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {word!r}: the value cannot be read: {error}") from error
+
+
+def _function(cls: type, configs: str) -> Any:
+    """A function whose parameters are the settings of `cls`; it returns those that it was called with."""
+    hints = typing.get_type_hints(cls)
+    words = [option for option in fields(cls) if option.metadata["positional"]]
+    flags = _own_first(cls, [option for option in fields(cls) if not option.metadata["positional"]])
+    names = dict.fromkeys(option.metadata["group"] or _OWN for option in flags)
+    groups = {name: Group(name, sort_key=place) for place, name in enumerate(names, 1)}
+
+    def given(*positional: Any, **found: Any) -> dict[str, Any]:
+        nested = _nested(found)
+        for place, option in enumerate(words[: len(positional)]):
+            nested[option.name] = positional[place:] if _is_many(hints[option.name]) else positional[place]
+        return nested
+
+    parameters = [_word(option, hints[option.name]) for option in words]
+    for option in flags:
+        parameters += _flags(option, hints[option.name], groups[option.metadata["group"] or _OWN])
+    parameters += _common_flags(configs)
+    function: Any = given
+    function.__signature__ = inspect.Signature(parameters)
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
+
+
+def _own_first(cls: type, options: Sequence[Field[Any]]) -> list[Field[Any]]:
+    """A command's own settings, and then those that it shares with others, which --help shows below."""
+    owners = [vars(owner).get("__annotations__", {}) for owner in cls.__mro__]
+    return sorted(options, key=lambda option: next(i for i, own in enumerate(owners) if option.name in own))
+
+
+def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `_flags`, by the settings' names."""
+    nested: dict[str, Any] = {}
+    for path, value in found.items():
+        *outer, name = path.split(_INSIDE)
+        place = nested
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[name] = value
+    return nested
+
+
+def _is_many(hint: Any) -> bool:
+    return typing.get_origin(plain_type(hint)) in (dict, tuple)
+
+
+# To cyclopts nothing is required and nothing has a default: `build_settings` reports what neither the flags
+# nor the file give.
+# A scalar that is given twice has its last value, so that a script's own flags can be overridden.
+_PLAIN = Parameter(show_default=False, negative_iterable=(), allow_repeating=True)
+
+
+def _word(option: Field[Any], hint: Any) -> inspect.Parameter:
+    """A positional argument: one word, or all that are left."""
+    about = Parameter(help=option.metadata["help"], group=_ARGUMENTS)
+    if _is_many(hint):
+        all_left: Any = Annotated[str, _PLAIN, about]
+        return inspect.Parameter(option.name, inspect.Parameter.VAR_POSITIONAL, annotation=all_left)
+    annotation: Any = Annotated[plain_type(hint) | None, _PLAIN, about]
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Parameter(option.name, kind, default=None, annotation=annotation)
+
+
+_INSIDE = "__of__"
+
+
+def _flags(option: Field[Any], hint: Any, group: Group, outer: str = "") -> list[inspect.Parameter]:
+    """The flag of a setting, or `--outer.inner` for each setting inside it."""
+    kind = plain_type(hint)
+    if not is_dataclass(kind):
+        return [_flag(option, kind, group, outer)]
+    hints = typing.get_type_hints(kind)
+    inside = f"{outer}{option.name}{_INSIDE}"
+    return [flag for inner in fields(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
+
+
+def _refuse_empty(settings: type[Any], given: Mapping[str, Any], program: str) -> None:
+    """Raise ConfigError for a flag of several values that has none: `--ids $(cat FILE)` with an empty file
+    would mean all questions. Where the default is not empty, a flag without values means none of them."""
+    for option in fields(settings):
+        if given.get(option.name) == () and option.default in (MISSING, None, "", ()):
+            flag = f"--{option.name.replace('_', '-')}"
+            raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")
+
+
+def _flag(option: Field[Any], kind: Any, group: Group, outer: str) -> inspect.Parameter:
+    names = (option.name, option.metadata["former"])
+    many = _is_many(kind) or option.metadata["joined"]
+    # Of several types cyclopts takes the first that a word can be turned into, and 0.1 into 0.
+    several = typing.get_origin(kind) is typing.Union
+    read: Any = tuple[str, ...] if many else str if several else kind
+    default = "" if option.default in (MISSING, None, "", ()) else f" (default: {option.default})"
+    about = Parameter(
+        name=[f"--{outer.replace(_INSIDE, '.')}{name}".replace("_", "-") for name in names if name],
+        help=option.metadata["help"] + default,
+        group=group,
+        consume_multiple=True if many else None,
+        metavar="KEY=VALUE..." if typing.get_origin(kind) is dict else "NUMBER" if several else None,
+    )
+    annotation = Annotated[read | None, _PLAIN, about]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(f"{outer}{option.name}", keyword, default=None, annotation=annotation)
+
+
+def _common_flags(configs: str) -> list[inspect.Parameter]:
+    shipped = sorted(file.stem for file in (CONFIGS / configs).glob("*.yaml")) if configs else []
+    names = f", or a shipped one by name: {', '.join(shipped)}" if shipped else ""
+    helps = {
+        "config": (str, f"YAML file with the same settings, which flags override{names}"),
+        "print_config": (bool, "print all settings as YAML for --config, and stop"),
+    }
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[kind | None, _PLAIN, Parameter(help=help, group=_COMMON, negative=())],
+        )
+        for name, (kind, help) in helps.items()
+    ]

@@ -1,0 +1,192 @@
+"""Settings: one frozen dataclass per command, method or model, filled from mappings, with checked keys and
+types (pydantic). Where a command's come from: `videopro.cli.command_line`. What a setting means is up to its
+owner.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from videopro.errors import ConfigError
+
+T = TypeVar("T")
+
+# Characters of an invalid value that a message shows.
+_SHOWN = 200
+
+
+def setting(
+    help: str, *, positional: bool = False, former: str = "", group: str = "", joined: bool = False
+) -> dict[str, Any]:
+    """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
+    command line, its name in earlier versions, which is still accepted, its heading in --help, and whether
+    its flag takes several words, which are joined by commas."""
+    return {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A hint for an unknown name: the closest known name, or else all known names."""
+    match = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(known)}"
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file. Raises ConfigError if the file is missing, broken or not a mapping."""
+    try:
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing YAML file") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: must contain 'key: value' lines, not a {type(content).__name__}")
+    return content
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML text. Raises ValueError for invalid YAML, and for aliases that stand for more than
+    a file of settings can mean; invalid dates, invalid numbers and deep nesting would otherwise raise errors
+    of their own."""
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _check_aliases(node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("lists and mappings are nested too deeply") from error
+
+
+# What the aliases of a file may add to it, in values; a text counts as one for every so many characters.
+_MOST_BY_ALIASES = 100_000
+_TEXT_UNIT = 64
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Raise ValueError if aliases make much more of a document than is written in it, such as a list of ten
+    aliases of a list of ten aliases ..., or contain themselves. Nothing is expanded to find out."""
+    whole: dict[int, int] = {}
+    """The size of each node with what its aliases stand for."""
+    written = 0
+    inside: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        nonlocal written
+        known = whole.get(id(node))
+        if known is not None:
+            return known
+        if id(node) in inside:
+            raise ValueError(f"line {node.start_mark.line + 1}: an alias (*NAME) contains itself")
+        if isinstance(node, yaml.CollectionNode):
+            inside.add(id(node))
+            parts = [each for part in node.value for each in (part if isinstance(part, tuple) else (part,))]
+            own, below = 1, sum(map(size, parts))
+            inside.discard(id(node))
+        else:
+            own, below = 1 + len(node.value) // _TEXT_UNIT, 0
+        written += own
+        whole[id(node)] = own + below
+        return own + below
+
+    added = size(root) - written
+    if added > _MOST_BY_ALIASES:
+        raise ValueError(f"its aliases (*NAME) stand for {added:,} values; write out what is meant")
+
+
+def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
+    """The dataclass `cls` filled with `given`, and with its defaults for the rest.
+
+    Raises ConfigError, prefixed with `where`, for an unknown key (with the closest known one), a value of
+    the wrong type or a missing required key.
+    """
+    known: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
+    former = {old: name for name, option in known.items() if (old := option.metadata.get("former"))}
+    hints = typing.get_type_hints(cls)
+    values = {}
+    for given_key, value in given.items():
+        key = former.get(given_key, given_key)
+        if key != given_key and key in given:
+            raise ConfigError(
+                f"{where}: {given_key!r} is the former name of {key!r}, and both are given; leave "
+                f"{given_key!r} out"
+            )
+        if key not in known:
+            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(known))}")
+        values[key] = _checked(value, hints[key], f"{where}: {key}")
+    for name, option in known.items():
+        if name not in values and option.default is MISSING and option.default_factory is MISSING:
+            raise ConfigError(f"{where}: {name!r} is missing; {option.metadata['help']}")
+    return cls(**values)
+
+
+def plain_type(hint: Any) -> Any:
+    """The type of a setting without `| None`."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return typing.Union[tuple(part for part in typing.get_args(hint) if part is not type(None))]  # noqa: UP007
+    return hint
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+
+# YAML reads an id such as 007 or a name such as 2024 as a number; a text may be given without quotes.
+_LENIENT = ConfigDict(coerce_numbers_to_str=True)
+
+
+def _checked(value: Any, hint: Any, name: str) -> Any:
+    """The value as the type says, by pydantic. Raises ConfigError."""
+    kind = plain_type(hint)
+    if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, Mapping):
+        return build_settings(kind, value, name)
+    if typing.get_origin(kind) is tuple and isinstance(value, str):
+        # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
+        value = [value]
+    if isinstance(value, bool) and {"on", "off"} <= set(typing.get_args(kind)):
+        # YAML reads on and off as true and false.
+        value = "on" if value else "off"
+    try:
+        kinds = typing.get_args(kind) if typing.get_origin(kind) is typing.Union else (kind,)
+        if isinstance(value, bool) and bool not in kinds and {int, float, str}.intersection(kinds):
+            raise ValueError("true and false are not numbers or text")
+        return TypeAdapter(hint, config=_LENIENT).validate_python(value)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {_short(value)}; it must be {_wanted(kind, error)}") from error
+
+
+def _short(value: Any) -> str:
+    """The repr of an invalid value, for a message."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
+def _wanted(kind: Any, error: ValueError) -> str:
+    """What a value of this type must be, in words."""
+    origin = typing.get_origin(kind)
+    if origin is typing.Union:
+        parts = typing.get_args(kind)
+        # A whole number is a number.
+        return " or ".join(_wanted(part, error) for part in parts if part is not int or float not in parts)
+    if origin is typing.Literal:
+        names = ", ".join(map(str, typing.get_args(kind)))
+        return f"one of {names}" if "," in names else names
+    if origin in (dict, tuple):
+        outer = "a mapping" if origin is dict else "a list"
+        inner = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ()}
+        return outer if not inner["loc"] else f"{outer}, and {inner['loc'][0]!r} in it: {inner['msg']}"
+    return _WORDS.get(kind, str(error))

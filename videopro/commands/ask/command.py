@@ -1,0 +1,205 @@
+"""videopro ask VIDEO "question" --choices ...: one question about one's own file.
+
+    videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" \\
+        --model Qwen/Qwen3-VL-2B-Instruct
+
+The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
+steps are shown while they run (`videopro.commands.ask.console`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from videopro import methods
+from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, model_needs, read_spec
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
+from videopro.cli import CommandLine, check_needs, exit_status, setting
+from videopro.commands.ask.console import ConsoleObserver, show_answer
+from videopro.errors import ConfigError, SubtitleError, VideoProError
+from videopro.methods import MethodContext, MethodFlags, answer_each
+from videopro.modules import check_scope
+from videopro.pocket import find_video
+from videopro.question import Question, without_own_labels
+from videopro.storage import encodable
+from videopro.traces import Result
+from videopro.video import (
+    SubtitleFiles,
+    Video,
+    has_embedded_subtitles,
+    is_container,
+    load_subtitles,
+    names_of,
+)
+
+_QUESTION, _MODEL, _METHOD = "Question", "Model", "Method"
+_OTHER_METHODS = [name for name in methods.METHODS if name != "native"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskConfig(MethodFlags):
+    """One question about one file."""
+
+    video: Path = field(
+        metadata=setting("the video file, or a pocket video such as pocket:test/long_004", positional=True)
+    )
+    question: str = field(metadata=setting("the question", positional=True))
+    choices: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "2 to 26 options, with or without their letters; unset: answer in words", group=_QUESTION
+        ),
+    )
+    model: str = field(
+        metadata=setting(
+            "a hub name such as Qwen/Qwen3-VL-2B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
+            "videos only)",
+            group=_MODEL,
+        )
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
+    )
+    subtitles: Path | None = field(
+        default=None,
+        metadata=setting(
+            "subtitle file, or video file with embedded subtitles, for the prompt; unset: methods that "
+            "search subtitles use those in the video, else those beside it (film.srt, film.en.srt)",
+            group=_QUESTION,
+        ),
+    )
+    subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTION))
+    method: str = field(
+        default="native",
+        metadata=setting(
+            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}", group=_METHOD
+        ),
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of the method, such as frames=16", group=_METHOD)
+    )
+    max_new_tokens: int = field(
+        default=256,
+        metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
+    )
+    seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
+
+
+COMMAND = CommandLine("ask", AskConfig)
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status: 0, or 2 for an error that the user can fix."""
+    with exit_status("stopped") as status:
+        config = COMMAND.parse(argv)
+        ask(config, load=load)
+    return status.code
+
+
+def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result:
+    """Answer the question and print the answer. Raises VideoProError."""
+    # A shell passes bytes that are not UTF-8 as lone surrogates.
+    config = replace(
+        config,
+        question=encodable(config.question),
+        choices=without_own_labels(tuple(map(encodable, config.choices))),
+    )
+    # Invalid requests are rejected before a model is loaded.
+    is_open = not config.choices
+    question = Question.open(config.question) if is_open else Question(config.question, config.choices)
+    Sampling(config.max_new_tokens)  # raises ConfigError
+    options = _options(config)
+    options = methods.METHODS[config.method].settle(options, {}, ServerSettings.given_in(config.backbone))
+    method = methods.create(config.method, options)
+    try:
+        method.check_open_questions(int(is_open))
+    except ConfigError as error:
+        raise ConfigError(f"{str(error).partition(';')[0]}; give --choices") from None
+    backbone_settings = method.backbone_settings(config.model, config.backbone)
+    check_scope({**method.model_names(), "model": config.model, **config.backbone}, [config.video])
+    if load is load_backbone:
+        model = read_spec(config.model, **backbone_settings)
+        check_needs([*model_needs(model), *method.needs(model)])
+    path = find_video(config.video)
+    video = Video.open(path)
+    subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
+    if track is not None and not is_container(subtitles or path):
+        raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
+    if config.subtitles is not None or track is not None:
+        load_subtitles(subtitles or path, duration=video.duration, track=track)
+    note = method.backbone_note(config.model, config.backbone)
+    if note:
+        print(note, file=sys.stderr)
+    with ConsoleObserver() as observer, ExitStack() as stack:
+        observer.on_wait("loading the model")
+        backbone = load(config.model, **backbone_settings)
+        stack.callback(backbone.close)
+
+        def new_context() -> MethodContext:
+            return MethodContext(
+                video,
+                backbone,
+                Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens),
+                meter=Meter(),
+                seed=config.seed,
+                observer=observer,
+            )
+
+        observer.on_wait("answering" if config.method == "native" else "preparing the video")
+        item = Item(
+            id="ask",
+            video=path,
+            video_key=video.id,
+            question=question,
+            subtitles=subtitles,
+            subtitle_track=track,
+        )
+        ((_, result),) = answer_each(method, [item], new_context)
+        observer.end_wait()
+        if result.error is not None:
+            raise VideoProError(result.error.message)
+        show_answer(result, question)
+        return result
+
+
+def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
+    """The subtitles in the file itself, else those beside it; of a pocket video, its narration."""
+    if video != config.video:
+        return video.with_suffix(".srt")
+    if has_embedded_subtitles(video):
+        return video
+    try:
+        found = SubtitleFiles(video.parent.iterdir()).find(*names_of(video.stem))
+    except SubtitleError as error:
+        print(f"no subtitles are used: {error} (or give --subtitles)", file=sys.stderr)
+        return None
+    if found is not None:
+        print(f"subtitles beside the video, where the method reads them: {found.name}", file=sys.stderr)
+    return found
+
+
+def _options(config: AskConfig) -> dict[str, Any]:
+    """Defaults that favour getting an answer: an answer that a refinement lost is kept, the model answers if
+    no program or agent did, and given subtitles are shown. Flags and `--options` override them, and the
+    paper's preset has the paper's rule: the last program's answer counts, and nothing replaces it."""
+    options = config.options_with_flags(config.method, config.options)
+    if config.method in ("program", "adaptive", "videopro") and options.get("preset") == "paper":
+        return options
+    if config.method != "native":
+        known = {setting.name for setting in fields(methods.METHODS[config.method].Settings)}
+        favoured = {"final": "last-answered", "fallback": "native"}
+        return {**{name: value for name, value in favoured.items() if name in known}, **options}
+    if config.subtitles is not None or config.subtitle_track is not None:
+        return {"subtitles": "all", **options}
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`videopro benchmarks`: list and check benchmarks, grade open answers, write submissions."""

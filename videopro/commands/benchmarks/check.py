@@ -1,0 +1,232 @@
+"""Check which files of a benchmark are there before a long run.
+
+Looks for the files and, on request, opens every video and subtitle file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from videopro import benchmarks
+from videopro.benchmarks import NO_OPTION, Archive, Benchmark, Issue, Item, downloaded, packed
+from videopro.cli import setting
+from videopro.errors import SubtitleError, VideoError
+from videopro.traces.scoring import GROUP_SEPARATOR
+from videopro.video import load_subtitles
+from videopro.video.decoding import probe_video
+
+# Names shown in a line of the report.
+_SHOWN = 5
+# Seconds by which evidence in whole seconds may pass the end.
+_ROUNDED = 1.0
+# Seconds allowed for opening one file.
+_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """The settings of `videopro benchmarks check`."""
+
+    name: str = field(
+        metadata=setting(
+            "one of " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)", positional=True
+        )
+    )
+    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files, or hf:REPO"))
+    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
+    protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's default"))
+    annotations: str = field(
+        default="",
+        metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
+    )
+    open: bool = field(default=False, metadata=setting("open every existing video and subtitle file"))
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Which files are there, missing or unreadable."""
+
+    benchmark: Benchmark
+    missing: tuple[str, ...]
+    """Names of videos whose file is missing or empty."""
+    unreadable: tuple[Issue, ...]
+    """Files that are there but cannot be read (checked with `open` only)."""
+    videos: int
+    subtitles: int
+    """Number of videos whose subtitle file is there."""
+    subtitles_missing: tuple[str, ...]
+    """Videos whose listed subtitle file is missing."""
+    beyond: tuple[Issue, ...] = ()
+    """Questions whose evidence lies past the end of their video (checked with `open` only)."""
+    archives: tuple[Archive, ...] = ()
+    """Archives that are not unpacked, if videos or subtitles are missing."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every question can be asked."""
+        faults = (self.missing, self.unreadable, self.subtitles_missing, self.beyond, self.benchmark.broken)
+        return not any(faults)
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the report."""
+        own = self.benchmark
+        yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'default'!r}"
+        yield f"questions: {len(own.items)}{_kinds(own)}"
+        if own.broken:
+            yield f"broken records: {len(own.broken)} (left out with --skip-broken)"
+            yield from _some([str(issue) for issue in own.broken])
+        if own.defects:
+            yield f"annotation errors, asked nevertheless: {len(own.defects)}"
+            yield from _some([str(issue) for issue in own.defects])
+        found = self.videos - len(self.missing)
+        yield f"videos: {found} of {self.videos} found"
+        if self.missing:
+            lost = set(self.missing)
+            hit = sum(item.video_key in lost for item in own.items)
+            asked = f"{hit} question{'s' * (hit != 1)}"
+            first = next(item.video for item in own.items if item.video_key in lost)
+            yield f"  missing: {_names(self.missing)}; {asked}; expected the first at {first}"
+        if own.protocol.subtitles == "none":
+            yield "subtitles: not used under this protocol"
+        else:
+            yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
+        if self.subtitles_missing:
+            yield f"  listed but missing: those of {_names(self.subtitles_missing)}"
+        if self.archives:
+            yield "archives that are not unpacked; unpack them with"
+            yield from (f"  {archive.command}" for archive in self.archives)
+        if self.unreadable:
+            yield f"files that cannot be read: {len(self.unreadable)}"
+            yield from _some([str(issue) for issue in self.unreadable])
+        if self.beyond:
+            yield f"evidence past the end of the video: {len(self.beyond)}"
+            yield from _some([str(issue) for issue in self.beyond])
+        for kind in own.protocol.groups:
+            counts = Counter(
+                name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
+            )
+            yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+        if self.is_complete:
+            yield "complete"
+        elif own.broken:
+            yield "not complete; a run needs --skip-broken, and reports what is missing"
+        else:
+            yield "not complete; a run continues and reports what is missing"
+
+
+def check(config: CheckConfig) -> CheckReport:
+    """Check a benchmark's files. Raises BenchmarkError if the questions cannot be read."""
+    benchmark = benchmarks.load(
+        config.name,
+        root=config.root,
+        split=config.split or benchmarks.default_split(config.name),
+        protocol=config.protocol,
+        annotations=config.annotations,
+        skip_broken=True,
+    )
+    if benchmark.fetch is not None:
+        benchmark.fetch(benchmark.items)
+    by_video: dict[str, Item] = {item.video_key: item for item in reversed(benchmark.items)}
+    by_video = dict(sorted(by_video.items()))
+    missing = [key for key, item in by_video.items() if not _is_there(item.video)]
+    with_subtitles = [key for key, item in by_video.items() if item.subtitles and _is_there(item.subtitles)]
+    lost = [key for key, item in by_video.items() if item.subtitles and not _is_there(item.subtitles)]
+    # The protocol may show subtitles, and not a single video has any.
+    no_subtitles = bool(lost) or (benchmark.protocol.subtitles != "none" and not with_subtitles)
+    unreadable, beyond = list[Issue](), list[Issue]()
+    if config.open:
+        durations = dict[str, float]()
+        unreadable = list(_unreadable(by_video, missing, with_subtitles, durations))
+        beyond = list(_beyond(benchmark.items, durations))
+    return CheckReport(
+        benchmark,
+        tuple(missing),
+        tuple(unreadable),
+        len(by_video),
+        len(with_subtitles),
+        tuple(lost),
+        tuple(beyond),
+        tuple(_archives(config, benchmark.items, missing)) if missing or no_subtitles else (),
+    )
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _unreadable(
+    videos: dict[str, Item],
+    missing: Sequence[str],
+    with_subtitles: Sequence[str],
+    durations: dict[str, float],
+) -> Iterator[Issue]:
+    """What cannot be read; the durations of the videos that can are put into `durations`."""
+    for key in sorted(videos.keys() - set(missing)):
+        item, duration = videos[key], None
+        try:
+            duration = durations[key] = probe_video(item.video, _TIMEOUT).duration
+        except VideoError as error:
+            yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "download it again")
+        if key in with_subtitles and item.subtitles is not None:
+            try:
+                load_subtitles(item.subtitles, duration=duration or float("inf"))
+            except SubtitleError as error:
+                yield Issue(str(item.subtitles), str(error))
+
+
+def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[Issue]:
+    """Questions whose evidence, or what may be shown of the video, ends after it."""
+    for item in items:
+        end = durations.get(item.video_key, math.inf)
+        for start, last in dict.fromkeys((*item.evidence, *item.shown)):
+            if start >= end or last > end + _ROUNDED:
+                yield Issue(
+                    f"question {item.id}",
+                    f"its evidence {start:g} to {last:g} s ends after {item.video.name} ({end:.2f} s)",
+                    "correct the interval, or give the video that it is about",
+                )
+                break
+
+
+def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]) -> Iterator[Archive]:
+    """The archives in the benchmark's folder; those of subtitles only if no video is missing."""
+    if config.root is None:
+        return
+    root = downloaded(config.root, config.name)
+    root = root if root.is_dir() else root.parent
+    lost = set(missing)
+    video = next((item.video for item in items if item.video_key in lost), items[0].video)
+    spec = benchmarks.find(config.name)
+    folders = spec.subtitle_folders if spec is not None else ()
+    for archive in packed(root, video.parent, root / folders[0] if folders else None):
+        if missing or archive.has_subtitles:
+            yield archive
+
+
+def _kinds(benchmark: Benchmark) -> str:
+    items, kinds = benchmark.items, []
+    if count := sum(item.question.is_open for item in items):
+        kinds.append(f"{count} open{', for a judge' if benchmark.protocol.judge is not None else ''}")
+    if count := sum(item.answer is None and not item.question.is_open for item in items):
+        kinds.append(f"{count} without a known answer")
+    if count := sum(item.answer == NO_OPTION for item in items):
+        kinds.append(f"{count} with no correct option")
+    return f" ({', '.join(kinds)})" if kinds else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _some(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {line}" for line in lines[:_SHOWN])
+    if len(lines) > _SHOWN:
+        yield f"  and {len(lines) - _SHOWN} more"

@@ -1,0 +1,448 @@
+"""videopro compare: compare runs: accuracy, cost, output and modes (Tables 2, 5; VCA's Fig. 1).
+
+    videopro compare runs/native runs/program runs/videopro
+    videopro compare runs/table                     # all runs in that folder
+    videopro compare --methods native program videopro --planner pocket-teacher \\
+        --benchmark pocket --split test --model pocket --output runs/table
+    videopro compare --methods native vca --preset equal --benchmark pocket ... --output runs/agents
+
+The other form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
+methods have applies to those.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+
+from videopro import methods
+from videopro.backbones import Backbone, load_backbone
+from videopro.benchmarks import PRESETS
+from videopro.cli import CommandLine, did_you_mean, exit_status, read_yaml, setting
+from videopro.commands import infer
+from videopro.commands.infer_settings import InferConfig
+from videopro.errors import ConfigError, RunError
+from videopro.methods import METHODS, MethodFlags
+from videopro.runs import RUN_FIELDS, RunFolder, TextTable, find_runs
+from videopro.storage import parse_json
+from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Cost, Trace, rescore_all, without_stored_rounds
+from videopro.traces.scoring import (
+    FEW_VIDEOS_NOTE,
+    MIN_VIDEOS,
+    PLANNER_TOKENS_NOTE,
+    PLANNER_TOKENS_OUT,
+    TOKENS_NOTE,
+    Accuracy,
+    Difference,
+    OpenScore,
+    QuestionScore,
+    accuracy,
+    exclusions,
+    exclusions_text,
+    is_answerable,
+    lack_of_model,
+    mean_costs,
+    mean_frames_seen,
+    open_difference,
+    open_metrics,
+    open_scores,
+    paired_difference,
+    percent,
+    percent_interval,
+    planner_tokens_out,
+    records_of,
+    shown_interval,
+)
+
+
+@dataclass(frozen=True)
+class CompareConfig(InferConfig):
+    """The settings of `videopro.infer`, for several methods."""
+
+    methods: tuple[str, ...] = field(
+        default=(), metadata=setting("methods to run; the others are compared with the first")
+    )
+
+
+@dataclass(frozen=True)
+class ComparisonRun:
+    """One run of a comparison."""
+
+    name: str
+    summary: Mapping[str, Any]
+    records: Sequence[QuestionScore]
+    traces: Sequence[Trace]
+
+    @property
+    def writes_programs(self) -> bool:
+        """Whether a planner wrote programs."""
+        return "planner" in self.summary["settings"]
+
+    @cached_property
+    def asked(self) -> list[Trace]:
+        """The questions whose video could be read, which costs are means over; without refinements that were
+        only stored for other thresholds."""
+        return [without_stored_rounds(trace) for trace in self.traces if is_answerable(trace)]
+
+    @cached_property
+    def opened(self) -> list[OpenScore]:
+        """The scores of its open questions."""
+        return open_scores(self.traces)
+
+    @property
+    def preset(self) -> str:
+        """Whose settings an agent used: "paper" or "equal"; "" for other methods."""
+        return str(self.summary["settings"].get("preset", ""))
+
+    @property
+    def lacks(self) -> str:
+        """Why it has no accuracy to compare; see `lack_of_model`."""
+        return lack_of_model(self.traces)
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it answers as a native fallback does: from the backbone's own frames only."""
+        settings = self.summary["settings"]
+        plain = settings.get("subtitles") == "none" and not settings.get("frames") and not settings.get("fps")
+        return self.summary["method"] == "native" and plain
+
+
+COMMAND = CommandLine("compare", CompareConfig, ignore=RUN_FIELDS, configs="compare")
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status of `videopro.infer`."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    with exit_status() as status:
+        if argv and not argv[0].startswith("-") and not {"--help", "-h"} & set(argv):
+            flags = [word for word in argv if word.startswith("-")]
+            if flags:
+                raise ConfigError(
+                    f"videopro compare: finished runs are compared without settings; leave out {flags[0]}"
+                )
+            runs = read_comparison_runs(list(map(Path, argv)))
+        else:
+            config = COMMAND.parse(argv)
+            runs = run_methods(config, load=load)
+        Console().print(comparison(runs))
+    return status.code
+
+
+def run_methods(
+    config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone
+) -> list[ComparisonRun]:
+    """Run each method into OUTPUT/METHOD. Raises VideoProError, if possible before the first run starts."""
+    each = settings_of_each(config)
+    infer.check_all(each.values(), load=load)
+    for settings in each.values():
+        infer.run(settings, load=load)
+    return [replace(read_comparison_run(settings.output), name=name) for name, settings in each.items()]
+
+
+def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
+    """The settings of each method's run. Raises ConfigError for invalid settings."""
+    if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
+        raise ConfigError(
+            f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
+        )
+    if config.benchmark in PRESETS or "," in config.benchmark:
+        raise ConfigError(
+            f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and give the "
+            "folders to `videopro report`"
+        )
+    unknown = [name for name in config.methods if name not in METHODS]
+    if unknown:
+        raise ConfigError(f"unknown method {unknown[0]!r}; {did_you_mean(unknown[0], list(METHODS))}")
+    settings = {name: {option.name for option in fields(METHODS[name].Settings)} for name in config.methods}
+    for key in {**config.options, **config.given_flags()}:
+        if not any(key in known for known in settings.values()):
+            raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key!r}")
+    alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
+    flags = {option.name for option in fields(MethodFlags)}
+    each: dict[str, InferConfig] = {}
+    for name in settings:
+        own: dict[str, Any] = {
+            key: None if key in flags and not methods.takes(name, key, value) else value
+            for key, value in alone.items()
+        }
+        own |= {"method": name, "output": config.output / name}
+        own["options"] = {
+            key: value for key, value in config.options.items() if methods.takes(name, key, value)
+        }
+        each[name] = InferConfig(**own)
+    for name, run in each.items():
+        methods.create(name, run.options_with_flags(name, run.options))
+    return each
+
+
+def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
+    """The runs at `paths`; a folder with several stands for all of them, direct answers first. Runs of one
+    name are told apart by their folders. Raises RunError."""
+    # A method of somebody's own, which this process does not know, comes last.
+    places = {name: place for place, name in enumerate(METHODS)}
+    found: dict[Path, ComparisonRun] = {}
+    for path in paths:
+        runs = [(folder, read_comparison_run(folder)) for folder in find_runs([path])]
+        runs.sort(key=lambda item: places.get(item[1].summary["method"], len(places)))
+        for folder, run in runs:
+            found.setdefault(folder.resolve(), run)
+    parts = 1
+    while len({_name(folder, parts) for folder in found}) < len(found):
+        parts += 1
+    return [replace(run, name=_name(folder, parts)) for folder, run in found.items()]
+
+
+def _name(folder: Path, parts: int) -> str:
+    return "/".join(folder.parts[-parts:])
+
+
+def read_comparison_run(path: Path) -> ComparisonRun:
+    """A finished run's numbers, and the scores of its questions. Raises RunError for a folder without one."""
+    folder = RunFolder(path)
+    try:
+        summary = parse_json(folder.summary.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
+        ) from error
+    known = summary if isinstance(summary, dict) else {}
+    lacking = [key for key in ("modes", "output", "method", "settings") if key not in known]
+    if lacking:
+        raise RunError(
+            f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; re-run the run's own "
+            "command to rewrite it"
+        )
+    settings = read_yaml(folder.config) if folder.config.exists() else summary
+    for key in ("run_key", "model"):
+        if summary.get(key) != settings.get(key):
+            raise RunError(
+                f"{folder.summary}: belongs to another run ({key} {summary.get(key)!r}, but this run's is "
+                f"{settings.get(key)!r}); re-run the run's own command to rewrite it"
+            )
+    traces = folder.read()
+    return ComparisonRun(path.name, summary, records_of(traces), traces)
+
+
+def comparison(runs: Sequence[ComparisonRun]) -> Group:
+    """Tables with one row per run: accuracy, accuracy under each rule for the final answer (for runs with
+    programs), cost, and output. Differences are to the first run, question by question, on the questions of
+    both."""
+    return Group(*tables_of(runs))
+
+
+def tables_of(runs: Sequence[ComparisonRun]) -> list[TextTable]:
+    """The tables of a comparison; see `comparison`."""
+    opened = [run for run in runs if run.opened]
+    has_letters = any(run.records for run in runs) or not opened
+    letters = [_accuracies(runs), *_by_rules(runs)] if has_letters else []
+    return [*letters, *([_open_answers(opened)] if opened else []), _costs(runs), _outputs(runs)]
+
+
+_INTERVAL = "95 % interval"
+
+
+def _accuracies(runs: Sequence[ComparisonRun]) -> TextTable:
+    gaps = [
+        paired_difference(run.records, runs[0].records) if place and not run.lacks else None
+        for place, run in enumerate(runs)
+    ]
+    presets = ("settings",) if any(run.preset for run in runs) else ()
+    rows = tuple(
+        (run.name, *((run.preset or "-",) if presets else ()), *_accuracy(run, gap))
+        for run, gap in zip(runs, gaps, strict=True)
+    )
+    return TextTable(
+        _title(runs),
+        ("", *presets, "n", "videos", "accuracy %", _INTERVAL, "gap", _INTERVAL),
+        rows,
+        tuple(_caption(runs, gaps)),
+        lefts=frozenset(("settings", _INTERVAL)),
+    )
+
+
+def _accuracy(run: ComparisonRun, gap: Difference | None) -> list[str]:
+    found = accuracy(run.records)
+    counts = [str(found.n), str(found.clusters)]
+    if run.lacks:
+        return [*counts, "-", "-", "", ""]
+    cells = [*counts, percent(found.accuracy), percent_interval(found.shown_ci95)]
+    if gap is None or gap.difference is None:
+        return [*cells, "", ""]
+    return [*cells, f"{100 * gap.difference:+.1f}", percent_interval(gap.shown_ci95)]
+
+
+def _title(runs: Sequence[ComparisonRun]) -> str:
+    titles = {"{benchmark} {split}, {model}".format(**run.summary) for run in runs}
+    return titles.pop() if len(titles) == 1 else "runs on different benchmarks or models"
+
+
+def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -> Iterator[str]:
+    yield (
+        "n: scored questions. Gap: points more than the first row, paired by question, on the questions "
+        "that both have. Intervals are clustered by video."
+    )
+    own: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
+    own += [gap for gap in gaps if gap is not None]
+    if any(found.n and found.shown_ci95 is None for found in own):
+        yield FEW_VIDEOS_NOTE
+    yield from _exclusions(runs)
+    for run in runs:
+        if run.lacks:
+            yield f"{run.name} {run.lacks}"
+    if any(run.preset for run in runs):
+        yield "settings: paper, the agent's own paper's; equal, as many frames a call as the others"
+    asked = [{record.question_id for record in run.records} for run in runs]
+    if any(ids != asked[0] for ids in asked):
+        yield "the runs do not have the same questions: accuracies are over each run's own"
+
+
+def _exclusions(runs: Sequence[ComparisonRun]) -> Iterator[str]:
+    """What the accuracy of each run leaves out, by reason."""
+    for run in runs:
+        if found := exclusions(run.traces):
+            yield f"{run.name}: left out: {exclusions_text(found)}"
+
+
+def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
+    """Accuracy under each rule for the final answer, for the runs that wrote programs."""
+    planned = [run for run in runs if run.writes_programs]
+    if not planned:
+        return []
+    rows = []
+    for run in planned:
+        direct = next((other for other in runs if other.is_fallback and _is_comparable(other, run)), None)
+        natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
+        read = [rescore_all(run.traces, reading, natives) for reading in RESCORINGS.values()]
+        scores = [None if own is None else accuracy(records_of(own)) for own in read]
+        cells = ["-" if found is None else percent(found.accuracy) for found in scores]
+        own = accuracy(run.records)
+        rows.append((run.name, str(own.n), str(own.clusters), *cells))
+    return [
+        TextTable(
+            "accuracy % by each rule of the final answer",
+            ("", "n", "videos", *RESCORINGS),
+            tuple(rows),
+            (RESCORINGS_NOTE, *_exclusions(planned)),
+        )
+    ]
+
+
+def _open_answers(runs: Sequence[ComparisonRun]) -> TextTable:
+    """Exact match and token F1 of the open questions."""
+    rows = []
+    for run in runs:
+        found = open_metrics(run.opened)
+        assert found is not None
+        gap = None if run is runs[0] else open_difference(run.opened, runs[0].opened)
+        rows.append(
+            (
+                run.name,
+                str(found.n),
+                str(found.videos),
+                percent(found.exact_match),
+                percent(found.f1),
+                percent_interval(shown_interval(found.f1_ci95, found.videos)),
+                "" if gap is None else f"{100 * gap.f1:+.1f}",
+                "" if gap is None else percent_interval(shown_interval(gap.f1_ci95, gap.videos)),
+            )
+        )
+    few = any(len({score.video for score in run.opened}) < MIN_VIDEOS for run in runs)
+    return TextTable(
+        "open questions, %",
+        ("", "n", "videos", "exact match", "token F1", _INTERVAL, "gap", _INTERVAL),
+        tuple(rows),
+        (
+            "Against the reference text, without case, punctuation and English articles. Gap: points of F1 "
+            "more than the first row, paired by question. Intervals are of F1, clustered by video.",
+            *([FEW_VIDEOS_NOTE] if few else []),
+        ),
+        lefts=frozenset((_INTERVAL,)),
+    )
+
+
+def _is_comparable(run: ComparisonRun, other: ComparisonRun) -> bool:
+    return all(run.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
+
+
+def _costs(runs: Sequence[ComparisonRun]) -> TextTable:
+    """What a question cost: its own cost, and with what was prepared for many questions."""
+    costs = [(run, each) for run in runs if (each := mean_costs(run.asked)) is not None]
+    has_shared = any(each.raw != each.own for _, each in costs)
+    rows: list[tuple[str, ...]] = []
+    for run, each in costs:
+        counts = _counts(run.asked)
+        seen = _number(mean_frames_seen(run.asked), 1)
+        kind = ("own",) if has_shared else ()
+        rows.append((run.name, *counts, *kind, seen, *_cost_cells(each.own)))
+        if each.raw != each.own:
+            least = ">" if each.is_at_least else ""
+            rows.append(("", "", "", "amortised", "", *_cost_cells(each.amortised, least)))
+            rows.append(("", "", "", "raw", "", *_cost_cells(each.raw, least)))
+    notes = [
+        "n: questions whose video could be read. Seen, decoded: frames. Seen counts the distinct times that "
+        "calls and steps used, without the frames in the planner's prompt."
+    ]
+    if has_shared:
+        notes.append(
+            "own: without the index, database or selection that questions share; amortised: with the "
+            "question's share of its cost; raw: with all of its cost. >: at least."
+        )
+    return TextTable(
+        "cost per question",
+        (
+            *("", "n", "videos", *(("cost",) if has_shared else ()), "seen", "decoded", "calls"),
+            *("tokens in", "tokens out", "s"),
+        ),
+        tuple(rows),
+        (*notes, TOKENS_NOTE),
+        lefts=frozenset(("cost",)),
+    )
+
+
+def _counts(traces: Sequence[Trace]) -> tuple[str, str]:
+    """The numbers of questions and of videos."""
+    return str(len(traces)), str(len({trace.video.key for trace in traces}))
+
+
+def _cost_cells(cost: Cost, least: str = "") -> list[str]:
+    digits = ((cost.frames, 1), (cost.calls, 1), (cost.tokens_in, 0), (cost.tokens_out, 0), (cost.seconds, 2))
+    return [f"{least}{_number(value, count)}" for value, count in digits]
+
+
+def _outputs(runs: Sequence[ComparisonRun]) -> TextTable:
+    modes = ("native", "program", "refined", "fallback")
+    rows = tuple(
+        (
+            run.name,
+            *_counts([trace for trace in run.traces if trace.error is None and trace.rounds]),
+            *(percent(run.summary["modes"][name]) for name in modes),
+            _number(run.summary["output"]["characters"], 0),
+            _number(planner_tokens_out(run.asked), 0),
+        )
+        for run in runs
+    )
+    return TextTable(
+        "modes in %, and output per question",
+        ("", "n", "videos", *modes, "characters", PLANNER_TOKENS_OUT),
+        rows,
+        (
+            "n: questions that ended without an error. native, program: what the planner chose first; "
+            "refined, fallback: questions whose program was refined, and that were answered directly after "
+            "all. characters: of all replies that count.",
+            PLANNER_TOKENS_NOTE,
+        ),
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

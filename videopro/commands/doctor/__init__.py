@@ -1,0 +1,5 @@
+"""`videopro doctor`: what a run would use on this machine, and what is missing or broken."""
+
+from videopro.commands.doctor.findings import Finding, State
+
+__all__ = ["Finding", "State"]

@@ -1,0 +1,105 @@
+"""Folders: the caches with what they hold, the space on their disks, and the models."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from videopro.cli import folder_problem, is_here
+from videopro.commands.doctor.findings import Finding, State, size
+from videopro.errors import VideoProError
+from videopro.modules import PAPER, WHISPER
+from videopro.modules.models.encoders import CHECKPOINTS
+from videopro.pocket import model_dir
+from videopro.storage import cache_root
+
+_LITTLE = 2e9
+"""Bytes free below which a disk is called full: the pocket world with its indexes takes less than 1 GB."""
+_BACKBONES = ("Qwen/Qwen3-VL-2B-Instruct", "Qwen/Qwen3-VL-8B-Instruct")
+
+
+def folders() -> Iterator[Finding]:
+    """The caches."""
+    yield _cache("VIDEOPRO_CACHE", cache_root(), is_needed=True)
+    yield _cache("HF_HUB_CACHE", _hub(), is_needed=False)
+
+
+def _cache(variable: str, folder: Path, *, is_needed: bool) -> Finding:
+    problem = folder_problem(folder)
+    failed: State = "broken" if is_needed else "wrong"
+    if problem:
+        return Finding("folders", variable, failed, f"{problem}; set {variable} to another folder")
+    above = folder
+    while not above.exists():
+        above = above.parent
+    free = shutil.disk_usage(above).free
+    held = f"{size(_held(folder))}, " if folder.is_dir() else "not there yet, "
+    return Finding(
+        "folders", variable, failed if free < _LITTLE else "ok", f"{folder}: {held}{size(free)} free"
+    )
+
+
+def _held(folder: Path) -> int:
+    """Bytes of the files in a folder; a file with several names counts once."""
+    known: set[tuple[int, int]] = set()
+    total = 0
+    for where, _, files in os.walk(folder):
+        for name in files:
+            try:
+                found = os.lstat(os.path.join(where, name))
+            except OSError:
+                continue
+            if (found.st_dev, found.st_ino) not in known:
+                known.add((found.st_dev, found.st_ino))
+                total += found.st_blocks * 512
+    return total
+
+
+def _hub() -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def models() -> Iterator[Finding]:
+    """The shipped model; the models that settings and presets name, and the others of the hub's cache."""
+    try:
+        shipped = model_dir()
+        yield Finding("models", "pocket", "ok", f"shipped with the package, {size(_held(shipped))}")
+    except VideoProError as error:
+        yield Finding("models", "pocket", "broken", str(error))
+    cached = _cached()
+    named = {**dict.fromkeys(_BACKBONES, "--model"), **_of_modules()}
+    for name, use in named.items():
+        if is_here(name):
+            yield Finding("models", name, "ok", f"{use}: here, {size(cached.get(name, 0))}")
+        elif name in cached:
+            text = f"{use}: incomplete ({size(cached[name])} are here); hf download {name}"
+            yield Finding("models", name, "wrong", text)
+        else:
+            yield Finding("models", name, "missing", f"{use}: hf download {name}")
+    for name in sorted(cached.keys() - named.keys()):
+        text = "in the hub's cache" if is_here(name) else "in the hub's cache, without config or weights"
+        yield Finding("models", name, "ok", f"{text}, {size(cached[name])}")
+
+
+def _of_modules() -> dict[str, str]:
+    uses = {name: f"encoder={kind}" for kind, name in CHECKPOINTS.items()}
+    uses[PAPER["text_encoder"]] = "text_encoder"
+    uses[PAPER["detector"].partition(":")[2]] = "detector"
+    uses[WHISPER[0]] = "speech"
+    return uses
+
+
+def _cached() -> Mapping[str, int]:
+    """Bytes of each model in the hub's cache, by name."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        found = scan_cache_dir(_hub())
+    except (CacheNotFound, OSError, ValueError):
+        return {}
+    return {repo.repo_id: repo.size_on_disk for repo in found.repos if repo.repo_type == "model"}

@@ -1,0 +1,244 @@
+"""videopro index: embed the clips of videos, so that programs can search them, or search one.
+
+    videopro index film.mp4 --encoder languagebind --query "a ring at the beach"
+    videopro index a.mp4 b.mp4 FOLDER --encoder languagebind
+    videopro index FOLDER --encoder languagebind --shard 1/4
+
+Re-run the same command to resume. Several commands may work on the same files at the same time. With
+--engine ray, the workers of a Ray cluster index (docs/clusters.md).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting
+from videopro.commands.index.cluster import index_on_cluster
+from videopro.commands.index.faults import Unindexed
+from videopro.engine import Walk, shard
+from videopro.engine.cluster import ENGINE, RAY, read_ray_settings
+from videopro.errors import ConfigError, VideoError
+from videopro.modules import cache_need, check_scope, part_needs
+from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
+from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
+from videopro.pocket import VIDEO_PREFIX, find_video
+from videopro.video import Video, check_no_url, files_below
+
+# Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
+# sooner, for another process may be free to take it.
+IN_FLIGHT = 2
+_LAST_CLIPS = BATCH_SIZE
+_SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
+
+
+@dataclass(frozen=True)
+class IndexConfig:
+    """The settings of `videopro index`."""
+
+    videos: tuple[str, ...] = field(
+        metadata=setting(
+            "video files, folders of them, or pocket videos such as pocket:test/long_004", positional=True
+        )
+    )
+    encoder: str | None = field(
+        default=None,
+        metadata=setting(
+            "languagebind, clip, siglip2 or pe_video, optionally followed by :FOLDER_OR_HUB_NAME, "
+            "asp-clip:FOLDER, pocket or pocket-asp; default: pocket, for pocket videos alone"
+        ),
+    )
+    clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip in seconds"))
+    root: Path | None = field(
+        default=None,
+        metadata=setting("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
+    )
+    device: str | None = field(
+        default=None, metadata=setting("such as cuda:1; default: the first accelerator")
+    )
+    dtype: str = field(
+        default="float32",
+        metadata=setting("float32, bfloat16 or float16; runs read it with the same encoder_dtype"),
+    )
+    shard: str | None = field(
+        default=None,
+        metadata=setting("index part i of n of the videos, such as 2/8, with n commands on n machines"),
+    )
+    query: str | None = field(
+        default=None, metadata=setting("print the clips of the video that best match this text")
+    )
+    top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
+    engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
+    ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
+
+
+COMMAND = CommandLine("index", IndexConfig)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    with exit_status() as status:
+        config = COMMAND.parse(argv)
+        status.code = index(config)
+    return status.code
+
+
+def index(config: IndexConfig) -> int:
+    """Index every video. An unreadable video is reported and skipped, and the status is then 2. Raises
+    VideoProError for errors that concern all videos."""
+    clip_bounds(1.0, config.clip_seconds)  # reject an invalid length before anything is loaded
+    if config.top_k < 1:
+        raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
+    if not config.videos:
+        raise ConfigError("give a video file or a folder of videos")
+    for given in config.videos:
+        check_no_url(given)
+    paths = list(dict.fromkeys(path for given in config.videos for path in _videos(Path(given))))
+    if config.shard is not None:
+        # Sorted: commands that name the same files in another order still split them alike.
+        paths = shard(sorted(paths), config.shard)
+    if config.query is not None and len(paths) != 1:
+        raise ConfigError(f"--query searches one video, but these are {len(paths)}")
+    shares = read_ray_settings(config.engine, config.ray)
+    encoder = _encoder(config)
+    check_scope({"encoder": encoder}, paths)
+    if config.engine != "ray":
+        # Of a cluster, the workers' machines need it.
+        check_needs(
+            [*part_needs({"encoder": encoder}, "--encoder languagebind:FOLDER"), cache_need(config.root)]
+        )
+    load = partial(load_encoder, encoder, config.device, dtype=config.dtype)
+    if config.engine == "ray":
+        if config.device is not None:
+            raise ConfigError("--device: Ray gives each worker its device; leave it out")
+        if config.query is not None:
+            raise ConfigError("--query: searches on this machine; leave out --engine ray")
+        failed = index_on_cluster(paths, load, shares, clip_seconds=config.clip_seconds, root=config.root)
+    else:
+        failed = index_videos(paths, load(), config)
+    if config.dtype != "float32":
+        print(
+            f"runs read indexes in {config.dtype} with encoder_dtype={config.dtype} only (videopro infer "
+            f"--options encoder_dtype={config.dtype}, videopro synthesize --encoder-dtype {config.dtype})",
+            file=sys.stderr,
+        )
+    return 2 if failed else 0
+
+
+def _encoder(config: IndexConfig) -> str:
+    """The encoder's name. The pocket encoder knows the pocket world alone, so it is no default for others."""
+    if config.encoder is not None:
+        return config.encoder
+    for given in config.videos:
+        if not given.startswith(VIDEO_PREFIX):
+            raise ConfigError(f"{given}: name an encoder, such as --encoder languagebind")
+    return "pocket"
+
+
+def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:
+    """Index these videos, and return how many could not be read. Other processes may be at the same ones:
+    none waits for another while there is something left to do. Raises VideoProError."""
+    walk = Walk(paths)
+    turn = threading.Lock()
+    out = sys.stdout
+    failed: list[Path] = []
+    told = Unindexed()
+
+    def work(counter: Counter) -> None:
+        while index_next(counter):
+            pass
+
+    def index_next(counter: Counter) -> bool:
+        with ExitStack() as held:
+            turn.acquire()
+            held.callback(turn.release)
+            path = walk.take()
+            if path is None:
+                return False
+
+            def progress(done: int, total: int) -> None:
+                if walk.is_stopped:
+                    raise _Stopped
+                if total - done <= _LAST_CLIPS:
+                    held.close()
+                if len(paths) == 1:
+                    counter.update(done, total)
+
+            try:
+                lines = index_video(path, encoder, config, progress)
+            except IndexBusy:
+                walk.put_off(path)
+                return True
+            except VideoError as error:
+                print(f"error: {error}", file=sys.stderr)
+                failed.append(path)
+            except _Stopped:
+                return False
+            except BaseException as error:
+                try:
+                    told.tell(path, error)
+                except BaseException:
+                    walk.stop()
+                    raise
+                failed.append(path)
+            else:
+                told.indexed()
+                # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
+                print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
+            if len(paths) > 1:
+                counter.advance()
+            return True
+
+    doing, total = (paths[0].name, None) if len(paths) == 1 else ("indexing", len(paths))
+    with Counter(doing, total) as counter, ThreadPoolExecutor(IN_FLIGHT) as threads:
+        try:
+            for each in [threads.submit(work, counter) for _ in range(min(IN_FLIGHT, len(paths)))]:
+                each.result()
+        finally:
+            walk.stop()
+    return len(failed)
+
+
+class _Stopped(Exception):
+    """The command ends before this video is done."""
+
+
+def index_video(
+    path: Path,
+    encoder: VideoTextEncoder,
+    config: IndexConfig,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[str]:
+    """Index one video, and return the lines to print about it. `progress`: see `build_index`. Raises
+    IndexBusy while another process is at it, VideoError if it cannot be read, and VideoProError."""
+    video, began = Video.open(path), time.monotonic()
+    seconds, root = config.clip_seconds, config.root
+    made = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
+    where = index_path(video, encoder, clip_seconds=seconds, root=root)
+    lines = [f"{path}: {len(made.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
+    if config.query is not None:
+        for number, score in made.search(config.query, config.top_k):
+            start, end = made.clips[number]
+            lines.append(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
+    return lines
+
+
+def _videos(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [find_video(path)]
+    found = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
+    if not found:
+        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Videos whose index ends in an exception that nobody foresaw, such as an encoder's: they are named, and the
+others are indexed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from videopro.engine import Streaks
+from videopro.errors import NativeError, UnexpectedError, VideoProError, WorkerBug, as_unexpected, is_machines
+
+
+class Unindexed:
+    """What went wrong so far. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._streaks = Streaks()
+        self._lock = threading.Lock()
+        self._told: set[tuple[str, str]] = set()
+
+    def indexed(self) -> None:
+        """A video was indexed."""
+        with self._lock:
+            self._streaks.spare()
+
+    def tell(self, path: Path, error: BaseException) -> None:
+        """Name a video that could not be indexed, and print the first traceback of each exception. Raises
+        what ends the command: anything that was foreseen, the machine's errors, and WorkerBug for an
+        exception that goes on and on."""
+        if isinstance(error, UnexpectedError):
+            unexpected = error
+        elif not isinstance(error, Exception) or isinstance(error, VideoProError) or is_machines(error):
+            raise error
+        else:
+            unexpected = as_unexpected(error, NativeError)
+        record = unexpected.record
+        assert record is not None
+        with self._lock:
+            if record.key not in self._told:
+                self._told.add(record.key)
+                print(record.traceback, file=sys.stderr)
+            print(f"error: {path}: cannot be indexed: {unexpected}", file=sys.stderr)
+            is_over = self._streaks.end(record, str(path))
+        if is_over:
+            raise WorkerBug(
+                f"{record.traceback}\nThe same exception at {record.place} met {self._streaks.videos} "
+                "videos in a row"
+            )

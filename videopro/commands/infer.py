@@ -1,0 +1,300 @@
+"""videopro infer: answer a benchmark's questions with a method and a model, into a run folder.
+
+    videopro infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
+
+Killed at any moment, the same command resumes, with any number of workers; a larger --limit adds questions.
+`accelerate launch -m videopro.infer ...` places one worker on each GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from videopro import methods
+from videopro.backbones import Backbone, ServerSettings, load_backbone, model_needs, read_spec
+from videopro.benchmarks import Benchmark, Item
+from videopro.cli import CommandLine, Need, check_needs, exit_status, read_yaml, tracker_needs
+from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
+from videopro.engine import ExceptionWatch, Progress, keep_tracebacks, units
+from videopro.engine.cluster import MOST_IN_FLIGHT, read_ray_settings
+from videopro.errors import ConfigError
+from videopro.modules import check_scope
+from videopro.runs import (
+    RUN_FIELDS,
+    RunFolder,
+    RunTail,
+    check_model,
+    check_questions,
+    read_grades,
+    summarize,
+    summary_table,
+    write_summary,
+)
+from videopro.runs.making import (
+    ClusterSupervisor,
+    Supervisor,
+    Tracking,
+    WorkerJob,
+    check_trackers,
+    place_workers,
+)
+
+COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer")
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
+    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker (tests pass their
+    own)."""
+    with exit_status() as status:
+        config = COMMAND.parse(argv)
+        runs = runs_of(config)
+        if len(runs) > 1:
+            check_all(runs, load=load)
+        for each in runs:
+            run(each, load=load)
+    return status.code
+
+
+@dataclass(frozen=True)
+class _PreparedRun:
+    """A run that can start or resume: its settings and its folder agree."""
+
+    config: InferConfig
+    """With the backbone's settings that the method adds."""
+    note: str
+    """What the user is told of those."""
+    folder: RunFolder
+    benchmark: Benchmark
+    method: methods.Method
+    options: Mapping[str, Any]
+    items: Sequence[Item]
+    identity: Mapping[str, Any]
+    """What the run's key hashes, apart from the model."""
+    is_done: bool
+    """Whether every question has its answer."""
+    needs: Sequence[Need]
+    """What has to be there before it starts."""
+
+
+def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
+    """Answer the questions, print the table, and return the summary (None on ranks above 0).
+
+    Raises VideoProError for an error that the user can fix, WorkerBug for an internal error.
+    """
+    (start,) = check_all([config], load=load)
+    _cut_torn_line(start.folder)
+    rank = int(os.environ.get("RANK", "0"))
+    if start.note and rank == 0:
+        print(start.note, file=sys.stderr)
+    with Tracking(config.report_to if rank == 0 else (), start.folder) as tracking:
+        if not start.is_done:
+            if start.benchmark.fetch is not None:
+                start.benchmark.fetch(start.items)
+            _answer(start, load, rank, tracking)
+        if rank > 0:
+            return None
+        start.folder.clear_leases()
+        tracking.open(read_yaml(start.folder.config))
+        return _summarized(start, tracking)
+
+
+def check_all(
+    configs: Iterable[InferConfig], *, load: Callable[..., Backbone] = load_backbone
+) -> list[_PreparedRun]:
+    """`check` of several runs, and whether all is there that they need, which is told at once. Raises
+    VideoProError."""
+    starts = [check(config, load=load) for config in configs]
+    check_needs(need for start in starts for need in start.needs)
+    return starts
+
+
+def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _PreparedRun:
+    """Check whether the run can start or resume, without changing anything. The workers check the model when
+    they load it; if every question is answered already, it is checked here.
+
+    Raises VideoProError for invalid settings, or a folder of another run.
+    """
+    for name in ("workers", "in_flight"):
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} is {value}; it must be at least 1")
+    _check_engine(config)
+    check_trackers(config.report_to)
+    folder = RunFolder(config.output)
+    folder.check()
+    options = config.options_with_flags(config.method, config.options)
+    options, note = _with_recorded_prompts(options, folder)
+    recorded = (folder.recorded_identity() or {}).get("method") or {}
+    server = ServerSettings.given_in(config.backbone)
+    given, options = options, methods.METHODS[config.method].settle(options, recorded, server)
+    method = methods.create(config.method, options)
+    notes = (note, method.settled_note(given, options), method.backbone_note(config.model, config.backbone))
+    note = "\n".join(filter(None, notes))
+    config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))
+    # Invalid settings are found before anything is loaded.
+    model = read_spec(config.model, **config.backbone) if load is load_backbone else None
+    benchmark = load_benchmark(config)
+    options = methods.METHODS[config.method].follow(benchmark.protocol, options)
+    method = methods.create(config.method, options)
+    if method.prompt_texts is not None:
+        # Workers get the texts that were checked, even if the file changes meanwhile.
+        options["prompts"] = dict(method.prompt_texts)
+    method.check_open_questions(sum(item.question.is_open for item in benchmark.items))
+    items = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
+    check_scope(
+        {**method.model_names(), "model": config.model, **config.backbone},
+        dict.fromkeys(item.video for item in items) if benchmark.name != "pocket" else (),
+    )
+    identity = {
+        "method": method.identity(),
+        "protocol": {
+            "benchmark": benchmark.name,
+            "split": benchmark.split,
+            "version": benchmark.version,
+            **benchmark.protocol.identity(),
+            # Only if it is set, so that older folders keep their keys.
+            **({"subtitle_track": config.subtitle_track} if config.subtitle_track is not None else {}),
+        },
+        "generation": {"seed": config.seed},
+    }
+    folder.check_same(identity)
+    recorded = folder.read() if folder.traces.exists() else []
+    check_questions(recorded, benchmark, folder)
+    done = {trace.question_id for trace in recorded if not (config.redo_errors and trace.error)}
+    is_done = {item.id for item in items} <= done
+    if is_done:
+        check_model(folder, identity, config.model, config.backbone, load)
+    needs = tracker_needs(config.report_to)
+    # The workers of a cluster have machines of their own.
+    if model is not None and not is_done and config.engine != "ray":
+        needs += [*model_needs(model), *method.needs(model)]
+    return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done, needs)
+
+
+def _check_engine(config: InferConfig) -> None:
+    """Refuse settings of the workers that the engine does not have. Raises ConfigError."""
+    read_ray_settings(config.engine, config.ray)
+    if config.engine != "ray":
+        return
+    if config.workers != 1:
+        raise ConfigError(
+            f"--workers {config.workers}: counts processes of this machine; with --engine ray, give --ray "
+            f"workers={config.workers}"
+        )
+    if config.in_flight is not None and config.in_flight > MOST_IN_FLIGHT:
+        raise ConfigError(
+            f"in_flight is {config.in_flight}; with --engine ray, it is at most {MOST_IN_FLIGHT} a worker"
+        )
+    if "RANK" in os.environ:
+        raise ConfigError(
+            "--engine ray: starts workers on all machines by itself; run the command once, without "
+            "accelerate launch or torchrun (RANK is set)"
+        )
+
+
+def _with_recorded_prompts(options: Mapping[str, Any], folder: RunFolder) -> tuple[dict[str, Any], str]:
+    """The options, with the texts that the folder's run recorded if the file of its prompts is gone; and what
+    to tell the user about that."""
+    given = options.get("prompts")
+    if isinstance(given, str) and not Path(given).expanduser().exists():
+        recorded = (folder.recorded_identity() or {}).get("method", {}).get("prompts")
+        if recorded:
+            note = f"prompts {given}: not there; the run goes on with those that it recorded"
+            return {**options, "prompts": recorded}, note
+    return dict(options), ""
+
+
+def _cut_torn_line(folder: RunFolder) -> None:
+    """Cut a line that a killed writer left half-written."""
+    if not folder.traces.exists():
+        return
+    with closing(folder.log()) as log:
+        log.refresh()
+        if log.torn:
+            print("cut a torn line that a killed run left; its question is answered again", file=sys.stderr)
+
+
+def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
+    """Write the summary, print its table, and send it to the trackers."""
+    folder, benchmark, method = start.folder, start.benchmark, start.method
+    settings = read_yaml(folder.config)
+    about = {
+        "benchmark": benchmark.name,
+        "split": benchmark.split,
+        "protocol": benchmark.protocol.name,
+        "method": method.name,
+        "model": settings["model"],
+        "subtitles": "none, by the protocol"
+        if benchmark.protocol.subtitles == "none"
+        else method.settings.subtitles,
+        "broken_records": len(benchmark.broken),
+        "defects": len(benchmark.defects),
+        "settings": method.identity(),
+        "run_key": settings["run_key"],
+    }
+    grades = read_grades(folder.grades, benchmark.protocol.judge)
+    traces = folder.read()
+    keep_tracebacks(folder.exceptions, traces)
+    summary = summarize(traces, benchmark.protocol, about, grades)
+    write_summary(folder.summary, summary)
+    tracking.send(summary, summary["questions"])
+    Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))
+    Console().print(f"run folder: {folder.path}", soft_wrap=True)
+    return summary
+
+
+def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, tracking: Tracking) -> None:
+    """Answer the remaining questions, with workers of this process and of the other ranks."""
+    config = start.config
+    folder, protocol = start.folder, start.benchmark.protocol
+    ids = [item.id for item in start.items]
+    work = tuple(units(start.items))
+    model, method = partial(load, config.model, **config.backbone), (config.method, start.options)
+    supervisor: Supervisor | ClusterSupervisor
+    if config.engine == "ray":
+        shares = read_ray_settings(config.engine, config.ray)
+        supervisor = ClusterSupervisor(shares, model, method, most=len(work), in_flight=config.in_flight)
+    else:
+        supervisor = Supervisor(place_workers(config.workers, os.environ), model, method)
+    watch = ExceptionWatch(folder.exceptions)
+    with Progress(ids, shown=rank == 0, seen=watch.see, now=supervisor.now) as progress, supervisor:
+        identity = {**start.identity, "model": supervisor.model_identity()}
+        key = folder.open(_as_mapping(config), identity)
+        job = WorkerJob(
+            folder,
+            key,
+            work,
+            protocol,
+            config.seed,
+            config.redo_errors,
+            start.benchmark.parser,
+            config.in_flight,
+            config.workers * int(os.environ.get("WORLD_SIZE", "1")),
+        )
+        with folder.running(ids, alone=config.engine == "ray"):
+            tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
+            progress.watch(folder.log(redo_errors=config.redo_errors))
+            for _ in supervisor.run(job, progress.update):
+                tracking.update()
+
+
+def _as_mapping(config: InferConfig) -> dict[str, Any]:
+    """The settings for YAML; paths are written as they were given."""
+    return {
+        key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(config).items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The settings of `videopro infer`, and the runs that they ask for: one for each benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from videopro import benchmarks, methods
+from videopro.benchmarks import PRESETS, SUBTITLE_TRACK_HELP, Benchmark
+from videopro.cli import setting
+from videopro.engine.cluster import ENGINE, RAY
+from videopro.errors import ConfigError
+from videopro.methods import MethodFlags
+
+_QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
+
+
+@dataclass(frozen=True)
+class InferConfig(MethodFlags):
+    """The settings of a run, as flags or as YAML."""
+
+    benchmark: str = field(
+        metadata=setting(
+            f"one or several of {', '.join(benchmarks.NAMES)}, a file of your own (.py), or a set of them: "
+            f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
+            group=_QUESTIONS,
+            joined=True,
+        )
+    )
+    model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL", group=_METHOD))
+    output: Path = field(
+        metadata=setting("folder of the run; resumed if it contains the same run", group=_RUN)
+    )
+    split: str = field(
+        default="", metadata=setting("split of the benchmark; unset: its default", group=_QUESTIONS)
+    )
+    root: Path | None = field(
+        default=None,
+        metadata=setting(
+            "folder of the benchmark's files, or hf:REPO on the hub; required except for pocket",
+            group=_QUESTIONS,
+        ),
+    )
+    annotations: str = field(
+        default="",
+        metadata=setting(
+            "file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one", group=_QUESTIONS
+        ),
+    )
+    protocol: str = field(
+        default="",
+        metadata=setting("evaluation protocol; unset: the benchmark's default", group=_QUESTIONS),
+    )
+    subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTIONS))
+    skip_broken: bool = field(
+        default=False, metadata=setting("skip broken records of the benchmark", group=_QUESTIONS)
+    )
+    world_seed: int | None = field(
+        default=None, metadata=setting("seed of pocket's split 'fresh'", group=_QUESTIONS)
+    )
+    method: str = field(
+        default="native", metadata=setting("one of " + ", ".join(methods.METHODS), group=_METHOD)
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of the method, such as frames=16", group=_METHOD)
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER", group=_METHOD),
+    )
+    limit: int | float | None = field(
+        default=None,
+        metadata=setting(
+            "number of questions to answer, or their share below 1, such as 0.1 (whole videos, in an order "
+            "drawn from seed)",
+            group=_QUESTIONS,
+        ),
+    )
+    offset: int = field(
+        default=0, metadata=setting("questions to skip at the start of that order", group=_QUESTIONS)
+    )
+    ids: tuple[str, ...] = field(
+        default=(), metadata=setting("answer only these questions", group=_QUESTIONS)
+    )
+    seed: int = field(
+        default=0, metadata=setting("random seed: the order of --limit, sampling in methods", group=_RUN)
+    )
+    workers: int = field(
+        default=1,
+        metadata=setting("worker processes of this machine (accelerate launch: of each rank)", group=_RUN),
+    )
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(
+            "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
+            "model in the worker",
+            group=_RUN,
+        ),
+    )
+    engine: Literal["local", "ray"] = field(default="local", metadata={**ENGINE, "group": _RUN})
+    ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": _RUN})
+    redo_errors: bool = field(
+        default=False,
+        metadata=setting("retry questions that ended in an error", group=_RUN),
+    )
+    report_to: tuple[str, ...] = field(
+        default=(),
+        metadata=setting("send the summary's numbers to wandb, trackio or tensorboard", group=_RUN),
+    )
+
+
+def load_benchmark(config: InferConfig) -> Benchmark:
+    """The benchmark that a run answers. Raises VideoProError."""
+    found = benchmarks.load(
+        config.benchmark,
+        split=config.split or benchmarks.default_split(config.benchmark),
+        root=config.root,
+        world_seed=config.world_seed,
+        protocol=config.protocol,
+        annotations=config.annotations,
+        skip_broken=config.skip_broken,
+    )
+    return found.with_subtitle_track(config.subtitle_track)
+
+
+def runs_of(config: InferConfig) -> list[InferConfig]:
+    """The runs for these settings, one for each benchmark; those of a preset have its splits, protocols and
+    frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
+    names = config.benchmark.split(",")
+    if len(names) == 1 and names[0] not in PRESETS:
+        return [config]
+    _check_shared(config)
+    runs: dict[str, InferConfig] = {}
+    for name in names:
+        if name in PRESETS:
+            parts, frames = PRESETS[name]
+            backbone = _with_frames(config.backbone, name, frames)
+        else:
+            parts, backbone = ((name, benchmarks.default_split(name), ""),), config.backbone
+        for benchmark, split, protocol in parts:
+            folder = benchmarks.name_of(benchmark)
+            if folder in runs:
+                raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
+            root = None if benchmark == "pocket" or config.root is None else config.root / folder
+            loaded = benchmarks.load(
+                benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
+            )
+            hears = name in PRESETS and loaded.protocol.subtitles != "none"
+            runs[folder] = replace(
+                config,
+                benchmark=benchmark,
+                split=split,
+                protocol=protocol,
+                root=root,
+                output=config.output / folder,
+                backbone=backbone,
+                options=_with_speech(config) if hears else config.options,
+            )
+    return list(runs.values())
+
+
+def _check_shared(config: InferConfig) -> None:
+    """Raise ConfigError for a setting that applies to a single benchmark."""
+    for name in ("split", "protocol", "annotations", "ids", "world_seed", "subtitle_track"):
+        if getattr(config, name) not in (None, "", ()):
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: applies to a single benchmark, and --benchmark "
+                f"{config.benchmark} is several; leave it out, or give one benchmark"
+            )
+    named = [part for name in config.benchmark.split(",") for part in _parts(name)]
+    if config.root is None and named != ["pocket"]:
+        raise ConfigError(
+            f"--benchmark {config.benchmark}: needs --root, a folder with the folders "
+            + ", ".join(benchmarks.name_of(name) for name in named if name != "pocket")
+        )
+
+
+def _parts(name: str) -> list[str]:
+    return [benchmark for benchmark, _, _ in PRESETS[name][0]] if name in PRESETS else [name]
+
+
+def _with_frames(backbone: Mapping[str, Any], preset: str, frames: int) -> dict[str, Any]:
+    if backbone.get("frames", frames) != frames:
+        raise ConfigError(
+            f"backbone frames is {backbone['frames']}, and preset {preset!r} is of {frames} frames a call; "
+            "leave it out"
+        )
+    return {**backbone, "frames": frames}
+
+
+def _with_speech(config: InferConfig) -> dict[str, Any]:
+    """The options of a benchmark preset: videos without subtitles, such as LVBench's, are transcribed by the
+    Whisper of this machine, as in the paper, if there is one and nothing else is asked for."""
+    method = methods.METHODS.get(config.method)
+    takes_speech = method is not None and "speech" in {option.name for option in fields(method.Settings)}
+    if not takes_speech or config.options.get("subtitles") == "none":
+        return dict(config.options)
+    return {"speech": "whisper", **config.options}

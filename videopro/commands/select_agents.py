@@ -1,0 +1,256 @@
+"""videopro select-agents: choose LVAgent's team from a library of models, without any gold answer.
+
+    videopro select-agents --library pocket pocket+pocket-sft pocket+pocket-grpo \\
+        --benchmark pocket --split val --output runs/team
+    videopro infer --method lvagent --options team=runs/team/team.json ...
+
+Each model answers the same questions by method native, in a run of its own in OUTPUT (killed, the same
+command resumes it). The answer that most of them gave is a question's pseudo-label, and those that agree best
+with the pseudo-labels are the team. `--domain family=count` chooses it for one group of the benchmark.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from videopro import benchmarks
+from videopro.backbones import Backbone, load_backbone
+from videopro.benchmarks import Item
+from videopro.cli import CommandLine, did_you_mean, exit_status, setting
+from videopro.commands import infer
+from videopro.commands.infer_settings import InferConfig, load_benchmark
+from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.methods.agents import public_role, split_role
+from videopro.methods.lvagent import (
+    MOST_AGENTS,
+    Agreement,
+    LibraryMember,
+    TeamCost,
+    TeamFile,
+    agreement,
+    check_weights,
+)
+from videopro.runs import RunFolder
+from videopro.storage import write_atomically
+from videopro.traces import Cost, Trace
+from videopro.traces.scoring import GROUP_SEPARATOR, percent
+
+
+@dataclass(frozen=True)
+class SelectConfig:
+    """The settings of `videopro select-agents`."""
+
+    library: tuple[str, ...] = field(
+        metadata=setting(
+            "models to choose from: pocket, a hub name, a folder, or server:MODEL@URL (each with +ADAPTER)"
+        )
+    )
+    benchmark: str = field(
+        metadata=setting(f"one of {', '.join(benchmarks.NAMES)}, or a file of your own (.py)")
+    )
+    output: Path = field(metadata=setting("folder of the runs and of team.json"))
+    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
+    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
+    annotations: str = field(
+        default="",
+        metadata=setting("file with the questions, as for videopro infer; unset: the official one"),
+    )
+    protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
+    skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
+    world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
+    domain: str = field(
+        default="", metadata=setting("a group of the benchmark, as family=count; unset: all questions")
+    )
+    questions: int = field(default=150, metadata=setting("questions that each model answers"))
+    size: int = field(default=3, metadata=setting(f"agents in the team, 2 to {MOST_AGENTS}"))
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of method native, such as frames=16")
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of every model, such as dtype=bf16")
+    )
+    seed: int = field(default=0, metadata=setting("random seed: which questions are drawn"))
+    workers: int = field(default=1, metadata=setting("worker processes"))
+
+    def __post_init__(self) -> None:
+        names = [public_role(name) for name in self.library]
+        for name in names:
+            if name == "self" or name.startswith("api:"):
+                raise ConfigError(
+                    f"library: {name!r} cannot answer by method native; name a backbone, or server:MODEL@URL"
+                )
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise ConfigError(f"library is {' '.join(names) or 'empty'}; name two or more different models")
+        if len({_folder_name(name) for name in names}) < len(names):
+            raise ConfigError(
+                f"library: two of {' '.join(names)} differ in punctuation only; rename a folder"
+            )
+        if not 2 <= self.size <= min(MOST_AGENTS, len(names)):
+            raise ConfigError(
+                f"size is {self.size}; it must be 2 to {min(MOST_AGENTS, len(names))}, with a library of "
+                f"{len(names)} models"
+            )
+        if self.questions < 1:
+            raise ConfigError(f"questions is {self.questions}; it must be at least 1")
+
+
+COMMAND = CommandLine("select-agents", SelectConfig)
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status of `videopro.infer`."""
+    with exit_status() as status:
+        config = COMMAND.parse(argv)
+        team = select(config, load=load)
+        Console().print(table_of(team))
+        Console().print(f"team file: {config.output / 'team.json'}", soft_wrap=True)
+    return status.code
+
+
+def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbone) -> TeamFile:
+    """Run each model, or resume it, and write OUTPUT/team.json. Raises VideoProError, if possible before the
+    first run starts."""
+    items = draw_questions(config)
+    runs = {name: _run_config(config, name, items) for name in config.library}
+    infer.check_all(runs.values(), load=load)
+    for each in runs.values():
+        infer.run(each, load=load)
+    folders = {name: RunFolder(each.output) for name, each in runs.items()}
+    check_weights({name: _model(folder) for name, folder in folders.items()})
+    traces = {name: _answered(folder, items) for name, folder in folders.items()}
+    team = team_of(config, traces)
+    path = config.output / "team.json"
+    try:
+        write_atomically(path, team.model_dump_json(indent=1) + "\n")
+    except OSError as error:
+        raise RunError(cannot_write(path, error, "give another --output")) from error
+    return team
+
+
+def draw_questions(config: SelectConfig) -> list[Item]:
+    """The questions that every model answers, in the order of `Benchmark.select`. Raises VideoProError."""
+    benchmark = load_benchmark(_run_config(config, config.library[0], ()))
+    drawn = benchmark.select(limit=len(benchmark.items), seed=config.seed)
+    closed = [item for item in drawn if not item.question.is_open]
+    if not closed:
+        raise ConfigError(f"{benchmark.name}: has open questions only; a majority needs options to vote for")
+    kept = [item for item in closed if _is_in(item, config.domain)]
+    if not kept:
+        known = sorted(
+            {f"{key}={each}" for item in closed for key in item.groups for each in _groups(item, key)}
+        )
+        raise ConfigError(
+            f"domain: no question is in {config.domain!r}; {did_you_mean(config.domain, known)}"
+        )
+    return kept[: config.questions]
+
+
+def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> TeamFile:
+    """The team, from each model's answers to the same questions. Reads letters and costs only."""
+    found = agreement({name: _letters(own) for name, own in traces.items()})
+    cost = Cost()
+    for own in traces.values():
+        for trace in own:
+            cost = cost + trace.cost
+    return TeamFile(
+        benchmark=config.benchmark,
+        split=config.split or benchmarks.default_split(config.benchmark),
+        domain=config.domain,
+        questions=len(next(iter(traces.values()))),
+        labelled=found.labelled,
+        agents=found.best(config.size),
+        library=_members(found),
+        cost=TeamCost(
+            seconds=cost.seconds,
+            frames=cost.frames,
+            calls=cost.calls,
+            tokens_in=cost.tokens_in,
+            tokens_out=cost.tokens_out,
+        ),
+    )
+
+
+def table_of(team: TeamFile) -> Table:
+    """The library with its agreement, and who is in the team."""
+    about = f"{team.benchmark} {team.split}" + (f", {team.domain}" if team.domain else "")
+    table = Table(
+        title=escape(f"{about}: agreement with the pseudo-labels of {team.labelled} questions"),
+        caption=f"each model answered {team.questions} questions; the selection read no gold answer",
+    )
+    for name in ("model", "agreement %", "in the team"):
+        table.add_column(name, justify="right" if "%" in name else "left")
+    for member in team.library:
+        is_in = "yes" if member.model in team.agents else ""
+        table.add_row(escape(public_role(member.model)), percent(member.agreement), is_in)
+    return table
+
+
+def _members(found: Agreement) -> tuple[LibraryMember, ...]:
+    return tuple(LibraryMember(model=name, agreement=rate) for name, rate in found.rates.items())
+
+
+def _letters(traces: Sequence[Trace]) -> dict[str, str | None]:
+    """Each question's answer; None where there is none, also after an error."""
+    return {trace.question_id: None if trace.final is None else trace.final.letter for trace in traces}
+
+
+def _answered(folder: RunFolder, items: Sequence[Item]) -> list[Trace]:
+    """The traces of these questions, in their order: the folder may hold more, of an earlier command."""
+    found = {trace.question_id: trace for trace in folder.read()}
+    return [found[item.id] for item in items]
+
+
+def _model(folder: RunFolder) -> Mapping[str, object]:
+    identity = folder.recorded_identity() or {}
+    model: Mapping[str, object] = identity["model"]
+    return model
+
+
+def _run_config(config: SelectConfig, name: str, items: Sequence[Item]) -> InferConfig:
+    """The native run of one model of the library."""
+    model, adapter = split_role(name)
+    return InferConfig(
+        benchmark=config.benchmark,
+        model=model,
+        output=config.output / _folder_name(public_role(name)),
+        split=config.split,
+        root=config.root,
+        annotations=config.annotations,
+        protocol=config.protocol,
+        skip_broken=config.skip_broken,
+        world_seed=config.world_seed,
+        method="native",
+        options=config.options,
+        backbone={**config.backbone, **adapter},
+        ids=tuple(item.id for item in items),
+        seed=config.seed,
+        workers=config.workers,
+    )
+
+
+def _folder_name(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", name).strip("-.") or "model"
+
+
+def _is_in(item: Item, domain: str) -> bool:
+    if not domain:
+        return True
+    kind, _, wanted = domain.partition("=")
+    return wanted in _groups(item, kind)
+
+
+def _groups(item: Item, kind: str) -> list[str]:
+    return item.groups[kind].split(GROUP_SEPARATOR) if kind in item.groups else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""videopro view: browse a run's traces as pages, or follow the run in the terminal.
+
+videopro view runs/videopro                 # writes runs/videopro/view; open its index.html
+videopro view runs/videopro --open          # and opens it in the browser
+videopro view runs                          # all runs in a folder, with a page that lists them
+videopro view --live runs/videopro          # follows a run in progress
+"""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich import progress as bars
+from rich.console import Console
+from rich.markup import escape
+
+from videopro.cli import CommandLine, exit_status, setting
+from videopro.errors import ConfigError
+from videopro.runs import find_runs
+from videopro.view import (
+    OVERVIEW,
+    SIDE,
+    Site,
+    make_pictures,
+    run_names,
+    start_overview,
+    watch_run,
+    write_overview,
+    write_pages,
+)
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """The settings of `videopro view`."""
+
+    runs: tuple[str, ...] = field(
+        default=(), metadata=setting("folders of runs, or folders that contain runs", positional=True)
+    )
+    output: Path | None = field(
+        default=None, metadata=setting("folder of the pages; unset: `view` in the given folder, or runs/view")
+    )
+    frames: int = field(default=16, metadata=setting("maximum number of pictures per call"))
+    side: int = field(default=SIDE, metadata=setting("longer side of the pictures in pixels"))
+    pictures: bool = field(default=True, metadata=setting("make pictures of the videos"))
+    open: bool = field(default=False, metadata=setting("open the pages in the browser when they are ready"))
+    live: bool = field(
+        default=False, metadata=setting("follow the run in the terminal instead, until it ends")
+    )
+
+
+COMMAND = CommandLine("view", ViewConfig)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    argv = sys.argv[1:] if argv is None else argv
+    live = "--live" in argv
+    with exit_status("stopped watching; the run continues" if live else _RESUME_HINT) as status:
+        config = COMMAND.parse(argv)
+        if not config.runs:
+            raise ConfigError(f"{COMMAND.program}: give the folder of a run, or several")
+        for name in ("frames", "side"):
+            if getattr(config, name) < 1:
+                raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1")
+        if config.live:
+            if len(config.runs) > 1:
+                raise ConfigError(f"--live follows one run, but {len(config.runs)} were given")
+            watch_run(Path(config.runs[0]), Console())
+        else:
+            write(config)
+    return status.code
+
+
+_RESUME_HINT = "stopped; the pages can be opened, re-run the same command to resume"
+
+
+def write(config: ViewConfig) -> None:
+    """Write the pages, then the pictures, and say where they are. Raises VideoProError."""
+    runs = find_runs([Path(word) for word in config.runs])
+    with _progress() as show:
+        index, sites = _write_pages(config, runs, show)
+    questions = sum(site.questions for site in sites)
+    of = f" of {len(sites)} runs" if len(sites) > 1 else ""
+    print(f"{questions} questions{of}: open {index}", flush=True)
+    if config.pictures:
+        errors: list[str] = []
+        with _progress() as show:
+            for site in sites:
+                errors += make_pictures(site, config.side, show("pictures of videos"))
+        for error in errors[:_MAX_LISTED]:
+            print(f"no pictures: {error}", file=sys.stderr)
+        if len(errors) > _MAX_LISTED:
+            more = len(errors) - _MAX_LISTED
+            print(f"no pictures: {more} more videos; their pages say why", file=sys.stderr)
+    if config.open:
+        open_in_browser(index)
+
+
+def _write_pages(config: ViewConfig, runs: Sequence[Path], show: _Show) -> tuple[Path, list[Site]]:
+    """The page to open, and the pages of each run."""
+    if len(runs) == 1:
+        output = config.output if config.output is not None else runs[0] / "view"
+        site = write_pages(runs[0], output, max_frames=config.frames, on_progress=show("pages"))
+        return site.index, [site]
+    beside = Path(config.runs[0]) if len(config.runs) == 1 else Path("runs")
+    output = config.output if config.output is not None else beside / "view"
+    start_overview(output)
+    sites = [
+        write_pages(
+            run,
+            output / "runs" / name,
+            max_frames=config.frames,
+            overview=OVERVIEW,
+            on_progress=show(f"pages of {name}"),
+        )
+        for run, name in zip(runs, run_names(runs), strict=True)
+    ]
+    return write_overview(output, sites), sites
+
+
+def open_in_browser(index: Path) -> None:
+    """Open a page in the user's browser, or say that there is none."""
+    try:
+        is_open = webbrowser.open(index.resolve().as_uri())
+    except webbrowser.Error:
+        is_open = False
+    if not is_open:
+        print(f"no browser was found here to open it: open {index} yourself", file=sys.stderr)
+
+
+_Show = Callable[[str], Callable[[int, int], None]]
+"""Begins a progress bar of a name; what it returns is told how much is done."""
+
+
+@contextmanager
+def _progress() -> Iterator[_Show]:
+    console = Console(stderr=True)
+    with bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    ) as progress:
+
+        def show(name: str) -> Callable[[int, int], None]:
+            task = progress.add_task(escape(name), total=None)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield show
+
+
+_MAX_LISTED = 5
+
+if __name__ == "__main__":
+    sys.exit(main())

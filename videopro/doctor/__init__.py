@@ -1,5 +1,0 @@
-"""`videopro doctor`: what a run would use on this machine, and what is missing or broken."""
-
-from videopro.doctor.findings import Finding, State
-
-__all__ = ["Finding", "State"]

@@ -1,0 +1,118 @@
+"""The progress of a run on the terminal: questions done, accuracy, speed and time left.
+
+It reads the run's log, so it covers all workers of all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich import progress as bars
+from rich.console import Console
+
+from videopro.cli import PlainLines, RateColumn
+from videopro.traces import Trace, TraceLog
+
+
+class Progress:
+    """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
+
+    `doing` names the work; `note` returns more text for each update, such as the money spent; `seen` is
+    called with the traces that are added while it watches, and with the number of questions left; `now` tells
+    what is being done, which is shown until the first answer comes.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        *,
+        shown: bool = True,
+        doing: str = "answering",
+        note: Callable[[], str] = lambda: "",
+        seen: Callable[[Sequence[Trace], int], None] = lambda traces, left: None,
+        now: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._now = now
+        self._doing = doing
+        self._note = note
+        self._seen = seen
+        self._ids = set(ids)
+        self._log: TraceLog | None = None
+        self._is_watching = False
+        self._before = 0
+        self._right: dict[str, bool] = {}
+        self._console = Console(stderr=True, quiet=not shown)
+        self._lines = PlainLines(self._console)
+        self._bars = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            RateColumn(),
+            bars.TextColumn("{task.fields[right]}"),
+            bars.TimeElapsedColumn(),
+            bars.TextColumn("left"),
+            bars.TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bars.add_task("loading the model", total=len(self._ids), right="")
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        if not self._console.is_terminal:
+            self._console.print("loading the model ...")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._log is not None and kind is None:
+                self._show(is_end=True)
+        finally:
+            self._bars.stop()
+            if self._log is not None:
+                self._log.close()
+
+    def watch(self, log: TraceLog) -> None:
+        """Start following the log, and close it at the end. Questions already in it do not count towards the
+        speed."""
+        self._log = log
+        self._lines.start(0)  # Nothing of the work is due yet, however long the model took.
+        before = self._show()
+        self._is_watching = True
+        self._lines.start(before)
+        self._before = before
+        left = len(self._ids) - before
+        if left and not self._console.is_terminal:
+            self._console.print(f"{self._doing} {left:,} question{'s' if left != 1 else ''} ...")
+        self._bars.reset(self._task, completed=before, description=self._doing)
+
+    def update(self) -> int:
+        """Read the log, redraw, and return how many of the questions are done."""
+        return self._show()
+
+    def _show(self, *, is_end: bool = False) -> int:
+        if self._log is None:
+            return 0
+        new = self._log.refresh()
+        for trace in new:
+            # An open question is neither right nor wrong.
+            is_scored = trace.reference is None
+            if is_scored and trace.question_id in self._ids and self._log.is_done(trace.question_id):
+                letter = trace.final.letter if trace.final else None
+                self._right[trace.question_id] = trace.is_right(letter)
+        done = sum(self._log.is_done(question_id) for question_id in self._ids)
+        right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
+        right = "  ".join(part for part in (right, self._note()) if part)
+        waiting = self._now() if self._is_watching and done == self._before else ""
+        doing = waiting or self._doing
+        self._bars.update(self._task, completed=done, right=right, description=doing)
+        if not self._console.is_terminal:
+            unknown = "no answer yet" if waiting else "time left unknown"
+            self._lines.say(doing, done, len(self._ids), right, is_end=is_end, unknown=unknown)
+        if self._is_watching and new:
+            self._seen(new, len(self._ids) - done)
+        return done

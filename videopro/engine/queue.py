@@ -1,0 +1,153 @@
+"""The queue of a run: units of questions, leases on them, and the questions that crashed a worker.
+
+A unit is a few questions about one video. The process that holds the lock of its lease file works on it. The
+kernel releases a lock when its holder dies, however it dies, so leases need no expiry; any number of
+processes, started together or not, may work on a run. The trace log prevents duplicates.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from videopro.errors import RunError, cannot_lock, cannot_write
+from videopro.storage import JsonLinesLog, parse_json
+
+# Questions per unit: enough to share the video's encoding, few enough that the last video of a run does not
+# keep one worker busy while the others are idle.
+UNIT_SIZE = 16
+
+# A question is quarantined after its worker has died this often while answering it alone.
+QUARANTINE_AFTER = 2
+
+
+class VideoQuestion(Protocol):
+    """What the queue needs of a question, such as `videopro.benchmarks.Item`."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def video_key(self) -> str: ...
+
+
+ItemT = TypeVar("ItemT", bound=VideoQuestion)
+
+
+@dataclass(frozen=True)
+class Unit(Generic[ItemT]):
+    """Questions about one video, in the benchmark's order."""
+
+    key: str
+    items: tuple[ItemT, ...]
+
+
+def units(items: Sequence[ItemT]) -> list[Unit[ItemT]]:
+    """Split the questions of a run into units, with the videos in the order of their first question."""
+    by_video: dict[str, list[ItemT]] = {}
+    for item in items:
+        by_video.setdefault(item.video_key, []).append(item)
+    found = []
+    for video, its_items in by_video.items():
+        for start in range(0, len(its_items), UNIT_SIZE):
+            name = hashlib.sha256(f"{video}\0{start}".encode()).hexdigest()[:24]
+            found.append(Unit(name, tuple(its_items[start : start + UNIT_SIZE])))
+    return found
+
+
+def share_of_units(left: int, workers: int) -> int:
+    """How many of the units that are left one of `workers` may have in flight: the first one that is ready
+    leaves the others theirs."""
+    return max(1, math.ceil(left / max(1, workers)))
+
+
+@contextmanager
+def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
+    """Try to lock a unit within the block; yields False if another process holds it. Raises RunError if the
+    lease file cannot be created or locked."""
+    path = folder / f"{unit.key}.lease"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError as error:
+            raise RunError(cannot_lock(path, error)) from error
+        yield True
+    finally:
+        os.close(file)
+
+
+def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
+    """Record that a worker died while answering these questions. Only a supervisor that saw it die calls
+    this: if a whole run is killed, no question is blamed."""
+    with JsonLinesLog(path) as log:
+        log.append({"ids": list(ids), "reason": reason})
+
+
+@dataclass(frozen=True)
+class CrashRecord:
+    """How often each question was in flight, and how often it was alone, when a worker died."""
+
+    in_flight: Counter[str]
+    alone: Counter[str]
+    reasons: dict[str, str]
+    fewest: dict[str, int] = field(default_factory=dict)
+    """The least number of questions that were in flight when a worker died with this one among them."""
+
+    def must_run_apart(self, question_id: str) -> bool:
+        """Whether no question of another unit should be in flight beside it in its worker, so that another
+        crash says more."""
+        return question_id in self.fewest
+
+    @classmethod
+    def empty(cls) -> CrashRecord:
+        """No crash so far."""
+        return cls(Counter(), Counter(), {})
+
+    def add(self, ids: Sequence[str], reason: str) -> None:
+        """Another worker died while it answered these questions."""
+        for question_id in ids:
+            self.in_flight[question_id] += 1
+            self.alone[question_id] += len(ids) == 1
+            self.fewest[question_id] = min(len(ids), self.fewest.get(question_id, len(ids)))
+            self.reasons[question_id] = reason
+
+    def must_run_alone(self, question_id: str) -> bool:
+        """Whether it should be answered alone, so that another crash identifies the question. Of more
+        questions than a unit has, the unit is found first: most of them are answered as fast as before."""
+        return self.fewest.get(question_id, UNIT_SIZE + 1) <= UNIT_SIZE
+
+    def is_quarantined(self, question_id: str) -> bool:
+        """Whether the question is skipped, recorded as an error."""
+        return self.alone[question_id] >= QUARANTINE_AFTER
+
+
+def read_crashes(path: Path) -> CrashRecord:
+    """The crashes recorded so far; incomplete or invalid lines are ignored."""
+    record = CrashRecord.empty()
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return record
+    for line in lines:
+        try:
+            crash = parse_json(line)
+            ids, reason = [str(question_id) for question_id in crash["ids"]], str(crash["reason"])
+        except (ValueError, TypeError, KeyError):
+            continue
+        record.add(ids, reason)
+    return record

@@ -1,0 +1,54 @@
+"""Errors that a user can act on, and the ones that nobody foresaw."""
+
+from videopro.errors.disk import cannot_lock, cannot_write, is_full, writing
+from videopro.errors.exceptions import (
+    QUESTION_ERRORS,
+    BackboneError,
+    BenchmarkError,
+    ConfigError,
+    DatasetError,
+    ExceptionRecord,
+    MachineError,
+    NativeError,
+    QuestionError,
+    RunError,
+    SubtitleError,
+    UnexpectedError,
+    VideoError,
+    VideoProError,
+    WorkerBug,
+)
+from videopro.errors.unexpected import (
+    as_unexpected,
+    is_machines,
+    machine_error,
+    record_exception,
+    unexpected_as,
+)
+
+__all__ = [
+    "BackboneError",
+    "BenchmarkError",
+    "ConfigError",
+    "DatasetError",
+    "ExceptionRecord",
+    "MachineError",
+    "NativeError",
+    "QUESTION_ERRORS",
+    "QuestionError",
+    "RunError",
+    "SubtitleError",
+    "UnexpectedError",
+    "VideoError",
+    "VideoProError",
+    "WorkerBug",
+    "as_unexpected",
+    "cannot_lock",
+    "cannot_write",
+    "is_full",
+    "is_machines",
+    "machine_error",
+    "record_exception",
+    "unexpected_as",
+    "writing",
+]

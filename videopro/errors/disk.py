@@ -1,0 +1,95 @@
+"""Error messages for files that cannot be written, by any library: which file, why, and how to fix it."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from videopro.errors.exceptions import RunError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
+# What flock raises on a disk that has no locks, such as Lustre without its mount option; nothing else here
+# raises them.
+_UNLOCKED = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
+_DISK = {
+    *(*_FULL, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOENT, errno.ENOTDIR, errno.EMFILE, errno.ENAMETOOLONG, errno.ESTALE),
+}
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk (or a quota) is full or accepts no more writes."""
+    return error.errno in _FULL
+
+
+def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
+    """The message for a failed write, or lock. `otherwise`: the fix if neither space nor locks are the
+    problem."""
+    if error.errno in _UNLOCKED:
+        return cannot_lock(path, error)
+    fix = (
+        "free some space on that disk, then re-run the same command to resume"
+        if is_full(error)
+        else otherwise
+    )
+    return f"{path}: cannot be written ({error.strerror or error}); {fix}"
+
+
+def cannot_lock(path: Path | str, error: OSError) -> str:
+    """The message for a file that cannot be locked."""
+    return (
+        f"{path}: cannot be locked ({error.strerror or error}): this disk offers no file locks to this "
+        "machine, which keep two commands apart; give a folder on one that does (a local disk, NFS with its "
+        "lock service, Lustre mounted with flock), or have this one mounted so"
+    )
+
+
+@contextmanager
+def writing(what: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
+    """Wrap code that writes into a folder: raises RunError, naming `what` was being written, if the disk, a
+    quota or permissions prevent it. `needed`: bytes it takes, if known. `then`: what to do once there is
+    room. Other errors pass through."""
+    try:
+        yield
+    except Exception as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        raise RunError(
+            f"{folder}: {what} cannot be written ({reason}); {_room(folder, needed)}make room on that disk, "
+            f"and {then}"
+        ) from error
+
+
+def _reason(error: Exception) -> str | None:
+    """Why the write failed; None for another kind of error."""
+    message = str(error).strip().split("\n")[0][:200]
+    if isinstance(error, OSError):
+        return error.strerror or message if error.errno in _DISK else None
+    # The tokenizers library raises plain exceptions, torch.save a RuntimeError without a reason.
+    if isinstance(error, SafetensorError) or "(os error " in message:
+        return message
+    if isinstance(error, RuntimeError) and (
+        "inline_container" in message or "PytorchStreamWriter" in message
+    ):
+        return "a file could not be written completely"
+    return None
+
+
+def _room(folder: Path, needed: int) -> str:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return ""
+    takes = f"it takes about {megabytes(needed)} and " if needed else ""
+    return f"{takes}{megabytes(free)} are free there: "
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes as text."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{max(1, round(size / 1e6)):,} MB"

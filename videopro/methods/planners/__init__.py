@@ -1,0 +1,190 @@
+"""Planners, which write programs: `load_planner("pocket-teacher", ...)`.
+
+Importing this package loads no model library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from videopro.backbones import (
+    Backbone,
+    Sampling,
+    ServerSettings,
+    default_key_name,
+    read_address,
+    read_spec,
+)
+from videopro.cli import Need, did_you_mean
+from videopro.errors import ConfigError
+from videopro.methods.planners.answerer import check_answerer, load_answerer, spec_identity
+from videopro.methods.planners.base import (
+    PAPER_TEMPERATURE,
+    PLAN_KINDS,
+    PLAN_SAMPLING,
+    REFINEMENT_KINDS,
+    EmptyReply,
+    Planner,
+    PlannerReply,
+    PlanRequest,
+    PromptKind,
+)
+from videopro.methods.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
+
+if TYPE_CHECKING:
+    from videopro.methods.planners.server import ServedForm
+
+__all__ = [
+    "API",
+    "PAPER_TEMPERATURE",
+    "PLAN_KINDS",
+    "PLAN_SAMPLING",
+    "REFINEMENT_KINDS",
+    "EmptyReply",
+    "PlannerReply",
+    "PromptFile",
+    "PromptKind",
+    "PlanRequest",
+    "Planner",
+    "check_answerer",
+    "check_planner",
+    "load_answerer",
+    "load_planner",
+    "planner_needs",
+    "prompt_notes",
+    "read_planner_weights",
+    "read_prompts",
+    "read_served_planner",
+    "spec_identity",
+    "teacher_of",
+]
+
+_NAMED = ("self", "pocket-teacher", "pocket-teacher:unread")
+# Requests in flight to "api:", which limits its rate.
+_API_REQUESTS = 8
+
+
+def check_planner(spec: str) -> None:
+    """Raise ConfigError for an invalid spec."""
+    if spec in _NAMED:
+        return
+    if spec.startswith("api:"):
+        read_address(spec, "planner")
+        return
+    if spec.startswith("server:") or "://" in spec:
+        read_spec(spec)
+        return
+    known = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL"]
+    raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, known)}")
+
+
+def planner_needs(spec: str, api_key_env: str | None) -> list[Need]:
+    """What a planner needs besides the backbone: its server. Raises ConfigError for an invalid spec."""
+    check_planner(spec)
+    if not spec.startswith(("api:", "server:")):
+        return []
+    model, url = read_address(spec, "planner")
+    return [Need(f"planner {model}", url=url, key=api_key_env or default_key_name(url) or "")]
+
+
+def teacher_of(spec: str) -> Planner:
+    """The pocket world's teacher, by its spec."""
+    from videopro.methods.planners.pocket_teacher import PocketTeacher
+
+    return PocketTeacher(reads=spec != "pocket-teacher:unread")
+
+
+def read_served_planner(
+    spec: str,
+    *,
+    wants_prompts: bool,
+    sees_video: bool,
+    frames: int | None,
+    pixels: int | None,
+    api_key_env: str | None,
+    server: ServerSettings,
+) -> ServedForm:
+    """How a planner `server:MODEL@URL` wants to be asked: see `videopro.methods.planners.server`, which is
+    imported only now."""
+    from videopro.methods.planners.server import read_served_planner as read
+
+    return read(
+        spec,
+        wants_prompts=wants_prompts,
+        sees_video=sees_video,
+        frames=frames,
+        pixels=pixels,
+        api_key_env=api_key_env,
+        server=server,
+    )
+
+
+def read_planner_weights(spec: str, *, api_key_env: str | None) -> dict[str, str]:
+    """What a server says of the weights of a planner `server:MODEL@URL`: see
+    `videopro.methods.planners.server`."""
+    from videopro.methods.planners.server import read_planner_weights as read
+
+    return read(spec, api_key_env=api_key_env)
+
+
+def load_planner(
+    spec: str,
+    backbone: Backbone | None,
+    *,
+    is_fine_tuned: bool | None = False,
+    sampling: Sampling = PLAN_SAMPLING,
+    api_key_env: str | None = None,
+    concurrency: int | None = None,
+    frames: int | None = None,
+    pixels: int | None = None,
+    server: ServerSettings | None = None,
+    weights: Mapping[str, str] | None = None,
+) -> Planner:
+    """Load a planner.
+
+    Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
+    ("pocket-teacher:unread": without its reader of questions), "api:MODEL@URL" or "server:MODEL@URL";
+    `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
+    (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
+    not used; `api_key_env`, the environment variable that holds a server's key; `server`, how requests
+    go to a server (None: the defaults), of which at most 8 at a time to "api:", which limits its
+    rate; `concurrency` replaces that of both; `frames` and `pixels`, of the video that a server's model is
+    shown; `weights`, what the run recorded of those of a server's model. Raises ConfigError for any other
+    spec, and for a server's model without a record; RunError if a server cannot be asked for it, or serves
+    other weights.
+    """
+    check_planner(spec)
+    if spec.startswith("pocket-teacher"):
+        return teacher_of(spec)
+    if spec == "self":
+        if backbone is None:
+            raise ConfigError("planner 'self': there is no backbone in this process; give another planner")
+        from videopro.methods.planners.backbone import BackbonePlanner
+
+        return BackbonePlanner(backbone, is_fine_tuned=bool(is_fine_tuned), sampling=sampling)
+    server = server or ServerSettings()
+    if concurrency is not None:
+        server = replace(server, concurrency=concurrency)
+    if spec.startswith("server:"):
+        from videopro.methods.planners.server import ServerPlanner
+
+        return ServerPlanner(
+            spec,
+            is_fine_tuned=is_fine_tuned,
+            sampling=sampling,
+            frames=frames,
+            pixels=pixels,
+            api_key_env=api_key_env,
+            server=server,
+            weights=weights,
+        )
+    from videopro.methods.planners.api import ApiPlanner
+
+    return ApiPlanner(
+        spec,
+        sampling=sampling,
+        api_key_env=api_key_env,
+        **server.for_api(_API_REQUESTS if concurrency is None else concurrency),
+    )

@@ -1,0 +1,113 @@
+"""The interface of planners, which write programs for a prompt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from videopro.backbones import Backbone, Sampling, Visual
+from videopro.errors import BackboneError
+from videopro.question import Question
+
+PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
+"""What a prompt asks for: a program in a mode that the planner chooses, a program of several steps, or a
+refinement of a program that failed or whose answer is unsure (in native mode, or after several steps)."""
+
+PLAN_SAMPLING = Sampling(max_new_tokens=1024)
+"""How programs are written unless a setting says otherwise: greedily. One token of chance breaks a program of
+a small planner (docs/planners.md has the figures of both)."""
+
+PAPER_TEMPERATURE = 0.7
+"""At which the paper samples programs (section 4)."""
+
+PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
+REFINEMENT_KINDS: tuple[PromptKind, ...] = ("bug_fix", "native_refinement", "program_refinement")
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Everything that a planner may use. It contains neither the right answer nor other fields of a
+    benchmark."""
+
+    kind: PromptKind
+    prompt: str
+    """The whole text, as `videopro.question.prompts` makes it."""
+    question: Question
+    api_reference: str = ""
+    """The API reference of the video's modules."""
+    seed: int = 0
+    """The seed of sampling. Derived only from the run's seed, the prompt's kind and number, and the question,
+    so that it reveals nothing else."""
+    visual: Visual = None
+    """The video, for planners that see it."""
+
+
+@dataclass(frozen=True)
+class PlannerReply:
+    """A planner's reply and what it cost."""
+
+    text: str
+    """The whole reply, without what the model thought before it."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    """0 from a planner without a tokenizer, such as the pocket teacher."""
+    calls: int = 0
+    """Requests to a model."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What the planner notes about its reply, such as that it was cut off; written to the trace, never to a
+    prompt."""
+
+
+class EmptyReply(BackboneError):
+    """A reply without text. Its tokens still count."""
+
+    def __init__(self, message: str, tokens_in: int, tokens_out: int) -> None:
+        super().__init__(message)
+        self.tokens_in = tokens_in
+        self.tokens_out = tokens_out
+
+
+class Planner(ABC):
+    """Writes programs. Keeps no state between requests: a refinement depends on its own request only.
+
+    Every method raises BackboneError when the model or server behind it cannot serve the request.
+    """
+
+    name: str
+    """The planner as the user named it."""
+    sees_video: bool = False
+    """Whether it uses a request's `visual`."""
+    backbone: Backbone | None = None
+    """The model that sees the video, for which a request's `visual` is made; None: the run's own."""
+    asks_model: bool = True
+    """Whether a reply requires a request to a model. Otherwise it is free, and the same request always gets
+    the same reply."""
+    prompts: Mapping[str, str] = MappingProxyType({})
+    """The texts of the user's prompts on which it was trained, as it records them; empty: ours."""
+    is_fine_tuned: bool = False
+    """Whether it was trained on short prompts. Otherwise prompts include the API reference and examples."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, object]:
+        """What a run's key hashes, JSON-able: everything besides the request that a reply depends on."""
+
+    @abstractmethod
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        """One reply for each request, in the order of the requests; each depends on its own request only.
+        Raises UnexpectedError for an exception about a reply; one about a request is raised as it is."""
+
+    def close(self) -> None:
+        """Close connections."""
+        return
+
+
+def sampling_identity(sampling: Sampling) -> dict[str, object]:
+    """A planner's sampling settings as its `identity` names them; the seed is each request's own."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_new_tokens": sampling.max_new_tokens,
+    }

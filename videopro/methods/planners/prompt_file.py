@@ -1,0 +1,163 @@
+"""A planner's prompts from a user's file, for a planner that was trained on other prompts than ours.
+
+    plan: |
+      ...{question}...{choices}...        # a YAML file, or a folder with plan.txt, bug_fix.txt, ...
+
+A text has slots such as {question}. {{question}} stands for these characters themselves, and any other braces
+stand for themselves, so that code and JSON can be pasted as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from videopro.backbones import PlannerRecord
+from videopro.cli import did_you_mean, read_yaml
+from videopro.errors import ConfigError
+from videopro.methods.planners.base import PLAN_KINDS, PromptKind
+from videopro.question import Question
+
+API = "api"
+"""The text of the file that replaces {api}, where our own reference of the video's modules would be."""
+_KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
+_SLOT = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+_ALWAYS = ("question", "choices")
+_OF_PLANS = (*_ALWAYS, API)
+_OF_REFINEMENTS = (*_OF_PLANS, "program", "log", "answer", "confidence")
+_REQUIRED: Mapping[PromptKind, tuple[str, ...]] = {
+    "plan": _ALWAYS,
+    "plan_program": _ALWAYS,
+    "bug_fix": (*_ALWAYS, "program", "log"),
+    # It is known which program took a single look.
+    "native_refinement": _ALWAYS,
+    "program_refinement": (*_ALWAYS, "program"),
+}
+
+
+@dataclass(frozen=True)
+class PromptFile:
+    """The texts of a file, by kind of prompt, and "api" if it has one. `source`: where they come from, for
+    messages. Raises ConfigError for an unknown kind, an empty text, and an unknown or missing slot."""
+
+    texts: Mapping[str, str]
+    source: str
+
+    def __post_init__(self) -> None:
+        known = (*_KINDS, API)
+        for name, text in self.texts.items():
+            where = f"prompts {self.source}: {name}"
+            if name not in known:
+                raise ConfigError(f"{where}: no prompt has this name; {did_you_mean(str(name), known)}")
+            if not isinstance(text, str) or not text.strip():
+                raise ConfigError(f"{where}: is {text!r}; it must be a text")
+            if name != API:
+                _check_slots(name, text, where)  # type: ignore[arg-type]
+
+    def require(self, kinds: Iterable[PromptKind], who: str) -> None:
+        """Raise ConfigError if a prompt is missing that `who` asks with."""
+        for kind in kinds:
+            if kind not in self.texts:
+                raise ConfigError(f"prompts {self.source}: has no {kind}, with which {who} asks; add it")
+
+    def require_api(self, who: str) -> None:
+        """Raise ConfigError for a slot {api} without a text for it, if `who` knows of no video's modules."""
+        shown = [kind for kind in _KINDS if self.shows(kind, API)]
+        if shown and API not in self.texts:
+            raise ConfigError(
+                f"prompts {self.source}: {shown[0]} shows {{{API}}}, and {who} knows no video's modules; add "
+                f"a text {API}"
+            )
+
+    def shows(self, kind: PromptKind, slot: str) -> bool:
+        """Whether the prompt of this kind has the slot."""
+        return slot in _slots(self.texts.get(kind, ""))
+
+    def fill(
+        self,
+        kind: PromptKind,
+        question: Question,
+        *,
+        reference: str = "",
+        program: str = "",
+        log: str = "",
+        answer: str | None = None,
+        confidence: float = 0.0,
+    ) -> str:
+        """The prompt of this kind for a question. `reference`: ours, where the file has no "api"; `program`,
+        `log`, `answer` (None: it gave none) and `confidence` are of what is refined."""
+        values = {
+            "question": question.text,
+            "choices": question.lettered_choices(),
+            API: self.texts.get(API, reference),
+            "program": program,
+            "log": log,
+            "answer": answer or "",
+            "confidence": f"{confidence:.2f}",
+        }
+        # In one pass: what is filled in holds no slots.
+        return _SLOT.sub(
+            lambda slot: values[slot[2]] if slot[2] else "{" + slot[1] + "}",
+            self.texts[kind],
+        )
+
+
+def read_prompts(given: str | Mapping[str, str]) -> PromptFile:
+    """The prompts in a YAML file or in the .txt files of a folder, or these texts. The last line break of a
+    .txt file is not part of its prompt. Raises ConfigError."""
+    if not isinstance(given, str):
+        return PromptFile(dict(given), "of the settings")
+    path = Path(given).expanduser()
+    texts = _folder(path) if path.is_dir() else read_yaml(path)
+    if not texts:
+        raise ConfigError(f"prompts {given}: holds no prompts; {did_you_mean('', [*_KINDS, API])}")
+    return PromptFile(texts, given)
+
+
+def prompt_notes(who: str, recorded: PlannerRecord | None, form: str, given: PromptFile | None) -> list[str]:
+    """Where the settings ask a planner in another way than it was trained, as it records. `form`: the setting
+    `planner_prompt`, "auto", "short" or "full"; `given`: the user's prompts, if they are set."""
+    if recorded is None or (given is None and form == "auto"):
+        return []
+    if given is not None and given.texts == recorded.prompts:
+        return []
+    if given is None and form == "short" and not recorded.prompts:
+        return []
+    trained = "the prompts that it records" if recorded.prompts else "our short prompts"
+    asked = f"our {form} prompts" if given is None else f"the prompts {given.source}"
+    return [
+        f"{who} was trained on {trained}, and is asked with {asked}, as the settings say; leave them out to "
+        "use what it was trained on"
+    ]
+
+
+def _folder(path: Path) -> dict[str, str]:
+    texts = {}
+    for file in sorted(path.glob("*.txt")):
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{file}: cannot be read ({error}); give a text in UTF-8") from error
+        texts[file.stem] = text.removesuffix("\n")
+    return texts
+
+
+def _check_slots(kind: PromptKind, text: str, where: str) -> None:
+    allowed = _OF_PLANS if kind in PLAN_KINDS else _OF_REFINEMENTS
+    slots = _slots(text)
+    for slot in slots:
+        if slot not in allowed:
+            raise ConfigError(
+                f"{where}: unknown slot {{{slot}}}; {did_you_mean(slot, allowed)} (for the characters "
+                f"themselves write {{{{{slot}}}}})"
+            )
+    for slot in _REQUIRED[kind]:
+        if slot not in slots:
+            raise ConfigError(f"{where}: has no slot {{{slot}}}, without which the planner is not told it")
+
+
+def _slots(text: str) -> list[str]:
+    return [slot[2] for slot in _SLOT.finditer(text) if slot[2]]

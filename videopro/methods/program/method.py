@@ -1,0 +1,460 @@
+"""Methods that answer by programs: `program` always takes several steps, `adaptive` chooses, `videopro`
+refines.
+
+They differ only in the settings of `videopro.methods.program.Reasoner`. Planner and models are loaded for the
+first question and kept for the whole process, where all videos in flight share them; no state is kept between
+questions.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+from videopro.backbones import (
+    Backbone,
+    BackboneConfig,
+    Sampling,
+    ServerSettings,
+    Visual,
+    budget_notes,
+    check_alive,
+    model_needs,
+    read_spec,
+    recorded_spec,
+)
+from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
+from videopro.benchmarks import Item, Protocol
+from videopro.cli import Need
+from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, NativeError, RunError, unexpected_as
+from videopro.executor import DEFAULT_LIMITS, sandbox_problem
+from videopro.methods.base import Method, MethodContext
+from videopro.methods.planners import (
+    PAPER_TEMPERATURE,
+    REFINEMENT_KINDS,
+    Planner,
+    PromptFile,
+    PromptKind,
+    load_answerer,
+    load_planner,
+    planner_needs,
+    prompt_notes,
+    read_prompts,
+    spec_identity,
+    teacher_of,
+)
+from videopro.methods.program.reasoner import Reasoner, ReasoningTask
+from videopro.methods.program.settings import ProgramSettings, VideoProSettings
+from videopro.methods.served_planner import settle_served_planner
+from videopro.modules import (
+    PAPER_FRAMES,
+    ModuleModels,
+    VideoContext,
+    expects_pocket,
+    is_pocket,
+    module_needs,
+    paper_notes,
+    resolve_speech,
+)
+from videopro.pocket import PLANNERS
+from videopro.traces import Cost, Preparation, Result, failed_result
+from videopro.video import uniform_times
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What a method needs besides its settings."""
+
+    backbone: Backbone
+    """The run's own."""
+    planner: Planner
+    answerer: Backbone
+    """Answers inside programs; shared by all of them."""
+    own_answerer: Backbone | None
+    """The same as it was loaded, if it is another model than the run's."""
+    models: ModuleModels
+    prompt_file: PromptFile | None
+    """The user's prompts, of the settings or recorded by the planner."""
+    notes: tuple[str, ...]
+    """What the user was warned of, about how the planner is asked."""
+
+
+_SHIPPED_PLANNER = (
+    f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
+    "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
+)
+
+
+class BaseProgramMethod(Method):
+    """The common base of the three methods."""
+
+    adaptive: ClassVar[bool]
+    settings: ProgramSettings
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self._reasoning = replace(settings.reasoning(), adaptive=self.adaptive)
+        self._limits = settings.limits()
+        self._sampling: Sampling = settings.sampling()
+        self._loaded: _Loaded | None = None
+        self._loading = threading.Lock()
+        self._prompt_file: PromptFile | None = None
+        if settings.prompts is not None:
+            self._prompt_file = self._checked(read_prompts(settings.prompts))
+            self.prompt_texts = self._prompt_file.texts
+
+    def _checked(self, file: PromptFile) -> PromptFile:
+        """The file, if it has the prompts that this method asks with. Raises ConfigError."""
+        kinds: tuple[PromptKind, ...] = ("plan" if self.adaptive else "plan_program",)
+        if self._reasoning.max_rounds > 0:
+            kinds += REFINEMENT_KINDS
+        file.require(kinds, f"method {self.name}")
+        return file
+
+    def identity(self) -> dict[str, Any]:
+        facts = super().identity()
+        # What the preset stands for is in the other settings; Whisper is there or it is not.
+        del facts["preset"]
+        facts["speech"] = resolve_speech(facts["speech"])
+        # Neither parallelism nor the API key changes an answer.
+        del facts["max_parallel"]
+        del facts["api_key_env"]
+        # Not called "final" as in older runs, where "last" meant the latest answer: resuming those is
+        # refused.
+        final = facts.pop("final")
+        if self._reasoning.max_rounds > 0:
+            facts["final_answer"] = final
+        # Left out if empty, so that older runs keep their keys.
+        without = facts.pop("without")
+        if without:
+            facts["without"] = sorted(set(without))
+        if self.settings.planner.startswith("server:"):
+            # A server's address changes no answer.
+            facts["planner"] = spec_identity(self.settings.planner)["model"]
+        facts["planner"] = recorded_spec(facts["planner"])
+        # The texts, and not where they were read: a run can be resumed and viewed without the file.
+        del facts["prompts"]
+        if self._prompt_file is not None:
+            facts["prompts"] = dict(self._prompt_file.texts)
+        for name, default in (
+            ("planner_pixels", None),
+            ("planner_weights", None),
+            ("clip_times", "video"),
+            ("encoder_dtype", "float32"),
+            ("module_seconds", DEFAULT_LIMITS.module_seconds),
+        ):
+            if facts[name] == default:
+                del facts[name]
+        answerer = facts.pop("answerer")
+        if answerer is not None:
+            facts["answerer"] = spec_identity(answerer)
+        if self.settings.planner.startswith("pocket-teacher"):
+            facts["teacher"] = teacher_of(self.settings.planner).identity()
+        return facts
+
+    def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """With the frames of a preset, and with the shipped planner if the pocket model would have to write
+        programs by itself, which it was never taught. `adapter=null` keeps it as it is."""
+        if self.settings.preset == "paper":
+            given = {"frames": PAPER_FRAMES, **given}
+        if self.settings.planner != "self" or "adapter" in given or model != "pocket":
+            return dict(given)
+        return {**given, "adapter": PLANNERS[0]}
+
+    def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
+        notes = paper_notes(asdict(self.settings)) if self.settings.preset == "paper" else []
+        added = self.backbone_settings(model, given).keys() - given.keys()
+        if "adapter" in added:
+            notes.append(_SHIPPED_PLANNER)
+        return "\n".join(notes)
+
+    def needs(self, model: BackboneConfig) -> list[Need]:
+        settings = self.settings
+        needs = planner_needs(settings.planner, settings.api_key_env)
+        answering = model
+        if settings.answerer is not None:
+            answering = read_spec(settings.answerer)
+            if answering.kind == "server":
+                answering = answering.but(api_key_env=settings.api_key_env)
+            needs += model_needs(answering, "answerer")
+        needs += module_needs(settings, pocket=expects_pocket(answering), flag=self.flag_without_model)
+        return [*needs, Need("sandbox", problem=sandbox_problem())]
+
+    @classmethod
+    def settle(
+        cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
+    ) -> dict[str, Any]:
+        """The options, with what a served planner's own record says of how it is asked, and with the
+        temperature of a run that began when another one was the default."""
+        options = _as_it_began(super().settle(options, recorded, server), recorded)
+        return settle_served_planner(options, recorded, server)
+
+    @classmethod
+    def settled_note(cls, given: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
+        is_teachers = str(settled.get("planner")).startswith("pocket-teacher")  # which does not sample
+        if is_teachers or given.get("temperature") == settled.get("temperature"):
+            return ""
+        temperature = settled["temperature"]
+        return (
+            f"temperature: the run goes on with {temperature}, with which it began; a new run is greedy "
+            f"unless --options temperature={temperature} is given"
+        )
+
+    @classmethod
+    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options; under a protocol without subtitles no video is transcribed unless they ask for it."""
+        options = super().follow(protocol, options)
+        unnamed = options.get("speech", "auto") == "auto"
+        return {**options, "speech": "none"} if protocol.subtitles == "none" and unnamed else options
+
+    def check_open_questions(self, open_questions: int) -> None:
+        """Open questions are fine, unless the planner can only write programs that choose."""
+        if open_questions and self.settings.planner.startswith("pocket-teacher"):
+            raise ConfigError(
+                f"planner {self.settings.planner!r} writes programs for multiple-choice questions only; "
+                f"{open_questions} of these questions are open: use --planner self or api:MODEL@URL"
+            )
+        if open_questions and self._prompt_file is not None:
+            raise ConfigError(self._need_choices(self._prompt_file))
+
+    def _need_choices(self, file: PromptFile) -> str:
+        fix = (
+            "leave --prompts out"
+            if file is self._prompt_file
+            else "give --options planner_prompt=full, which asks with ours"
+        )
+        return (
+            f"prompts {file.source}: ask for programs that choose among options only; some of these "
+            f"questions are open: {fix}, or ask only questions with choices"
+        )
+
+    def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
+        """Answer questions in parallel, `max_parallel` at a time."""
+        # Questions about one video may list different subtitles, and a context has one.
+        groups: dict[tuple[Any, float], list[Item]] = {}
+        for item in items:
+            groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
+        for group in groups.values():
+            yield from self._group(group, context)
+
+    def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
+        with ExitStack() as stack:
+            try:
+                with unexpected_as(NativeError):
+                    reasoner, modules, records = self._prepare(items[0], context, stack)
+            except QUESTION_ERRORS as error:
+                self._check_answerer([failed_result(error)])
+                cost = context.meter.take().share(len(items))
+                yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
+                return
+            # Frames and encoding of the video are shared by all questions; the index is recorded apart.
+            prepared = context.meter.take().share(len(items))
+            for start in range(0, len(items), self.settings.max_parallel):
+                batch = items[start : start + self.settings.max_parallel]
+                results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
+                self._check_answerer(results)
+                shared = prepared + _shared_cost(context, results).share(len(batch))
+                for item, result in zip(batch, results, strict=True):
+                    yield (
+                        item,
+                        replace(
+                            result,
+                            cost=shared + result.cost,
+                            prepared=records,
+                            notes=(*self._planner_notes(), *result.notes),
+                        ),
+                    )
+
+    def _planner_notes(self) -> tuple[str, ...]:
+        """What the user was warned of about the planner, and the server of one of its own."""
+        if self._loaded is None:
+            return ()
+        server = self._loaded.planner.backbone
+        own = server.notes if server is not None else ()
+        return tuple(f"planner: {note}" for note in (*own, *self._loaded.notes))
+
+    def _check_answerer(self, results: Sequence[Result]) -> None:
+        """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
+        checks its backbone itself."""
+        if self._loaded is None:
+            return
+        failed = [result.error for result in results if result.error is not None]
+        broken = next((error for error in failed if error.type == BackboneError.__name__), None)
+        if broken is not None and self._loaded.own_answerer is not None:
+            check_alive(self._loaded.own_answerer, broken.message)
+
+    def _prepare(
+        self, item: Item, context: MethodContext, stack: ExitStack
+    ) -> tuple[Reasoner, VideoContext, tuple[Preparation, ...]]:
+        """The reasoner and the modules for questions with this item's subtitles, and the index that they
+        search; `stack` releases their resources."""
+        # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
+        # thread, before they meet those of other programs.
+        loaded = self._load(context.backbone.inner)
+        if loaded.prompt_file is not None and item.question.is_open:
+            raise RunError(self._need_choices(loaded.prompt_file))
+        adapter = None if self.settings.answer_adapter == "on" else False
+        thread_meter = ThreadMeter()
+        answerer = MeteredBackbone(share_backbone(loaded.answerer, adapter=adapter), thread_meter)
+        subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
+        context.doing("indexing")
+        records = _index(loaded.models, context)
+        with context.meter.stage("modules"), thread_meter.into(context.meter):
+            modules = loaded.models.context(context.video, answerer, subtitles, self.settings.without)
+        context.doing("answering")
+        reasoner = Reasoner(
+            loaded.planner,
+            self._reasoning,
+            thread_meter=thread_meter,
+            visual=self._visual(loaded.planner, context, stack),
+            prompt_file=loaded.prompt_file,
+            limits=self._limits,
+            seed=context.seed,
+            observer=context.observer,
+        )
+        return reasoner, modules, records
+
+    def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
+        """The video for the planner, encoded once for all questions and refinements; None: text only."""
+        seer = context.backbone
+        if planner.backbone is not None:
+            seer = MeteredBackbone(planner.backbone, context.meter)
+        count = self.settings.planner_frames
+        count = seer.frames if count is None else count
+        if not planner.sees_video or count == 0:
+            return None
+        frames = context.frames(uniform_times(0.0, context.video.duration, count), seer)
+        return stack.enter_context(seer.prefix(frames))
+
+    def answerer(self, backbone: Backbone) -> Backbone:
+        """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
+        RunError."""
+        own = self._load(backbone).own_answerer
+        return backbone if own is None else own
+
+    def _load(self, backbone: Backbone) -> _Loaded:
+        """The planner and the other models for a backbone, loaded once, by one thread."""
+        with self._loading:
+            if self._loaded is None or self._loaded.backbone is not backbone:
+                self._loaded = self._load_all(backbone)
+            return self._loaded
+
+    def _load_all(self, backbone: Backbone) -> _Loaded:
+        settings, shared = self.settings, share_backbone(backbone)
+        planner = load_planner(
+            settings.planner,
+            shared,
+            is_fine_tuned=self._is_short(backbone),
+            sampling=self._sampling,
+            api_key_env=settings.api_key_env,
+            # At least one, which a planner that is shown none does not use.
+            frames=settings.planner_frames or None,
+            pixels=settings.planner_pixels,
+            server=backbone.server_settings,
+            weights=settings.planner_weights,
+        )
+        answerer = shared
+        if settings.answer_adapter == "off":
+            try:
+                answerer = load_answerer(settings.answerer, shared, api_key_env=settings.api_key_env)
+            except BackboneError as error:
+                # It concerns every question.
+                raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
+        # The module models of pocket go with who answers: a merged pocket planner is another folder.
+        models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+        notes = self._own_notes(backbone) if settings.planner == "self" else ()
+        for note in notes:
+            logger.warning("warning: %s", note)
+        return _Loaded(
+            backbone,
+            planner,
+            share_backbone(answerer),
+            None if answerer is shared else answerer,
+            models,
+            self._prompts_for(backbone, planner),
+            notes,
+        )
+
+    def _own_notes(self, backbone: Backbone) -> tuple[str, ...]:
+        """Where the settings ask the backbone as a planner in another way than it records of its training."""
+        who, settings = f"model {backbone.name!r}", self.settings
+        notes = prompt_notes(who, backbone.planner, settings.planner_prompt, self._prompt_file)
+        if backbone.record is not None:
+            notes += budget_notes(who, backbone.record, settings.planner_frames, None, prefix="planner_")
+        return tuple(notes)
+
+    def _is_short(self, backbone: Backbone) -> bool | None:
+        """Whether the planner was trained on the short prompts; None: a server's model, whose record says so.
+        The backbone itself was if it has an adapter, or its folder records it."""
+        settings = self.settings
+        if settings.planner_prompt != "auto":
+            return settings.planner_prompt == "short"
+        if settings.planner.startswith("server:"):
+            return None if self._prompt_file is None else True
+        facts = backbone.identity()
+        return bool(facts.get("adapter") or facts.get("adapter_model") or backbone.planner)
+
+    def _prompts_for(self, backbone: Backbone, planner: Planner) -> PromptFile | None:
+        """The user's prompts: those of the settings, else those on which the planner says it was trained."""
+        if self._prompt_file is not None or self.settings.planner_prompt != "auto":
+            return self._prompt_file
+        name, texts = planner.name, planner.prompts
+        if self.settings.planner == "self" and backbone.planner is not None:
+            name, texts = backbone.name, backbone.planner.prompts
+        return self._checked(PromptFile(texts, f"recorded by {name}")) if texts else None
+
+
+class ProgramMethod(BaseProgramMethod):
+    """Always several steps (Table 2: multi-step visual program)."""
+
+    name = "program"
+    Settings = ProgramSettings
+    adaptive = False
+
+
+class AdaptiveMethod(BaseProgramMethod):
+    """Native or several steps, as the planner decides, without refinement (section 3.4)."""
+
+    name = "adaptive"
+    Settings = ProgramSettings
+    adaptive = True
+
+
+class VideoProMethod(BaseProgramMethod):
+    """Adaptive reasoning with self-refinement (section 3.5)."""
+
+    name = "videopro"
+    Settings = VideoProSettings
+    adaptive = True
+
+
+def _as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with the recorded temperature of a run whose command named none when the paper's was the
+    default."""
+    is_named = options.get("temperature") is not None or options.get("preset") is not None
+    if is_named or recorded.get("temperature") != PAPER_TEMPERATURE:
+        return dict(options)
+    return {**options, "temperature": PAPER_TEMPERATURE}
+
+
+def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:
+    """Build the clip index that the modules will load, if it is missing. Its cost is in its record and in no
+    question's own cost, so that a run that finds it ready costs the same."""
+    before = context.meter.take()
+    _, made = models.index(context.video)
+    context.meter.take()
+    context.meter.add(before)
+    return made
+
+
+def _shared_cost(context: MethodContext, results: Sequence[Result]) -> Cost:
+    """The metered cost that belongs to no single question."""
+    own = sum(result.cost.seconds for result in results)
+    taken = context.meter.take()
+    return replace(taken, seconds=max(0.0, taken.seconds - own))

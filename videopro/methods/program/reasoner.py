@@ -1,0 +1,328 @@
+"""Adaptive reasoning and self-refinement (sections 3.4, 3.5): plan, run, refine what failed or is unsure.
+
+Questions about one video are reasoned about together: their programs are requested in one batch and run in
+parallel, and their module calls share batches on the backbone. Nothing here sees the correct answers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from videopro.backbones import Visual
+from videopro.backbones.wrappers import ThreadMeter
+from videopro.errors import (
+    QUESTION_ERRORS,
+    ConfigError,
+    NativeError,
+    UnexpectedError,
+    VideoProError,
+    unexpected_as,
+)
+from videopro.executor import Limits, Program
+from videopro.methods.observer import Observer
+from videopro.methods.planners import PLAN_KINDS, Planner, PlannerReply, PlanRequest, PromptFile, PromptKind
+from videopro.methods.program.execution import answer_natively, execute, run_parallel
+from videopro.methods.program.refinement import RefinementShows, build_refinement
+from videopro.methods.program.rounds import cost_of_rounds, prompt_seed, round_from_reply
+from videopro.modules import VideoContext, api_reference, available_modules
+from videopro.question import Question, prompts
+from videopro.traces import (
+    FALLBACK,
+    NO_SUBTITLES,
+    AnswerRule,
+    Execution,
+    Result,
+    Round,
+    failed_result,
+    is_confident,
+    select_answer,
+)
+
+
+@dataclass(frozen=True)
+class ReasoningSettings:
+    """How a question is reasoned about. Raises ConfigError for invalid settings."""
+
+    adaptive: bool = True
+    """Whether the planner may choose native mode; otherwise it is asked for a program of several steps."""
+    tau: float = 0.75
+    """An answer with confidence c is confident if c >= tau (section 4)."""
+    max_rounds: int = 1
+    """Maximum number of refinements."""
+    refine_below: float | None = None
+    """Answers below this confidence are refined too. These refinements are stored for reports at other
+    thresholds and do not change this run's answer. None: `tau`."""
+    rule: AnswerRule = field(default_factory=AnswerRule)
+    """Which answer counts, and the fallback if no program answered."""
+    shows: RefinementShows = "program"
+    """What the prompt for refining an unsure answer shows: only the program, as in the paper (Figs. 12 and
+    13), also its result, or its result and log."""
+    max_parallel: int = 8
+    """Maximum programs running in parallel."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must be between 0 and 1")
+        if self.max_rounds < 0:
+            raise ConfigError(f"max_rounds is {self.max_rounds}; it must be 0 or more")
+        if self.refine_below is not None and not self.tau <= self.refine_below <= 1:
+            raise ConfigError(
+                f"refine_below is {self.refine_below}; it must be between tau ({self.tau}) and 1"
+            )
+        if self.max_parallel < 1:
+            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+
+    @property
+    def stored_below(self) -> float:
+        """The confidence below which answers are refined, for this threshold or another."""
+        return self.tau if self.refine_below is None else self.refine_below
+
+
+@dataclass(frozen=True)
+class ReasoningTask:
+    """A question about the video of a context."""
+
+    question: Question
+    context: VideoContext
+
+
+@dataclass
+class _TaskState:
+    """A task in progress."""
+
+    task: ReasoningTask
+    rounds: list[Round] = field(default_factory=list)
+    program: Program | None = None
+    """The latest program."""
+    log: str = ""
+    error: VideoProError | None = None
+
+    @property
+    def executions(self) -> list[Execution]:
+        return [round.execution for round in self.rounds if round.execution is not None]
+
+
+class Reasoner:
+    """Reasons about the questions of one video.
+
+    `planner` writes the programs, and is shown `visual` if it accepts videos. `thread_meter` is the meter of
+    the backbone in the tasks' contexts. `prompt_file`: the user's prompts in place of ours. With the same
+    `seed` a question gets the same samples, whichever questions are reasoned about together with it.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        settings: ReasoningSettings,
+        *,
+        thread_meter: ThreadMeter,
+        visual: Visual = None,
+        prompt_file: PromptFile | None = None,
+        limits: Limits | None = None,
+        seed: int = 0,
+        observer: Observer | None = None,
+    ) -> None:
+        self._planner = planner
+        self._settings = settings
+        self._thread_meter = thread_meter
+        self._visual = visual if planner.sees_video else None
+        self._prompt_file = prompt_file
+        self._limits = limits if limits is not None else Limits()
+        self._seed = seed
+        self._observer = observer
+
+    def reason(self, tasks: Sequence[ReasoningTask]) -> list[Result]:
+        """The result of each task, in order. Raises VideoProError for an error that concerns the whole run
+        and not a single question, and the machine's errors."""
+        states = [_TaskState(task) for task in tasks]
+        first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
+        self._round(states, lambda state: (first, self._plan_prompt(state)))
+        below = self._settings.stored_below
+        for _ in range(self._settings.max_rounds):
+            unsure = [
+                state
+                for state in states
+                if state.error is None and not is_confident(state.executions[-1], below)
+            ]
+            if not unsure:
+                break
+            self._round(unsure, self._refinement)
+        return [self._finished(state) for state in states]
+
+    # ---- one round: write and run --------------------------------------------------------------------------
+
+    def _round(
+        self, states: Sequence[_TaskState], ask: Callable[[_TaskState], tuple[PromptKind, str]]
+    ) -> None:
+        requests = []
+        for state in states:
+            kind, prompt = ask(state)
+            question = state.task.question
+            requests.append(
+                PlanRequest(
+                    kind,
+                    prompt,
+                    question,
+                    self._reference(state),
+                    prompt_seed(self._seed, kind, len(state.rounds), question),
+                    self._visual,
+                )
+            )
+        self._write(states, requests)
+        self._run([state for state in states if state.error is None])
+
+    def _write(self, states: Sequence[_TaskState], requests: Sequence[PlanRequest]) -> None:
+        if self._observer is not None:
+            self._observer.on_wait("planning")
+        began = time.perf_counter()
+        replies: list[PlannerReply | VideoProError] = []
+        try:
+            with unexpected_as():
+                replies += self._planner.write(requests)
+        except QUESTION_ERRORS:
+            # One bad request fails the whole batch; sent alone, only that one fails.
+            for request in requests:
+                try:
+                    with unexpected_as(_unforeseen(request.kind)):
+                        replies += self._planner.write([request])
+                except QUESTION_ERRORS as error:
+                    replies.append(error)
+        seconds = (time.perf_counter() - began) / len(requests)
+        for state, request, reply in zip(states, requests, replies, strict=True):
+            if isinstance(reply, VideoProError):
+                state.error = reply
+                continue
+            round, state.program = round_from_reply(request.kind, reply, seconds=seconds)
+            state.rounds.append(round)
+            if self._observer is not None:
+                self._observer.on_reply(round)
+
+    def _run(self, states: Sequence[_TaskState]) -> None:
+        def run_program(state: _TaskState) -> Execution:
+            assert state.program is not None
+            execution, state.log = execute(
+                state.program,
+                state.task.question,
+                state.task.context,
+                limits=self._limits,
+                thread_meter=self._thread_meter,
+                observer=self._observer,
+            )
+            return execution
+
+        for state, execution in self._run_parallel(states, run_program):
+            state.rounds[-1] = replace(state.rounds[-1], execution=execution)
+
+    def _run_parallel(
+        self, states: Sequence[_TaskState], work: Callable[[_TaskState], Execution]
+    ) -> list[tuple[_TaskState, Execution]]:
+        """The states whose work succeeded, with their executions. Executions that ran in parallel share the
+        wall time in proportion to their own times, so that a run's sum is the run's time."""
+        began = time.perf_counter()
+        done: list[tuple[_TaskState, Execution]] = []
+        for state, result in zip(
+            states, run_parallel(states, work, self._settings.max_parallel), strict=True
+        ):
+            if isinstance(result, VideoProError):
+                state.error = result
+            else:
+                done.append((state, result))
+        wall = time.perf_counter() - began
+        spent = sum(execution.cost.seconds for _, execution in done)
+        factor = min(1.0, wall / spent) if spent > 0 else 1.0
+        return [(state, replace(execution, cost=execution.cost.scaled(factor))) for state, execution in done]
+
+    # ---- prompts -------------------------------------------------------------------------------------------
+
+    def _reference(self, state: _TaskState) -> str:
+        if self._planner.is_fine_tuned and self._prompt_file is None:
+            return ""
+        context = state.task.context
+        modules = available_modules(context, is_open=state.task.question.is_open)
+        return api_reference(modules, context.clip_times)
+
+    def _plan_prompt(self, state: _TaskState) -> str:
+        if self._prompt_file is not None:
+            kind: PromptKind = "plan" if self._settings.adaptive else "plan_program"
+            return self._prompt_file.fill(kind, state.task.question, reference=self._reference(state))
+        return prompts.plan(
+            state.task.question,
+            adaptive=self._settings.adaptive,
+            reference=self._reference(state),
+            examples=not self._planner.is_fine_tuned,
+        )
+
+    def _refinement(self, state: _TaskState) -> tuple[PromptKind, str]:
+        assert state.program is not None
+        return build_refinement(
+            state.task.question,
+            state.program,
+            state.executions[-1],
+            state.log,
+            shows=self._settings.shows,
+            reference=self._reference(state),
+            file=self._prompt_file,
+        )
+
+    # ---- results -------------------------------------------------------------------------------------------
+
+    def _finished(self, state: _TaskState) -> Result:
+        if state.error is not None:
+            return _failed(state)
+        executions = state.executions
+        selection = select_answer(executions, self._settings.tau, self._settings.rule.final)
+        selected = selection.selected
+        if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
+
+            def natively(state: _TaskState) -> Execution:
+                return answer_natively(
+                    state.task.question,
+                    state.task.context,
+                    thread_meter=self._thread_meter,
+                    observer=self._observer,
+                )
+
+            for _, direct in self._run_parallel([state], natively):
+                state.rounds.append(Round(FALLBACK, direct.answer.raw, execution=direct, mode="native"))
+            if state.error is not None:
+                return _failed(state)
+            if executions[selected].status != "ok":
+                selected = len(state.rounds) - 1
+        return Result(
+            tuple(state.rounds),
+            executions[0].answer,
+            state.executions[selected].answer,
+            selected,
+            selection.refined,
+            notes=(
+                *((NO_SUBTITLES,) if state.task.context.subtitles is None else ()),
+                *state.task.context.notes,
+            ),
+            cost=cost_of_rounds(state.rounds),
+        )
+
+    def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
+        """Whether the programs leave the question without an answer, at this run's threshold or at any for
+        which refinements are stored, because reports at other thresholds need the fallback too."""
+        settings, final = self._settings, self._settings.rule.final
+        first = select_answer(executions, settings.tau, final).refined
+        last = select_answer(executions, settings.stored_below, final).refined
+        return any(
+            executions[select_answer(executions[: end + 1], math.inf, final).selected].status != "ok"
+            for end in range(first, last + 1)
+        )
+
+
+def _unforeseen(kind: PromptKind) -> type[UnexpectedError]:
+    """What an exception that nobody foresaw about a request to the planner is. The first prompt and the video
+    are ours, so no program caused it. A refinement's prompt holds the program and its log: there a planner
+    could write what no tokenizer takes, and remove its question."""
+    return NativeError if kind in PLAN_KINDS else UnexpectedError
+
+
+def _failed(state: _TaskState) -> Result:
+    assert state.error is not None
+    return replace(failed_result(state.error, tuple(state.rounds)), cost=cost_of_rounds(state.rounds))

@@ -1,0 +1,72 @@
+"""A round of reasoning, for inference and synthesis: its seed, record and cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from videopro.executor import Program, parse_program
+from videopro.methods.planners import PlannerReply, PromptKind
+from videopro.question import Question
+from videopro.storage import stored_text
+from videopro.traces import Cost, Round
+
+# Characters of a planner's reply that count; more are cut, and the reply says so.
+_REPLY_CHARS = 1 << 20
+
+
+def derive_seed(*parts: object) -> int:
+    """A seed in 0..2**31 - 1 from JSON-serializable parts. Recorded runs depend on these numbers."""
+    digest = hashlib.sha256(json.dumps(list(parts)).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def prompt_seed(seed: int, kind: PromptKind, number: int, question: Question) -> int:
+    """The seed of one planner request: from the run's seed, the kind of prompt, the request's number among
+    those of its kind or round, and the text of the question.
+
+    The same question gets the same seed in any order and on any machine. It depends only on what the
+    prompt shows, so a seed cannot leak the answer.
+    """
+    return derive_seed(seed, kind, number, question.text, question.choices)
+
+
+def round_from_reply(
+    kind: PromptKind, reply: PlannerReply, *, seconds: float | None = None, refines: int | None = None
+) -> tuple[Round, Program]:
+    """The round of a reply, before it is run, and the reply's program.
+
+    `seconds`: wall time of generating the reply, recorded as stage "plan"; None if it was not measured.
+    `refines`: index of the round that it refines (synthesis).
+    """
+    # No planner's tokens come to as much, but a server may send any text.
+    text = reply.text if len(reply.text) <= _REPLY_CHARS else stored_text(reply.text, _REPLY_CHARS)
+    program = parse_program(text)
+    round = Round(
+        kind,
+        text,
+        program.code or None,
+        mode=program.mode if program.code.strip() else None,
+        faults=program.faults,
+        notes=dict(reply.notes),
+        planning=Cost(
+            0.0 if seconds is None else seconds,
+            {} if seconds is None else {"plan": seconds},
+            calls=reply.calls,
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+        ),
+        refines=refines,
+    )
+    return round, program
+
+
+def cost_of_rounds(rounds: Iterable[Round]) -> Cost:
+    """The cost of planning and running all rounds."""
+    cost = Cost()
+    for round in rounds:
+        cost += round.planning
+        if round.execution is not None:
+            cost += round.execution.cost
+    return cost

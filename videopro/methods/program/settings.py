@@ -1,0 +1,214 @@
+"""The settings of the methods that write programs, and which of them contradict each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from videopro.backbones import Sampling, check_key_name
+from videopro.cli import did_you_mean, setting
+from videopro.errors import ConfigError
+from videopro.executor import DEFAULT_LIMITS, Limits
+from videopro.methods.planners import PAPER_TEMPERATURE, PLAN_SAMPLING, check_answerer, check_planner
+from videopro.methods.program.reasoner import ReasoningSettings
+from videopro.methods.program.refinement import RefinementShows
+from videopro.modules import ModuleSettings
+from videopro.modules.calls import REMOVABLE
+from videopro.traces import AnswerRule, FallbackRule, FinalRule
+
+FINAL_HELP = (
+    "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
+    "or best (the most confident)"
+)
+FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
+PLANNER_HELP = (
+    "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
+    "api:MODEL@URL (sees the text only), pocket-teacher"
+)
+PLANNER_FRAMES_HELP = (
+    "frames in the planner's prompt, 0 for none; unset: the backbone's budget; of server:MODEL@URL, that "
+    "of its own record, else 64"
+)
+PROMPTS_HELP = (
+    "the planner's prompts, if it was trained on other ones than ours: a YAML file with plan, plan_program, "
+    "bug_fix, native_refinement, program_refinement and api, or a folder with a .txt file of each"
+)
+ANSWERER_HELP = (
+    "the model that answers inside programs: a name or server:MODEL@URL; unset: the model with its adapter "
+    "off, or the base that a merged planner records"
+)
+
+
+@dataclass(frozen=True)
+class ProgramSettings(ModuleSettings):
+    """Settings of every method that writes programs; those of ModuleSettings choose the models behind the
+    modules."""
+
+    planner: str = field(
+        default="self",
+        metadata=setting(PLANNER_HELP),
+    )
+    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP))
+    planner_pixels: int | None = field(
+        default=None,
+        metadata=setting(
+            "pixels of a frame in the prompt of server:MODEL@URL; unset: those of its own record, else 50,176"
+        ),
+    )
+    planner_weights: dict[str, str] | None = field(
+        default=None,
+        metadata=setting(
+            "where server:MODEL@URL must have its weights from; unset: where it has them at the start"
+        ),
+    )
+    planner_prompt: Literal["auto", "short", "full"] = field(
+        default="auto",
+        metadata=setting(
+            "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
+            "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
+            "record says"
+        ),
+    )
+    prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
+    temperature: float | None = field(
+        default=None,
+        metadata=setting(
+            "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper"
+        ),
+    )
+    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling"))
+    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a planner's reply"))
+    api_key_env: str | None = field(
+        default=None,
+        metadata=setting(
+            "variable with the key of the planner's or answerer's server; unset: OPENAI_API_KEY, for OpenAI "
+            "only"
+        ),
+    )
+    subtitles: Literal["listed", "none"] = field(
+        default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
+    )
+    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP))
+    answer_adapter: Literal["off", "on"] = field(
+        default="off",
+        metadata=setting("on: modules answer with the planner's adapter on (a merged planner: itself)"),
+    )
+    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
+    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
+    without: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
+    )
+    module_seconds: float = field(
+        default=DEFAULT_LIMITS.module_seconds,
+        metadata=setting("seconds that the module calls of one program may take in all"),
+    )
+    max_parallel: int = field(
+        default=8, metadata=setting("maximum questions of a video that run in parallel", former="together")
+    )
+
+    def __post_init__(self) -> None:
+        if self.subtitles == "none" and self.speech == "auto":
+            object.__setattr__(self, "speech", "none")
+        if self.temperature is None:
+            paper = self.preset == "paper"
+            object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
+        super().__post_init__()
+        check_planner(self.planner)
+        check_key_name(self.api_key_env)
+        if self.planner_frames is not None and self.planner_frames < 0:
+            raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
+        is_served = self.planner.startswith("server:")
+        if self.planner_frames and self.planner != "self" and not is_served:
+            raise ConfigError(
+                f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
+                "video; leave it out"
+            )
+        if self.planner_pixels is not None and (self.planner_pixels < 1 or not is_served):
+            raise ConfigError(
+                f"planner_pixels is {self.planner_pixels}; it must be at least 1, and is for planner "
+                "server:MODEL@URL only (of the backbone: --backbone pixels=N)"
+            )
+        if self.planner_weights is not None and not is_served:
+            raise ConfigError("planner_weights is for planner server:MODEL@URL only; leave it out")
+        if self.prompts is not None:
+            self._check_prompts()
+        if self.answerer is not None:
+            check_answerer(self.answerer)
+            if self.answer_adapter == "on":
+                raise ConfigError(
+                    f"answerer is {self.answerer!r}, and answer_adapter=on lets the planner answer; leave "
+                    "one of them out"
+                )
+        for group in self.without:
+            if group not in REMOVABLE:
+                raise ConfigError(
+                    f"without: unknown group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
+                )
+        if not self.module_seconds > 0:
+            raise ConfigError(f"module_seconds is {self.module_seconds:g}; it must be above 0")
+        self.sampling()
+        self.reasoning()
+
+    def _check_prompts(self) -> None:
+        """Raise ConfigError if other settings contradict the prompts of a file."""
+        if self.planner.startswith("pocket-teacher"):
+            raise ConfigError(f"planner {self.planner!r} reads our prompts only; leave --prompts out")
+        if self.planner_prompt != "auto":
+            raise ConfigError(
+                f"planner_prompt is {self.planner_prompt!r}, which is a form of our prompts; leave it or "
+                "--prompts out"
+            )
+
+    def sampling(self) -> Sampling:
+        """How the planner samples. Raises ConfigError."""
+        return Sampling(self.max_new_tokens, self.temperature or 0.0, self.top_p)
+
+    def limits(self) -> Limits:
+        """The budgets of each program."""
+        return Limits(module_seconds=self.module_seconds)
+
+    def reasoning(self) -> ReasoningSettings:
+        """These settings for the `Reasoner`. Raises ConfigError."""
+        return ReasoningSettings(max_rounds=0, rule=self.rule, max_parallel=self.max_parallel)
+
+    @property
+    def rule(self) -> AnswerRule:
+        """Which answer counts."""
+        return AnswerRule(self.final, self.fallback)
+
+
+@dataclass(frozen=True)
+class VideoProSettings(ProgramSettings):
+    """Settings of the method with refinement."""
+
+    tau: float = field(default=0.75, metadata=setting("refine answers with a confidence below this"))
+    max_rounds: int = field(default=1, metadata=setting("maximum number of refinements per question"))
+    refine_below: float | None = field(
+        default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
+    )
+    refinement_shows: RefinementShows = field(
+        default="program",
+        metadata=setting(
+            "what the prompt for refining a low-confidence answer shows: program, result (program and "
+            "result), or log (program, result and log)"
+        ),
+    )
+
+    def _check_prompts(self) -> None:
+        super()._check_prompts()
+        if self.refinement_shows != "program":
+            raise ConfigError(
+                f"refinement_shows is {self.refinement_shows!r}, but the slots of the --prompts say what a "
+                "refinement shows; leave it out"
+            )
+
+    def reasoning(self) -> ReasoningSettings:
+        return ReasoningSettings(
+            tau=self.tau,
+            max_rounds=self.max_rounds,
+            refine_below=self.refine_below,
+            rule=self.rule,
+            shows=self.refinement_shows,
+            max_parallel=self.max_parallel,
+        )

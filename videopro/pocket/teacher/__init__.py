@@ -1,5 +1,0 @@
-"""The offline teacher of the pocket world: it parses questions and writes programs for them."""
-
-from videopro.pocket.teacher.teacher import PocketTeacher
-
-__all__ = ["PocketTeacher"]

@@ -1,0 +1,151 @@
+"""The supervisor of a run's workers on a Ray cluster: the counterpart of `Supervisor`, for many machines.
+
+The workers send traces; this process writes them, and is the only one that touches the run's folder. So
+nothing on a shared disk is locked by several machines.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from videopro.benchmarks import Item
+from videopro.cli import trim_heap
+from videopro.engine import CrashRecord, Unit, read_crashes, record_crash
+from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
+from videopro.errors import MachineError, WorkerBug
+from videopro.methods import create
+from videopro.runs.making.supervisor import Loader
+from videopro.runs.making.worker import UnitAnswerer, WorkerJob, blame_machine, died_trace, units_in_flight
+from videopro.traces import Trace, TraceLog
+
+_COUNT_SECONDS = 0.5
+
+
+class ClusterSupervisor:
+    """Runs workers on the Ray cluster that RAY_ADDRESS names until no work is left.
+
+    A context manager that leaves no worker behind. As with `Supervisor`: `load` makes the backbone inside
+    each worker; call `model_identity()` first, then give the workers their job with `run(job, ...)`. `most`:
+    more workers have nothing to do. `in_flight`: as `WorkerJob.in_flight`.
+    """
+
+    def __init__(
+        self,
+        settings: RaySettings,
+        load: Loader,
+        method: tuple[str, Mapping[str, Any]],
+        *,
+        most: int,
+        in_flight: int | None,
+    ) -> None:
+        self._settings = settings
+        self._make = partial(AnsweringWorker, load, method, in_flight)
+        self._most = most
+        self._stack = ExitStack()
+        self._pool: WorkerPool[Item, Trace] | None = None
+
+    def __enter__(self) -> Self:
+        cluster = self._stack.enter_context(Cluster())
+        pool: WorkerPool[Item, Trace] = WorkerPool(cluster, self._make, self._settings, most=self._most)
+        self._pool = self._stack.enter_context(pool)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def now(self) -> str:
+        """What the workers are at is not known here."""
+        return ""
+
+    def model_identity(self) -> dict[str, object]:
+        """Start the workers and wait for the first one to load its backbone. Raises as `run`."""
+        assert self._pool is not None
+        return self._pool.start()
+
+    def run(self, job: WorkerJob, answered: Callable[[], int]) -> Iterator[int]:
+        """Give the workers their job, and write the traces that they send. Yields a few times a second how
+        many questions of the run are done, as `answered` counts them, until all of them are.
+
+        Raises a worker's VideoProError, WorkerBug for an internal error, and RunError if workers keep dying
+        or the cluster is gone.
+        """
+        assert self._pool is not None
+        folder = job.folder
+        with closing(TraceLog(folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)) as log:
+            log.refresh()
+            pool_work = self._pool.run(
+                _open_units(job.units, log),
+                # The units travel one by one.
+                replace(job, units=()),
+                read_crashes(folder.crashes),
+                partial(record_crash, folder.crashes),
+            )
+            counted = time.monotonic()
+            try:
+                for answers, given_up in pool_work:
+                    died = [died_trace(item, reason, job) for item, reason in given_up]
+                    log.append_all([*(trace for _, trace in answers), *died])
+                    # Counting reads the log, and looks at every question of the run.
+                    if time.monotonic() - counted >= _COUNT_SECONDS:
+                        counted = time.monotonic()
+                        yield answered()
+            except MachineError as error:
+                blame_machine(error, folder)
+                raise
+            yield answered()
+            missing = [item.id for unit in job.units for item in unit.items if not log.is_done(item.id)]
+        if missing:
+            raise WorkerBug(f"the method gave no result for {len(missing)} questions, such as {missing[0]!r}")
+
+
+class AnsweringWorker:
+    """Answers questions on a node, about several videos at a time, with one backbone and the method's module
+    models."""
+
+    def __init__(self, load: Loader, method: tuple[str, Mapping[str, Any]], in_flight: int | None) -> None:
+        self._backbone = load()
+        self._method = create(*method)
+        self.in_flight = units_in_flight(in_flight, self._backbone)
+        self._making = threading.Lock()
+        self._answerer: UnitAnswerer | None = None
+
+    def identity(self) -> dict[str, object]:
+        """The backbone's."""
+        return self._backbone.identity()
+
+    def work(self, job: WorkerJob, items: Sequence[Item]) -> Iterator[tuple[str, Trace]]:
+        """The trace of each question about one video, as soon as it is answered."""
+        with self._making:
+            if self._answerer is None:
+                self._answerer = UnitAnswerer(job, self._method, self._backbone, _Silent())
+        # The pool keeps the questions apart that workers died on.
+        for trace in self._answerer.answer(items, CrashRecord.empty()):
+            yield trace.question_id, trace
+        trim_heap()
+
+
+class _Silent:
+    """The pool knows what a worker answers."""
+
+    def answering(self, ids: Sequence[str]) -> None:
+        return
+
+    def doing(self, counts: Mapping[str, int]) -> None:
+        return
+
+
+def _open_units(units: Sequence[Unit[Item]], log: TraceLog) -> list[Unit[Item]]:
+    """The units' questions that have no trace yet."""
+    left = [
+        replace(unit, items=tuple(item for item in unit.items if not log.is_done(item.id))) for unit in units
+    ]
+    return [unit for unit in left if unit.items]

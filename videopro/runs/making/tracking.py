@@ -1,0 +1,189 @@
+"""Sends a run's metrics to wandb, trackio or tensorboard: those of its summary, during the run and at its
+end.
+
+accelerate's trackers do the same, but need a `PartialState`, which joins the process group that torchrun's
+variables name. The ranks of a run do not form a process group, so the first one would wait for the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from videopro.cli import did_you_mean
+from videopro.errors import ConfigError, RunError
+from videopro.runs.folder import RunFolder
+from videopro.runs.tail import RunTail
+
+SECONDS = 30.0
+"""Time between two updates of a run in progress."""
+_PROJECT = "videopro"
+
+
+def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers of a summary, each under one name such as "groups/family/count/accuracy". Values that are
+    not numbers are left out."""
+    if isinstance(numbers, Mapping):
+        for key, value in numbers.items():
+            yield from flat(value, f"{name}/{key}" if name else str(key))
+    elif isinstance(numbers, list | tuple):
+        for index, value in enumerate(numbers):
+            yield from flat(value, f"{name}/{index}")
+    elif isinstance(numbers, int | float) and not isinstance(numbers, bool):
+        yield name, float(numbers)
+
+
+class _Tracker(ABC):
+    """A tracker, by its package."""
+
+    @abstractmethod
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None: ...
+
+    @abstractmethod
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        """Send the numbers after `step` questions."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send what is buffered, and close."""
+
+
+class _Wandb(_Tracker):
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        import wandb
+
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", _PROJECT),
+            name=folder.path.resolve().name,
+            # A resumed run continues as the same run.
+            id=_id(folder, settings),
+            resume="allow",
+            dir=folder.work,
+            config=dict(settings),
+            settings=wandb.Settings(console="off"),
+        )
+
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Trackio(_Tracker):
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        import trackio
+
+        self._run = trackio.init(
+            project=os.environ.get("TRACKIO_PROJECT", _PROJECT),
+            name=f"{folder.path.resolve().name}-{_id(folder, settings)[:6]}",
+            resume="allow",
+            config=dict(settings),
+        )
+
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _TensorBoard(_Tracker):
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder.work / "tensorboard"))
+
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "tensorboard": _TensorBoard}
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise ConfigError for an unknown tracker; what they need is in `videopro.cli.trackers`."""
+    for name in names:
+        if name not in TRACKERS:
+            raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
+
+
+class Tracking:
+    """The trackers of a run; without names it does nothing. Call `open` once the run's folder exists. A
+    tracker that fails later is reported and not used again; the run continues."""
+
+    def __init__(self, names: Sequence[str], folder: RunFolder) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        self._folder = folder
+        self._trackers: dict[str, _Tracker] | None = None
+        self._tail: RunTail | None = None
+        self._sent = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._tail is not None:
+            self._tail.close()
+        self._each(lambda tracker: tracker.close())
+
+    def open(self, settings: Mapping[str, Any], tail: RunTail | None = None) -> None:
+        """Start the trackers, unless they were started. `settings`: the run's, with its "run_key"; `tail`:
+        the tail of a run in progress. Raises RunError for a tracker that cannot start, such as wandb without
+        an account."""
+        self._tail = tail or self._tail
+        if self._trackers is not None:
+            return
+        self._trackers = {}
+        for name in self._names:
+            try:
+                self._trackers[name] = TRACKERS[name](self._folder, _plain(settings))
+            except Exception as error:  # Whatever its package raises.
+                raise RunError(
+                    f"report_to: {name} cannot be started ({error}); fix this, or leave it out"
+                ) from error
+
+    def update(self) -> None:
+        """Send the numbers so far, if SECONDS have passed since the last time."""
+        if self._trackers and self._tail is not None and time.monotonic() - self._sent >= SECONDS:
+            self._sent = time.monotonic()
+            if self._tail.refresh():
+                self.send(self._tail.summary(), len(self._tail.traces))
+
+    def send(self, summary: Mapping[str, Any], questions: int) -> None:
+        """Send the summary after this many questions."""
+        numbers = dict(flat(summary))
+        self._each(lambda tracker: tracker.send(numbers, questions))
+
+    def _each(self, act: Callable[[_Tracker], None]) -> None:
+        trackers = self._trackers or {}
+        for name, tracker in list(trackers.items()):
+            try:
+                act(tracker)
+            except Exception as error:  # Whatever its package raises.
+                del trackers[name]
+                print(f"report_to: {name} failed and is not used again ({error})", file=sys.stderr)
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+
+
+def _id(folder: RunFolder, settings: Mapping[str, Any]) -> str:
+    """An id that is the same for the same run in the same folder."""
+    text = f"{settings['run_key']}\0{folder.path.resolve()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,329 @@
+"""One worker: takes units from the queue, answers their questions, appends the traces.
+
+It answers several units at a time, each on a thread of its own, with one backbone and one set of models: so a
+video is decoded while the model answers about another, and an engine gets the requests of all of them. It
+reports to its supervisor through a channel, and exits when the channel closes, so that no worker outlives its
+supervisor. It works the same with any number of other workers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Protocol, Self, TypeVar
+
+from videopro.backbones import Backbone, check_alive
+from videopro.backbones.wrappers import Meter, share_backbone
+from videopro.benchmarks import Item
+from videopro.benchmarks import Protocol as BenchmarkProtocol
+from videopro.cli import trim_heap
+from videopro.engine import (
+    CrashRecord,
+    InFlight,
+    SharedClock,
+    Unit,
+    lease,
+    read_crashes,
+    record_crash,
+    share_of_units,
+)
+from videopro.errors import (
+    QUESTION_ERRORS,
+    BackboneError,
+    MachineError,
+    NativeError,
+    VideoProError,
+    is_full,
+    is_machines,
+    machine_error,
+    unexpected_as,
+)
+from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
+from videopro.question import Parser
+from videopro.runs.folder import RunFolder
+from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
+from videopro.video import Video
+
+# Seconds between two checks of an idle worker for work that another worker has left.
+IDLE_SECONDS = 0.2
+# Videos in flight: with a server, enough requests for an engine that serves an 8B; with a model in this
+# process, whose memory they take, enough to decode ahead of it and to fill its batches.
+SERVER_IN_FLIGHT = 32
+LOCAL_IN_FLIGHT = 4
+
+
+class Reporter(Protocol):
+    """What a worker reports while it works."""
+
+    def answering(self, ids: Sequence[str]) -> None:
+        """These are the questions that are being answered from now on; empty: none."""
+
+    def doing(self, counts: Mapping[str, int]) -> None:
+        """This is being done from now on, each with so many videos."""
+
+
+class UnitReporter(Protocol):
+    """What the thread of one unit reports while it works."""
+
+    def answering(self, ids: Sequence[str]) -> None:
+        """As of `Reporter`, for the questions of this unit."""
+
+    def doing(self, what: str) -> None:
+        """The thread is at this now."""
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """Everything that a worker needs besides a backbone."""
+
+    folder: RunFolder
+    run_key: str
+    units: tuple[Unit[Item], ...]
+    protocol: BenchmarkProtocol
+    seed: int
+    redo_errors: bool = False
+    parser: Parser | None = None
+    """The official answer parser, if it is the benchmark's own."""
+    in_flight: int | None = None
+    """Units that a worker answers at a time; None: by the backbone (`units_in_flight`)."""
+    workers: int = 1
+    """How many workers answer in all; each takes its share of the units that are left."""
+
+
+def units_in_flight(asked: int | None, backbone: Backbone) -> int:
+    """How many units a worker with this backbone answers at a time: as many as are asked for, if any are."""
+    if asked is not None:
+        return asked
+    return SERVER_IN_FLIGHT if backbone.is_concurrent else LOCAL_IN_FLIGHT
+
+
+class UnitAnswerer:
+    """Answers units with one backbone and one method, any number of them at a time: what a process that
+    answers holds once, and all its threads use. Thread-safe.
+
+    The backbone gets the requests of all of them, a model in this process in batches (`share_backbone`).
+    `report` gets the questions of all of them.
+    """
+
+    def __init__(self, job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
+        self._job = job
+        self._method = method
+        self._backbone = share_backbone(backbone)
+        self._in_flight = InFlight(report.answering, report.doing)
+        self._clock = SharedClock()
+
+    def answer(self, items: Sequence[Item], crashes: CrashRecord) -> Iterator[Trace]:
+        """The traces of questions about one video, as `answer_unit` yields them. Their times are shares of
+        the wall time, so that those of a worker add up to its own. Raises as `answer_unit`."""
+        with self._in_flight.unit(crashes.must_run_apart) as unit, self._clock.running() as watch:
+            for trace in answer_unit(items, self._job, self._method, self._backbone, crashes, unit):
+                yield _with_times_scaled(trace, self._clock.factor(watch, trace.cost.seconds))
+
+
+def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
+    """Answer questions until all questions of the run are done, by this worker or another.
+
+    Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and the
+    machine's errors; earlier answers are in the log.
+    """
+    answerer = UnitAnswerer(job, method, backbone, report)
+    most = units_in_flight(job.in_flight, backbone)
+    with _Units(job, answerer, most) as units:
+        while True:
+            pending = units.pending()
+            if not pending:
+                return
+            units.most = min(most, share_of_units(len(pending), job.workers))
+            taken = [units.take(unit) for unit in pending]
+            if any(taken) or units.wait() or len(units.pending()) < len(pending):
+                continue
+            time.sleep(IDLE_SECONDS)  # others answer what is left
+
+
+class _Units:
+    """The units of a run, of which this process answers some at a time. Leaving the `with` block does not
+    wait for those that are being answered: nothing more of them is written."""
+
+    def __init__(self, job: WorkerJob, answerer: UnitAnswerer, in_flight: int) -> None:
+        self._job = job
+        self._answerer = answerer
+        self.most = in_flight
+        """Units in flight at a time, at most as many as at first."""
+        self._log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
+        self._log_lock = threading.Lock()
+        self._is_open = True
+        self._threads = ThreadPoolExecutor(in_flight, "unit")
+        self._running: dict[Future[None], str] = {}
+        """The keys of the units in flight."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with self._log_lock:
+            self._is_open = False
+            self._log.close()
+        self._threads.shutdown(wait=False)
+
+    def pending(self) -> list[Unit[Item]]:
+        """The units with questions that are not done yet."""
+        with self._log_lock:
+            self._log.refresh()
+            is_done = self._log.is_done
+            return [unit for unit in self._job.units if not all(is_done(item.id) for item in unit.items)]
+
+    def take(self, unit: Unit[Item]) -> bool:
+        """Start to answer a unit when there is room for it, unless somebody does so already. Raises what
+        ended another one."""
+        while len(self._running) >= self.most:
+            self.wait()
+        if unit.key in self._running.values():
+            return False
+        with ExitStack() as stack:
+            if not stack.enter_context(lease(self._job.folder.leases, unit)):
+                return False
+            # Of the lease's last holder the log now has all answers.
+            items = self._left(unit)
+            if not items:
+                return False
+            crashes = read_crashes(self._job.folder.crashes)
+            future = self._threads.submit(self._answer, items, crashes, stack.pop_all())
+            self._running[future] = unit.key
+        return True
+
+    def wait(self) -> bool:
+        """Wait until a unit in flight is done; False if there is none. Raises what ended it."""
+        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        for future in done:
+            del self._running[future]
+            future.result()
+        return bool(done)
+
+    def _left(self, unit: Unit[Item]) -> list[Item]:
+        with self._log_lock:
+            self._log.refresh()
+            return [item for item in unit.items if not self._log.is_done(item.id)]
+
+    def _answer(self, items: Sequence[Item], crashes: CrashRecord, leased: ExitStack) -> None:
+        with leased:
+            for trace in self._answerer.answer(items, crashes):
+                with self._log_lock:
+                    if not self._is_open:
+                        return
+                    self._log.append(trace)
+            trim_heap()
+
+
+def answer_unit(
+    items: Sequence[Item],
+    job: WorkerJob,
+    method: Method,
+    backbone: Backbone,
+    crashes: CrashRecord,
+    report: UnitReporter,
+) -> Iterator[Trace]:
+    """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
+    the backbone no longer answers, and MachineError. Several threads may do so at a time, each with a
+    `report` of its own (`UnitAnswerer`).
+
+    Questions that were in flight when a worker died are answered apart from others or alone, or are recorded
+    as failed if they are quarantined.
+    """
+    groups: list[list[Item]] = [[], []]
+    for item in items:
+        if not crashes.must_run_alone(item.id):
+            groups[crashes.must_run_apart(item.id)].append(item)
+    for item in items:
+        if crashes.is_quarantined(item.id):
+            yield died_trace(item, crashes.reasons[item.id], job)
+        elif crashes.must_run_alone(item.id):
+            groups.append([item])
+    for group in groups:
+        if group:
+            ids = [item.id for item in group]
+            report.answering(ids)
+            answered = _results(group, job, method, backbone, report.doing)
+            for item, result, video in _naming_machine(answered, ids):
+                if result.error is not None and result.error.type == BackboneError.__name__:
+                    check_alive(backbone, result.error.message)
+                ids.remove(item.id)
+                yield _trace(item, result, video, job)
+            report.answering([])
+
+
+ResultT = TypeVar("ResultT")
+
+
+def _naming_machine(results: Iterator[ResultT], ids: Sequence[str]) -> Iterator[ResultT]:
+    """The results. Raises MachineError, with the questions that are left, for an error of the machine that
+    may be theirs; a full disk is nobody's."""
+    try:
+        yield from results
+    except VideoProError:
+        raise
+    except Exception as error:
+        if not is_machines(error) or (isinstance(error, OSError) and is_full(error)):
+            raise
+        raise machine_error(error, ids) from error
+
+
+def blame_machine(error: BaseException, folder: RunFolder) -> None:
+    """Note the questions at which the machine failed: the command that goes on asks them apart from others,
+    and gives up one at which it fails alone, again and again."""
+    if isinstance(error, MachineError) and error.ids:
+        record_crash(folder.crashes, error.ids, f"the worker that answered it failed ({error.what})")
+
+
+def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
+    """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
+    died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
+    return _trace(item, Result(error=died), video_ref(item), job)
+
+
+def _with_times_scaled(trace: Trace, factor: float) -> Trace:
+    rounds = [
+        replace(
+            each,
+            planning=each.planning.scaled(factor),
+            execution=each.execution
+            and replace(
+                each.execution,
+                cost=each.execution.cost.scaled(factor),
+                steps=tuple(replace(step, cost=step.cost.scaled(factor)) for step in each.execution.steps),
+            ),
+        )
+        for each in trace.rounds
+    ]
+    return replace(trace, cost=trace.cost.scaled(factor), rounds=tuple(rounds))
+
+
+def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob) -> Trace:
+    return make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser)
+
+
+def _results(
+    items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, doing: Callable[[str], None]
+) -> Iterator[tuple[Item, Result, VideoRef]]:
+    meter = Meter()
+    doing("opening")
+    try:
+        with unexpected_as(NativeError), meter.stage("open"):
+            video = Video.open(items[0].video)
+    except QUESTION_ERRORS as error:
+        for item in items:
+            yield item, failed_result(error), video_ref(item)
+        return
+    reference = video_ref(items[0], video)
+    meters = chain([meter], iter(Meter, None))
+
+    def new_context() -> MethodContext:
+        return MethodContext(video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing)
+
+    doing("answering")
+    for item, result in answer_each(method, items, new_context):
+        yield item, replace(result, notes=(*video.notes, *backbone.notes, *result.notes)), reference

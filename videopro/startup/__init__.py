@@ -1,0 +1,10 @@
+"""What happens before anything else is imported: Ctrl-C has its line, caches have folders, and messages of
+other libraries that mean nothing to a user are hidden. Standard library only."""
+
+from videopro.startup.starting import importing, working  # First: Ctrl-C has its line from here on.
+
+# isort: split
+from videopro.startup.library_messages import hide_weights_bar
+from videopro.startup.user_folders import own_temporary_folder, provide_folders
+
+__all__ = ["hide_weights_bar", "importing", "own_temporary_folder", "provide_folders", "working"]

@@ -1,0 +1,67 @@
+"""Score traces: whether the question was answered correctly, by our parser and by the official one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from videopro.question import NO_OPTION, OR
+from videopro.traces.record import Trace
+from videopro.traces.scoring.metrics import QuestionScore
+
+# Errors that show without a program: no planner or agent brought them about, so such a question is left out
+# of the accuracy and lowers the coverage. Every other error (a refused request, a crashed worker, an
+# exception that an agent's own request may have caused) counts as a wrong answer.
+INPUT_ERRORS = ("VideoError", "SubtitleError", "NativeError")
+NO_RIGHT_OPTION = "no right option"
+NO_KNOWN_ANSWER = "no known answer"
+
+
+def score_trace(trace: Trace) -> QuestionScore:
+    """The score of a question. A question without any reply is wrong, but not unparsed."""
+    final = trace.final
+    return QuestionScore(
+        question_id=trace.question_id,
+        video=trace.video.key,
+        correct=final is not None and trace.is_right(final.letter),
+        official_correct=None if trace.official is None else trace.gold in trace.official.split(OR),
+        unparsed=final is not None and final.letter is None,
+        confidence=final.confidence if final is not None else 0.0,
+        groups=trace.groups,
+    )
+
+
+def records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
+    """The scores of the questions whose correct answer is known and among the options, and whose video could
+    be read."""
+    return official_records_of([trace for trace in traces if trace.gold != NO_OPTION])
+
+
+def official_records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
+    """Like `records_of`, plus questions with no correct option, which official scorers count as wrong."""
+    return [score_trace(trace) for trace in traces if trace.gold is not None and is_answerable(trace)]
+
+
+def exclusions(traces: Sequence[Trace]) -> dict[str, int]:
+    """How many questions the accuracy leaves out, by reason: the error of those that nobody could have
+    answered, or that the benchmark gives no answer. Open questions have metrics of their own."""
+    return dict(Counter(reason for trace in traces if (reason := _left_out_for(trace))))
+
+
+def _left_out_for(trace: Trace) -> str:
+    if trace.error is not None and trace.error.type in INPUT_ERRORS:
+        return trace.error.type
+    if trace.gold == NO_OPTION:
+        return NO_RIGHT_OPTION
+    is_open = trace.reference is not None or not trace.choices
+    return NO_KNOWN_ANSWER if trace.gold is None and not is_open else ""
+
+
+def exclusions_text(found: Mapping[str, int]) -> str:
+    """Exclusions in words, such as "2 VideoError, 1 no right option"."""
+    return ", ".join(f"{count} {reason}" for reason, count in found.items())
+
+
+def is_answerable(trace: Trace) -> bool:
+    """Whether a method could have answered: no error shows without a program."""
+    return trace.error is None or trace.error.type not in INPUT_ERRORS
