@@ -1,5 +1,5 @@
 """Shared test settings: a temporary directory that goes with the run, no hub, default signals, two cores at
-most, and no test that changes its process."""
+most, no test that changes its process, and workers that need not import."""
 
 import os
 import signal
@@ -16,6 +16,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
+
+from tests.support import forked_workers
+
+forked_workers.install()
 
 pytest_plugins = ["tests.support.process_state"]
 
