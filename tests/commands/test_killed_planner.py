@@ -53,6 +53,7 @@ def complete(output: Path) -> None:
     assert [line["error"] for line in lines] == [None] * QUESTIONS
 
 
+@pytest.mark.kills
 def test_the_run_ends_and_the_same_command_goes_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root, output = tmp_path / "colours", tmp_path / "run"
     make_benchmark(root)

@@ -41,6 +41,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
         time.sleep(0.01)
 
 
+@pytest.mark.kills
 def test_killed_at_any_moment_it_resumes_to_the_same_bytes(
     root: Path, tmp_path: Path, stub: StubServer
 ) -> None:
@@ -84,6 +85,7 @@ def _slow(reply: dict[str, Any]) -> StubFault:
     return StubFault(200, reply, delay=0.05)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_says_so_and_resumes(
     root: Path, tmp_path: Path, stub: StubServer, number: signal.Signals

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import datasets, flags, rows, said
 from tests.support.synthesis_runs import own_world as own_world
@@ -42,6 +44,7 @@ def asked(stub: StubServer) -> Counter[tuple[str, int]]:
     return Counter((text_of(body), body["seed"]) for body in stub.chats)
 
 
+@pytest.mark.kills
 def test_two_commands_share_the_work_and_leave_the_bytes_of_one(
     root: Path, tmp_path: Path, stub: StubServer
 ) -> None:
@@ -61,6 +64,7 @@ def test_two_commands_share_the_work_and_leave_the_bytes_of_one(
     assert asked(stub) == needed, "every request was sent once"
 
 
+@pytest.mark.kills
 def test_what_a_killed_command_was_at_is_taken_over(root: Path, tmp_path: Path, stub: StubServer) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert main(flags(root, whole, stub), load=load_moody) == 0

@@ -8,6 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.support.fakes import make_benchmark
 from tests.support.infer_world import check_complete, finish, lines, rewrite, start, wait_for
 from tests.support.infer_world import root as root
@@ -35,6 +37,7 @@ def test_a_question_that_kills_its_worker(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["n"] == 6
 
 
+@pytest.mark.kills
 def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
     """As accelerate launch starts them: two ranks, one killed, the other continues with its questions."""
     output = tmp_path / "run"

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support import ROOT
@@ -17,6 +18,8 @@ from tests.support.making_videos import as_pocket, make
 from tests.support.wheel import installed
 from videopro import __version__
 from videopro.cli import COMMANDS
+
+pytestmark = pytest.mark.wheel
 
 # Commands whose settings are our own, with the folder of configs that each takes by name.
 CONFIGS = {"infer": "infer", "compare": "compare", "synthesize": "synthesis", "asp-clip": "retrieval"}

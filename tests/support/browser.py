@@ -1,7 +1,7 @@
 """Headless Chromium, for tests of pages.
 
-Needs `chromium` on the PATH (Debian's package of that name; launch/test.sh installs it where it can) and
-playwright, which drives it; without them the tests are skipped.
+Needs `chromium` on the PATH (Debian's package of that name; `launch/test.sh all` installs it where it can)
+and playwright, which drives it; without them the tests are skipped.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,
 )
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None or importlib.util.find_spec("playwright") is None,
-    reason="needs chromium on the PATH (apt-get install chromium) and playwright (pip install playwright)",
-)
+needs_browser = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None or importlib.util.find_spec("playwright") is None,
+        reason="needs chromium on the PATH (apt-get install chromium) and playwright "
+        "(pip install playwright)",
+    ),
+]
 
 Open = Callable[..., Any]
 """Opens a page of a site: `open_page(hash, folder=...)`."""

@@ -142,6 +142,7 @@ def test_ctrl_c_ends_only_the_live_view(tmp_path: Path) -> None:
         assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.kills
 def test_a_killed_run_is_seen_to_end(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b")
     output = tmp_path / "run"

@@ -43,6 +43,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.kills
 def test_kill_a_worker(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     process = start(root, output, "--workers", "2", "--backbone", "delay=0.1")
@@ -52,6 +53,7 @@ def test_kill_a_worker(root: Path, tmp_path: Path) -> None:
     assert all(trace.error is None for trace in check_complete(output))
 
 
+@pytest.mark.kills
 def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     for workers, until in (("1", 2), ("3", 5)):
@@ -71,6 +73,7 @@ def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Pat
     assert json.loads((output / "summary.json").read_text())["n"] == 12
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     ("number", "whole_group"),
     [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)],
@@ -96,6 +99,7 @@ def test_a_signal_ends_a_run_and_leaves_no_worker(
         check_complete(output)
 
 
+@pytest.mark.kills
 def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
     process = start(root, tmp_path / "run")
     wait_for(lambda: children(process.pid))
@@ -106,6 +110,7 @@ def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.kills
 def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> None:
     """SIGHUP, and nothing can be printed anymore."""
     output = tmp_path / "run"
@@ -124,6 +129,7 @@ def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> N
     assert not any(alive(worker) for worker in workers)
 
 
+@pytest.mark.kills
 def test_nohup_is_respected(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     command = ["nohup", sys.executable, "-m", "tests.support.fakes"]

@@ -35,6 +35,7 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     return flags(output, **{"train_data": world.folder() / "sft.jsonl", **changes})
 
 
+@pytest.mark.two_processes
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
 def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path: Path) -> None:
     """All parts are trained, so that DDP waits for the vision tower's gradients on the rank without a
@@ -82,6 +83,7 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
     assert plain["planner"] == {"prompts": texts}
 
 
+@pytest.mark.two_processes
 def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_change_training(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,8 @@ from tests.support.sft_reference import EVERYTHING, PLAIN, assert_same, expected
 from tests.support.training_runs import LORA, adapter, flags, spread_over_two
 from videopro.train import sft
 
+pytestmark = pytest.mark.two_processes
+
 KINDS = ["fsdp", "zero2", "zero3"]
 
 

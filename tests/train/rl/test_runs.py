@@ -205,6 +205,7 @@ def test_an_unreadable_video_is_dropped_counted_and_named(
     assert (record["rows"], list(record["dropped"])) == (1, ["broken"])
 
 
+@pytest.mark.two_processes
 @pytest.mark.parametrize("kind", ["ddp", "zero2", "zero3"])
 def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) -> None:
     """Groups lie across the processes: six replies each of groups of four."""

@@ -98,6 +98,7 @@ def test_the_rows_of_the_loss_are_named_and_no_others(
     assert "step 1: the loss is nan, with the rows c-refined; check" in capsys.readouterr().err
 
 
+@pytest.mark.two_processes
 def test_every_process_stops(tmp_path: Path) -> None:
     words = ["train/sft.py", *sft_flags(tmp_path / "run", ddp_backend="gloo", per_device_train_batch_size=1)]
     with pytest.raises(AssertionError) as failed:
