@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from videopro.benchmarks import CG_BENCH_FILES, Item, read_cg_bench
+from videopro.benchmarks import CG_BENCH_FILES, Item, pocket_videos, read_cg_bench
+from videopro.cli import cache_root
 from videopro.errors import BenchmarkError, ConfigError, VideoError
-from videopro.pocket import world
-from videopro.storage import cache_root, parse_json
+from videopro.storage import parse_json
 from videopro.video import files_below
 from videopro.video.decoding import check_file, content_id
 
@@ -83,7 +83,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
     folder `cg_bench`. Raises ConfigError for an `exclude` that cannot be read."""
     known = EvaluationVideos()
     for split in POCKET_SPLITS:
-        for name, length, seed in world.video_names(split):
+        for name, length, seed in pocket_videos(split):
             known.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
         # Worlds of every fingerprint: the test split of an older world is not training data either.
         for path in sorted(cache_root().glob(f"pocket-*/{split}/videos/*.mp4")):
@@ -168,4 +168,4 @@ def find_evaluation_videos(
 
 def pocket_seeds(split: str, world_seed: int | None) -> dict[str, tuple[str, int]]:
     """Length and seed of the videos of a split of the pocket world, by their names."""
-    return {name: (length, seed) for name, length, seed in world.video_names(split, world_seed)}
+    return {name: (length, seed) for name, length, seed in pocket_videos(split, world_seed)}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint
-from videopro.cli import setting
+from videopro.cli import cache_root, setting
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
@@ -24,7 +24,7 @@ from videopro.modules.library import VideoContext
 from videopro.modules.models.encoders import check_dtype
 from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
 from videopro.pocket import model_dir
-from videopro.storage import cache_root, parse_json
+from videopro.storage import parse_json
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from videopro.cli import Need, folder_problem, is_hub_name, is_installed
+from videopro.cli import Need, cache_root, folder_problem, is_hub_name, is_installed
 from videopro.modules.loading import OPTIONS_FLAG, ModuleSettings, resolve_speech
 from videopro.modules.models.encoders import CHECKPOINTS
-from videopro.storage import cache_root
 
 _WHAT = {
     "encoder": "clip encoder",

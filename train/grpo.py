@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 # First: hides what the libraries below print while they are imported.
-import videopro.startup  # noqa: F401
+import videopro  # noqa: F401
 
 # isort: split
 from accelerate import PartialState

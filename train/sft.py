@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # First: hides what the libraries below print while they are imported.
-import videopro.startup  # noqa: F401
+import videopro  # noqa: F401
 
 # isort: split
 from accelerate import PartialState

@@ -7,8 +7,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from videopro.backbones import hide_weights_bar
 from videopro.modules.errors import ModelError
-from videopro.startup import hide_weights_bar
 
 
 def load_pretrained(name: str, what: str, model_class: Any, processor_class: Any) -> tuple[Any, Any]:

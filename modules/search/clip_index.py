@@ -27,12 +27,12 @@ from pathlib import Path
 
 import numpy as np
 
+from videopro.cli import cache_root
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, DTYPES, VideoTextEncoder
 from videopro.modules.search.clip_batches import decoded_ahead
 from videopro.modules.search.index_file import DamagedIndex, find_defect, read_vectors, write_vectors
-from videopro.storage import cache_root
 from videopro.video import Video
 
 CLIP_SECONDS = 10.0

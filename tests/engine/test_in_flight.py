@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from videopro.engine import InFlight, SharedClock, read_crashes, record_crash, share_of_units
+from videopro.engine import InFlight, read_crashes, record_crash, share_of_units
+from videopro.traces import SharedClock
 
 SECONDS = 20
 

@@ -16,11 +16,11 @@ from cachetools import LRUCache
 
 from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
-from videopro.engine import Streaks
 from videopro.errors import (
     BackboneError,
     ExceptionRecord,
     NativeError,
+    Streaks,
     SubtitleError,
     UnexpectedError,
     VideoError,

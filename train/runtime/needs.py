@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from videopro.backbones import BackboneConfig, model_needs, read_spec
-from videopro.cli import Need, build_settings, folder_problem, tracker_needs
+from videopro.cli import Need, build_settings, cache_root, folder_problem, tracker_needs
 from videopro.executor import sandbox_problem
 from videopro.modules import ModuleSettings, expects_pocket, json_flag, module_needs
-from videopro.storage import cache_root
 from videopro.train.settings import TrainingConfig
 
 

@@ -24,10 +24,9 @@ from videopro.backbones.qwen import (
     made_from,
     resolve_record,
 )
-from videopro.cli import Counter, check_needs
+from videopro.cli import Counter, cache_root, check_needs
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
-from videopro.storage import cache_root
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions

@@ -48,9 +48,11 @@ from videopro.backbones.model_record import (
 from videopro.backbones.needs import model_needs
 from videopro.backbones.server_settings import ServerSettings
 from videopro.backbones.thinking import reply_notes, shown_thoughts
+from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.errors import ConfigError
 
 __all__ = [
+    "hide_weights_bar",
     "DEFAULT_FRAMES",
     "DEFAULT_PIXELS",
     "MODEL_RECORD",

@@ -36,7 +36,7 @@ from videopro.benchmarks.grounding import unread_share
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
 from videopro.benchmarks.own import check_unique, contributed, find_own, installed, is_file
-from videopro.benchmarks.pocket import load_pocket
+from videopro.benchmarks.pocket import load_pocket, pocket_videos
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.record_files import downloaded
 from videopro.benchmarks.registry import BenchmarkSpec, by_name, each_row
@@ -49,6 +49,7 @@ from videopro.traces import SetMember
 from videopro.traces.scoring import GROUP_SEPARATOR
 
 __all__ = [
+    "pocket_videos",
     "downloaded",
     "AnswerPrompt",
     "Archive",

@@ -15,6 +15,14 @@ from videopro.benchmarks.jsonl import load_folder
 PROTOCOL = Protocol(parser=ROBUST)
 
 
+def pocket_videos(split: str, seed: int | None = None) -> list[tuple[str, str, int]]:
+    """The name, length and seed of each video of a split: the same length and seed draw the same video."""
+    # Imported here: it imports what draws and encodes videos.
+    from videopro.pocket import world
+
+    return world.video_names(split, seed)
+
+
 def load_pocket(split: str, root: Path | None = None, seed: int | None = None) -> Benchmark:
     """The questions of a split; "fresh" generates another world from `seed`.
 

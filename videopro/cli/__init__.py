@@ -1,6 +1,7 @@
 """Command lines: flags, help and settings files, exit statuses, signals and progress, and what a command
 needs before it loads a model (packages, models of the hub, connections, trackers)."""
 
+from videopro.cli.cache_folder import cache_root
 from videopro.cli.catalogue import COMMANDS, GROUPS
 from videopro.cli.command_line import CONFIGS, CommandLine, config_file
 from videopro.cli.connections import (
@@ -25,6 +26,7 @@ from videopro.cli.stopping import defer_signals, leave_signals_to_parent
 from videopro.cli.trackers import tracker_needs, wandb_problem
 
 __all__ = [
+    "cache_root",
     "CERTIFICATES",
     "COMMANDS",
     "CONFIGS",

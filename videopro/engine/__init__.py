@@ -1,7 +1,6 @@
 """Units of work, their queue and what is in flight, shared by runs, synthesis, indexing and rewards."""
 
-from videopro.engine.clock import SharedClock, Stopwatch
-from videopro.engine.exception_watch import ExceptionWatch, Streaks, keep_tracebacks, traceback_file
+from videopro.engine.exception_watch import ExceptionWatch, keep_tracebacks, traceback_file
 from videopro.engine.in_flight import InFlight
 from videopro.engine.progress import Progress
 from videopro.engine.queue import CrashRecord, Unit, lease, read_crashes, record_crash, share_of_units, units
@@ -12,9 +11,6 @@ __all__ = [
     "ExceptionWatch",
     "InFlight",
     "Progress",
-    "SharedClock",
-    "Stopwatch",
-    "Streaks",
     "Unit",
     "Walk",
     "keep_tracebacks",

@@ -18,6 +18,7 @@ from videopro.errors.exceptions import (
     VideoProError,
     WorkerBug,
 )
+from videopro.errors.streaks import Streaks
 from videopro.errors.unexpected import (
     as_unexpected,
     is_machines,
@@ -27,6 +28,7 @@ from videopro.errors.unexpected import (
 )
 
 __all__ = [
+    "Streaks",
     "BackboneError",
     "BenchmarkError",
     "ConfigError",

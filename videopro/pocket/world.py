@@ -26,11 +26,10 @@ from pathlib import Path
 import av
 import pysubs2
 
-from videopro.cli import Counter
+from videopro.cli import Counter, cache_root
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
-from videopro.storage import cache_root
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
 SPLITS = {

@@ -21,7 +21,6 @@ from typing import Any
 
 import videopro
 from videopro.errors import RunError
-from videopro.question import LETTERS
 from videopro.report.runs import ReportRun
 from videopro.runs import RunFolder
 from videopro.storage import write_atomically
@@ -213,8 +212,7 @@ def _verdicts(run: ReportRun) -> Mapping[str, bool]:
 
 
 def _question_text(trace: Trace) -> str:
-    options = (f"{letter}. {text}" for letter, text in zip(LETTERS, trace.choices, strict=False))
-    return "\n".join([trace.question, *options])
+    return "\n".join([trace.question, *trace.lettered_choices])
 
 
 def _steps_counted(trace: Trace) -> dict[str, int]:

@@ -4,7 +4,7 @@ other libraries that mean nothing to a user are hidden. Standard library only.""
 from videopro.startup.starting import importing, working  # First: Ctrl-C has its line from here on.
 
 # isort: split
-from videopro.startup.library_messages import hide_weights_bar
+from videopro.startup import library_messages as library_messages
 from videopro.startup.user_folders import own_temporary_folder, provide_folders
 
-__all__ = ["hide_weights_bar", "importing", "own_temporary_folder", "provide_folders", "working"]
+__all__ = ["importing", "own_temporary_folder", "provide_folders", "working"]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 # (logger, beginning of the message)
 _LOGGED = (
@@ -69,18 +67,6 @@ class _HubRetries(logging.Filter):
             (),
         )
         return True
-
-
-def hide_weights_bar() -> None:
-    """Hide transformers' bar over the tensors that it puts into a model. The bars of downloads stay."""
-    from transformers.utils import logging as transformers_logging
-
-    def hook(factory: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if settings.get("desc") == "Loading weights":
-            settings = {**settings, "disable": True}
-        return factory(*args, **settings)
-
-    transformers_logging.set_tqdm_hook(hook)
 
 
 for _logger, _beginning in _LOGGED:

@@ -1,7 +1,6 @@
 """File storage that survives kills, full disks and malformed text: logs, atomic writes, JSON lines."""
 
 from videopro.storage.atomic import write_atomically
-from videopro.storage.cache_folder import cache_root
 from videopro.storage.control_characters import printable, without_commands
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
@@ -37,7 +36,6 @@ __all__ = [
     "InvalidJson",
     "SetAside",
     "JsonLinesLog",
-    "cache_root",
     "encodable",
     "is_storable",
     "non_finite",

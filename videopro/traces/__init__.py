@@ -1,6 +1,7 @@
 """The trace of a question: its record, the append-only log of a run, and the choice of the final answer."""
 
 from videopro.traces.arguments import ArgumentRecorder
+from videopro.traces.clock import SharedClock, Stopwatch
 from videopro.traces.counterfactual import (
     NATIVE,
     RESCORINGS,
@@ -51,6 +52,8 @@ from videopro.traces.selection import (
 )
 
 __all__ = [
+    "SharedClock",
+    "Stopwatch",
     "AGENT",
     "AnswerRule",
     "ArgumentRecorder",

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from videopro.errors import QUESTION_ERRORS, ExceptionRecord, RunError, UnexpectedError
-from videopro.question import Answer, right_letters
+from videopro.question import LETTERS, Answer, right_letters
 from videopro.storage import LINE_BYTES, parse_json
 
 SCHEMA = 4
@@ -371,6 +371,11 @@ class Trace(Result):
     None if it reads none."""
     member: SetMember | None = None
     """The question's place in a set of questions that are scored together."""
+
+    @property
+    def lettered_choices(self) -> list[str]:
+        """The options as "A. a cup"; none of an open question."""
+        return [f"{letter}. {text}" for letter, text in zip(LETTERS, self.choices, strict=False)]
 
     @property
     def right(self) -> frozenset[str]:

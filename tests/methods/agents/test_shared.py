@@ -13,7 +13,6 @@ from tests.support.method_world import context, item
 from tests.support.reason_world import QUESTION, SceneBackbone
 from tests.support.scripted_model import ScriptedModel
 from videopro.backbones import BackboneConfig
-from videopro.engine import SharedClock
 from videopro.errors import BackboneError, ConfigError, VideoError
 from videopro.methods.agents import (
     AgentMethod,
@@ -31,7 +30,7 @@ from videopro.methods.agents import (
 )
 from videopro.methods.agents.loading import public_role, read_role
 from videopro.question import Answer, Question
-from videopro.traces import FALLBACK, Segment, Trace
+from videopro.traces import FALLBACK, Segment, SharedClock, Trace
 from videopro.video import Video, uniform_times
 
 

@@ -28,8 +28,8 @@ from videopro.backbones.qwen.find import (
     first_line,
 )
 from videopro.backbones.qwen.resolve import resolve_record
+from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.errors import BackboneError
-from videopro.startup import hide_weights_bar
 from videopro.storage import non_finite, non_finite_in
 
 logger = logging.getLogger(__name__)

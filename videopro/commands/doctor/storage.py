@@ -7,13 +7,12 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from videopro.cli import folder_problem, is_here
+from videopro.cli import cache_root, folder_problem, is_here
 from videopro.commands.doctor.findings import Finding, State, size
 from videopro.errors import VideoProError
 from videopro.modules import PAPER, WHISPER
 from videopro.modules.models.encoders import CHECKPOINTS
 from videopro.pocket import model_dir
-from videopro.storage import cache_root
 
 _LITTLE = 2e9
 """Bytes free below which a disk is called full: the pocket world with its indexes takes less than 1 GB."""

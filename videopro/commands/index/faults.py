@@ -8,8 +8,15 @@ import sys
 import threading
 from pathlib import Path
 
-from videopro.engine import Streaks
-from videopro.errors import NativeError, UnexpectedError, VideoProError, WorkerBug, as_unexpected, is_machines
+from videopro.errors import (
+    NativeError,
+    Streaks,
+    UnexpectedError,
+    VideoProError,
+    WorkerBug,
+    as_unexpected,
+    is_machines,
+)
 
 
 class Unindexed:

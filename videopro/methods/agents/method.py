@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal
 from videopro.backbones import Backbone, BackboneConfig, model_needs
 from videopro.benchmarks import Item
 from videopro.cli import Need
-from videopro.engine import SharedClock, Stopwatch
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -43,6 +42,8 @@ from videopro.traces import (
     Preparation,
     Result,
     Round,
+    SharedClock,
+    Stopwatch,
     failed_result,
 )
 from videopro.video import Subtitles, uniform_times

@@ -17,7 +17,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from videopro.engine import SharedClock
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
 from videopro.methods.dvd import prompts
@@ -31,7 +30,7 @@ from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Question
 from videopro.question import prompts as shared_prompts
 from videopro.storage import JsonLinesLog
-from videopro.traces import Cost, Preparation
+from videopro.traces import Cost, Preparation, SharedClock
 from videopro.video import Subtitles, Video, fps_times
 
 CAPTIONER = "captioner"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from videopro.cli import cache_root
 from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
 from videopro.methods.dvd.agent import DvdRun
 from videopro.methods.dvd.database import CAPTIONER, DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.modules import ModuleSettings
-from videopro.storage import cache_root
 
 
 class DvdMethod(AgentMethod):

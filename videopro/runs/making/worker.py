@@ -22,16 +22,7 @@ from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import Item
 from videopro.benchmarks import Protocol as BenchmarkProtocol
 from videopro.cli import trim_heap
-from videopro.engine import (
-    CrashRecord,
-    InFlight,
-    SharedClock,
-    Unit,
-    lease,
-    read_crashes,
-    record_crash,
-    share_of_units,
-)
+from videopro.engine import CrashRecord, InFlight, Unit, lease, read_crashes, record_crash, share_of_units
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -46,7 +37,7 @@ from videopro.errors import (
 from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
 from videopro.question import Parser
 from videopro.runs.folder import RunFolder
-from videopro.traces import Failure, Result, Trace, TraceLog, VideoRef, failed_result
+from videopro.traces import Failure, Result, SharedClock, Trace, TraceLog, VideoRef, failed_result
 from videopro.video import Video
 
 # Seconds between two checks of an idle worker for work that another worker has left.
