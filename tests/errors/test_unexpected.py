@@ -84,7 +84,7 @@ def test_a_record_names_the_class_with_its_package_and_the_place() -> None:
         cv2.resize(np.zeros((0, 4, 3), np.uint8), (2, 2))
     record = record_exception(caught.value)
     assert record.type == "cv2.error"
-    assert record.place.startswith("tests/traces/test_unexpected.py:")
+    assert record.place.startswith("tests/errors/test_unexpected.py:")
     assert "\n" not in record.message
     assert "cv2.resize(" in record.traceback
     with pytest.raises(ValueError, match="invalid literal") as plain:

@@ -108,7 +108,7 @@ _AS_NOBODY = (
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
 def test_a_process_of_such_a_user_finds_its_folders() -> None:
     program = (
-        "import getpass; from pathlib import Path; from videopro.storage import cache_root; "
+        "import getpass; from pathlib import Path; from videopro.cli import cache_root; "
         "import huggingface_hub.constants as hub; print(getpass.getuser(), Path.home(), cache_root(), "
         "hub.HF_HOME, sep='\\n')"
     )
