@@ -1,7 +1,7 @@
 """The modules of one video as functions that a program can call: checked, counted, recorded and cached.
 
     context = VideoContext(video, backbone, subtitles=..., index=..., ...)     # once per video
-    library = ModuleLibrary(context, use_frames=executor.use_frames)         # once per program
+    library = ModuleLibrary(context, use_frames=use_frames, line=calling_line)   # once per program
     outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
 
 To add a module, decorate a function with `videopro.modules.library.module`.
@@ -89,13 +89,15 @@ class ModuleLibrary:
         *,
         cache: CallCache[CachedResult] | None = None,
         use_frames: Callable[[int], None] = lambda count: None,
+        line: Callable[[], int | None] = lambda: None,
         question: Question | None = None,
     ) -> None:
         """`cache` None: the one shared by the process. `use_frames` is called with the number of frames that
         a call uses, on the caller's thread and before anything is decoded (`videopro.executor.use_frames`
         keeps a budget). Cached calls count like any other, so that a program does not pass or fail depending
-        on earlier calls. `question`: the one that the program answers; its own texts are never too
-        long for a call."""
+        on earlier calls. `line` returns the program's line that makes the call at hand
+        (`videopro.executor.calling_line`). `question`: the one that the program answers; its own texts are
+        never too long for a call."""
         self.context = context
         self.calls: list[Record] = []
         """All calls so far, failed ones included (their result is the error)."""
@@ -104,6 +106,7 @@ class ModuleLibrary:
         self.frames = 0
         """Frames used so far."""
         self._use_frames = use_frames
+        self._line = line
         self._is_open = question is not None and question.is_open
         own = 0 if question is None else len(question.text) + sum(map(len, question.choices))
         self._scope = context.scope.for_texts(own)
@@ -160,7 +163,9 @@ class ModuleLibrary:
             if self._intervals_left < 0:
                 intervals, text = (), f"{text} (its intervals are not recorded: there are too many)"
             text = stored_text(text, _RESULT_CHARS)
-            self.calls.append(Record(spec.name, trace_args, text, frame_refs, seconds, cached, intervals))
+            self.calls.append(
+                Record(spec.name, trace_args, text, frame_refs, seconds, cached, intervals, self._line())
+            )
         if isinstance(result, AnswerHandle) and not result.is_claim:
             self.answers.append(result)
         return _fresh(result)

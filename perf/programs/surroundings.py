@@ -156,8 +156,5 @@ def run_all(
 
 def _visible_text(outcome: Outcome) -> str:
     """Everything readable that came out of a program."""
-    error = (outcome.error.type, outcome.error.message, outcome.error.source) if outcome.error else ()
-    calls = [(call.fn, call.args, call.result, call.error or "") for call in outcome.calls]
-    return "\n".join(
-        [outcome.log, outcome.output, ascii(outcome.value), *error, *(str(call) for call in calls)]
-    )
+    error = (outcome.error.type, outcome.error.message) if outcome.error else ()
+    return "\n".join([outcome.log, outcome.output, ascii(outcome.value), *error, *outcome.calls])

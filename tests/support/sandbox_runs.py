@@ -28,7 +28,7 @@ def run(pool: Executor, *lines: str, functions: Any = None, head: str = "", **li
     outcome = pool.run(
         program, functions or {}, {"video": object()}, Limits(**{"wall_seconds": 60.0, **limits})
     )
-    json.dumps([outcome.log, outcome.output, [vars(call) for call in outcome.calls]], allow_nan=False)
+    json.dumps([outcome.log, outcome.output, outcome.calls], allow_nan=False)
     assert pool.run("def execute_command():\n    return 1", {}, {}).value == 1
     return outcome
 

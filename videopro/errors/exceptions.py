@@ -51,6 +51,19 @@ class ExceptionRecord:
         return f"{self.type}: {self.message} ({self.place})"
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why a program, an agent or a question failed, as a trace holds it."""
+
+    type: str
+    """The class of the exception ("VideoError", "WorkerDied", ...), or the budget that a program exceeded
+    ("CpuLimit", "CallLimit", ...)."""
+    message: str
+    line: int | None = None
+    """Line of the program, from 1, if the error has one."""
+    log: str = ""
+
+
 class UnexpectedError(VideoProError):
     """An exception that nobody foresaw: a library's about its data, or a mistake of ours."""
 

@@ -13,15 +13,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.calls import BudgetExceeded, use_frames
+from videopro.executor.calls import BudgetExceeded, calling_line, use_frames
 from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS
 from videopro.executor.inside.allowed import MODULES as IMPORTABLE_MODULES
 from videopro.executor.outcome import (
     DEFAULT_LIMITS,
     Limits,
-    ModuleCall,
     Outcome,
-    ProgramError,
     SandboxError,
     SandboxMissing,
     SandboxUnsafe,
@@ -40,15 +38,14 @@ __all__ = [
     "IMPORTABLE_MODULES",
     "Limits",
     "MAX_CHARS",
-    "ModuleCall",
     "Outcome",
     "Program",
-    "ProgramError",
     "REPLY",
     "SandboxError",
     "SandboxMissing",
     "SandboxUnsafe",
     "ZygoteGone",
+    "calling_line",
     "parse_program",
     "parse_python",
     "planning_text",

@@ -14,7 +14,8 @@ from typing import Any
 
 from videopro.executor.handle_table import HandleTable, ProtocolViolation, handle_repr
 from videopro.executor.inside import wire
-from videopro.executor.outcome import Limits, ModuleCall
+from videopro.executor.log import shown_call
+from videopro.executor.outcome import Limits
 from videopro.executor.text import brief, harmless, shorten
 
 # Builtin exceptions that can be constructed from a message alone.
@@ -68,7 +69,8 @@ class FrameBudget:
             )
 
 
-_frames: ContextVar[FrameBudget | None] = ContextVar("frames", default=None)
+# The calls of the program that runs on this thread.
+_calls: ContextVar[HostCalls | None] = ContextVar("calls", default=None)
 
 
 def use_frames(count: int) -> None:
@@ -76,9 +78,16 @@ def use_frames(count: int) -> None:
 
     Call it before doing the work, on the thread that called the function. Outside a program it does nothing.
     """
-    budget = _frames.get()
-    if budget is not None:
-        budget.use(count)
+    calls = _calls.get()
+    if calls is not None:
+        calls.frames.use(count)
+
+
+def calling_line() -> int | None:
+    """For host functions: the line of the program that makes this call, from 1; None if the program hides it,
+    and outside a program. Ask on the thread that called the function."""
+    calls = _calls.get()
+    return calls.line if calls is not None else None
 
 
 class HostCalls:
@@ -93,9 +102,12 @@ class HostCalls:
         self._functions = functions
         self._limits = limits
         self._fatal = fatal
-        self._frames = FrameBudget(limits.frames)
+        self.frames = FrameBudget(limits.frames)
         self.handles = HandleTable(limits)
-        self.made: list[ModuleCall] = []
+        self.made: list[str] = []
+        """The calls so far, as the log shows them."""
+        self.line: int | None = None
+        """The program's line that makes the call at hand."""
         self.called = False
         """Whether a function was called, even if it did not finish."""
         self.seconds = 0.0
@@ -103,12 +115,13 @@ class HostCalls:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count what `use_frames` reports on this thread against this program, for the length of a run."""
-        token = _frames.set(self._frames)
+        """Take what host functions ask and report on this thread for this program's, for the length of a
+        run."""
+        token = _calls.set(self)
         try:
             yield
         finally:
-            _frames.reset(token)
+            _calls.reset(token)
 
     def make(self, name: Any, given: Any, line: int) -> Any:
         """Call a function and return its result packed for the wire.
@@ -126,15 +139,14 @@ class HostCalls:
         if len(self.made) >= self._limits.calls:
             raise BudgetExceeded("CallLimit", f"the program made more than {self._limits.calls} calls")
         shown = _brief_arguments(args, kwargs)
-        begun = time.perf_counter()
+        self.line = line if line > 0 else None
         self.called = True
 
-        def record(result: str, error: str | None = None) -> None:
-            seconds = time.perf_counter() - begun
-            self.made.append(ModuleCall(name, shown, result, seconds, error, line if line > 0 else None))
+        def ended(how: str) -> None:
+            self.made.append(shown_call(name, shown, how, self.line))
 
         def failed(error: BaseException, kind: str) -> None:
-            record("", harmless(shorten(f"{kind}: {error}", 300)))
+            ended(f"raised {harmless(shorten(f'{kind}: {error}', 300))}")
 
         try:
             value = self._timed(function, args, kwargs)
@@ -157,7 +169,7 @@ class HostCalls:
         except BaseException as error:  # Not for the program, but recorded all the same.
             failed(error, type(error).__name__)
             raise
-        record(harmless(brief(value, handle_repr)))
+        ended(f"gave {harmless(brief(value, handle_repr))}")
         return packed
 
     def _timed(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -177,7 +189,7 @@ class HostCalls:
 
     def _check_budgets(self) -> None:
         """Raise BudgetExceeded if the calls so far used too many frames, or too much time."""
-        self._frames.check()
+        self.frames.check()
         if self.seconds > self._limits.module_seconds:
             raise BudgetExceeded(
                 "ModuleTimeLimit",

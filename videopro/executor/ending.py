@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from videopro.errors import Failure
 from videopro.executor.log import ErrorReport, compose_log
-from videopro.executor.outcome import Limits, ModuleCall, Outcome, ProgramError
-from videopro.executor.text import harmless, shorten
+from videopro.executor.outcome import Limits, Outcome
+from videopro.executor.text import harmless
 
 
 class Ending(NamedTuple):
@@ -49,26 +50,26 @@ def outcome(
     ending: Ending,
     limits: Limits,
     begun: float,
-    calls: Sequence[ModuleCall] = (),
+    calls: Sequence[str] = (),
     output: str = "",
     use: ResourceUse = ResourceUse(),  # noqa: B008 -- immutable
 ) -> Outcome:
     """The Outcome of an ending. `begun`: the monotonic time at which the run was requested."""
     lines = lines_of(program)
     output = harmless(output)
+    log = compose_log(lines, ending.raised, calls, output, limits.log_chars)
     error = None
     if ending.raised:
         kind, message, places = ending.raised[0]
         line = places[-1][0] if places else None
         if line is not None and not 0 < line <= len(lines):
             line = None
-        source = harmless(shorten(lines[line - 1].strip(), 300)) if line else ""
-        error = ProgramError(harmless(kind), harmless(message), line, source)
+        error = Failure(harmless(kind), harmless(message), line, log)
     return Outcome(
         status="failed" if error else "empty" if _blank(ending.value) else "ok",
         value=ending.value,
         error=error,
-        log=compose_log(lines, ending.raised, calls, output, limits.log_chars),
+        log=log,
         calls=tuple(calls),
         seconds=time.monotonic() - begun,
         cpu_seconds=use.cpu_seconds,

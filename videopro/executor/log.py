@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro.executor.outcome import ModuleCall
 from videopro.executor.text import harmless, shorten
 
 ErrorReport = tuple[str, str, Sequence[tuple[int, str]]]
@@ -18,9 +17,10 @@ _CALLS_SHOWN = 20
 
 
 def compose_log(
-    source: Sequence[str], raised: Sequence[ErrorReport], calls: Sequence[ModuleCall], output: str, most: int
+    source: Sequence[str], raised: Sequence[ErrorReport], calls: Sequence[str], output: str, most: int
 ) -> str:
-    """Compose the log. `source`: the program's lines. `raised`: the exception, then its causes."""
+    """Compose the log. `source`: the program's lines. `raised`: the exception, then its causes. `calls`:
+    as `shown_call` shows them."""
     error = []
     for number, (kind, message, places) in enumerate(raised):
         if number:
@@ -37,9 +37,7 @@ def compose_log(
                 if number == _CALLS_SHOWN // 2 + 1:
                     made.append(f"  ({left_out} more)")
                 continue
-            where = f"line {call.line}: " if call.line else ""
-            came = f"raised {call.error}" if call.error is not None else f"gave {call.result}"
-            made.append(f"  {where}{call.fn}({call.args}) {came}")
+            made.append(f"  {call}")
     elif raised:
         made.append("no module was called")
     printed = (
@@ -48,6 +46,12 @@ def compose_log(
     first = shorten(harmless("\n".join(error)), most)
     rest = harmless("\n".join([*made, *printed]))
     return shorten("\n".join(part for part in (first, rest) if part), most)
+
+
+def shown_call(fn: str, arguments: str, ended: str, line: int | None) -> str:
+    """A call as a line of the log. `ended`: what it gave or raised."""
+    where = f"line {line}: " if line else ""
+    return f"{where}{fn}({arguments}) {ended}"
 
 
 def _place(source: Sequence[str], line: int, function: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from videopro.errors import VideoProError
+from videopro.errors import Failure, VideoProError
 from videopro.storage import DIGITS, PROGRAM_BYTES, PROGRAM_DEPTH, PROGRAM_VALUES
 
 
@@ -87,33 +87,6 @@ DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
-class ProgramError:
-    """Why a program failed. `type`: the exception's class, or the budget's name (CpuLimit, CallLimit,
-    ...)."""
-
-    type: str
-    message: str
-    line: int | None = None
-    """The program's line, counted from 1."""
-    source: str = ""
-    """That line's text."""
-
-
-@dataclass(frozen=True)
-class ModuleCall:
-    """One call of a host function. Its values are short text, such as `Clip(start=10.0, end=20.0)`."""
-
-    fn: str
-    args: str
-    result: str
-    seconds: float
-    error: str | None = None
-    """The exception raised by the function, or why its result did not reach the program."""
-    line: int | None = None
-    """The line of the program that made the call."""
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The outcome of one program."""
 
@@ -121,10 +94,13 @@ class Outcome:
     """"empty": it returned None, a blank string or an empty container."""
     value: Any = None
     """Plain data and host objects; None unless "ok" or "empty"."""
-    error: ProgramError | None = None
+    error: Failure | None = None
     log: str = ""
-    """For the refinement prompt: what went wrong, where, and the calls so far. Safe to put into a prompt."""
-    calls: tuple[ModuleCall, ...] = ()
+    """For the refinement prompt: what went wrong, where, and the calls so far. Safe to put into a prompt. The
+    error of a failed program has it too."""
+    calls: tuple[str, ...] = ()
+    """Its calls of host functions as the log shows them: `line 2: look('a dog') gave Clip(start=10.0)`. The
+    functions themselves keep whatever else is to be known of them."""
     seconds: float = 0.0
     """Wall time, host functions included."""
     cpu_seconds: float = 0.0

@@ -1,5 +1,6 @@
 """The trace of a question: its record, the append-only log of a run, and the choice of the final answer."""
 
+from videopro.errors import Failure
 from videopro.traces.arguments import ArgumentRecorder
 from videopro.traces.clock import SharedClock, Stopwatch
 from videopro.traces.counterfactual import (
@@ -28,7 +29,6 @@ from videopro.traces.record import (
     Call,
     Cost,
     Execution,
-    Failure,
     FrameRef,
     Preparation,
     Result,

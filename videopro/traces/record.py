@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from videopro.errors import QUESTION_ERRORS, ExceptionRecord, RunError, UnexpectedError
+from videopro.errors import QUESTION_ERRORS, ExceptionRecord, Failure, RunError, UnexpectedError
 from videopro.question import LETTERS, Answer, right_letters
 from videopro.storage import LINE_BYTES, parse_json
 
@@ -94,17 +94,6 @@ class Cost:
             self.tokens_in / among,
             self.tokens_out / among,
         )
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why something failed. `type` is the class of the error ("VideoError", "WorkerDied", ...)."""
-
-    type: str
-    message: str
-    line: int | None = None
-    """Line of the program, if the error has one."""
-    log: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError, unexpected_as
-from videopro.executor import Limits, Outcome, Program, ZygoteGone, run, use_frames
+from videopro.errors import QUESTION_ERRORS, ConfigError, Failure, VideoProError, unexpected_as
+from videopro.executor import Limits, Outcome, Program, ZygoteGone, calling_line, run, use_frames
 from videopro.methods.observer import Observer
 from videopro.methods.program.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.modules import ModelError, ModuleLibrary, VideoContext
 from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
 from videopro.question import Answer, Question
-from videopro.traces import Call, Cost, Execution, Failure
+from videopro.traces import Cost, Execution
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -81,7 +80,7 @@ def _run_once(
     thread_meter: ThreadMeter,
     observer: Observer | None,
 ) -> tuple[Execution, str]:
-    library = ModuleLibrary(context, use_frames=use_frames, question=question)
+    library = ModuleLibrary(context, use_frames=use_frames, line=calling_line, question=question)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
     inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
     guard = CallGuard(library, question, observer)
@@ -94,12 +93,10 @@ def _run_once(
         guard.settle()
     cost = _cost(meter, library)
     if outcome.status == "failed":
-        assert outcome.error is not None
-        error = Failure(outcome.error.type, outcome.error.message, outcome.error.line, outcome.log)
         return Execution(
             "failed",
-            error=error,
-            calls=_calls_with_lines(outcome, library),
+            error=outcome.error,
+            calls=tuple(library.calls),
             cost=cost,
             exceptions=guard.exceptions,
             further_exceptions=guard.further_exceptions,
@@ -109,20 +106,12 @@ def _run_once(
         _status(answer, question),
         answer,
         claim,
-        calls=_calls_with_lines(outcome, library),
+        calls=tuple(library.calls),
         cost=cost,
         exceptions=guard.exceptions,
         further_exceptions=guard.further_exceptions,
     )
     return execution, _answerless_log(outcome, execution)
-
-
-def _calls_with_lines(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
-    """The calls with their line numbers. The executor knows the lines and the library everything else; both
-    record the calls in order."""
-    return tuple(
-        replace(call, line=made.line) for call, made in zip(library.calls, outcome.calls, strict=True)
-    )
 
 
 def answer_natively(
