@@ -59,7 +59,7 @@ def overview() -> App:
         version=__version__,
         help="Program-reasoning VideoLLMs for long videos: run, compare, inspect, train.",
         help_epilogue="Examples:\n\n"
-        + "".join(COMMANDS[name].shown_examples(1) for name in _EXAMPLES)
+        + "".join(COMMANDS[name].help_examples(1) for name in _EXAMPLES)
         + "\nSettings and examples of a command: videopro COMMAND --help\n",
         help_format="plaintext",
         result_action="return_value",

@@ -54,7 +54,7 @@ def test_what_was_done_earlier_does_not_count_towards_the_rate(capsys: pytest.Ca
 def test_short_work_and_hidden_work_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(counted([1, 2, 3], "short")) == [1, 2, 3]
     clock = Clock()
-    with Counter("hidden", 2, shown=False, clock=clock) as counter:
+    with Counter("hidden", 2, visible=False, clock=clock) as counter:
         clock.now += 100
         counter.advance()
     assert capsys.readouterr().err == ""

@@ -89,7 +89,7 @@ def test_every_command_has_help_with_its_examples(name: str, capsys: pytest.Capt
         main([*name.split(), "--help"])
     assert stopped.value.code == 0
     said = capsys.readouterr().out
-    assert all(line in said for line in COMMANDS[name].shown_examples().splitlines())
+    assert all(line in said for line in COMMANDS[name].help_examples().splitlines())
     assert callable(import_module(COMMANDS[name].module).main)
 
 

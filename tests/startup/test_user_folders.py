@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from videopro.startup import own_temporary_folder, provide_folders, user_folders
+from videopro.startup import private_temporary_folder, provide_folders, user_folders
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_folder_that_others_prepared_is_not_used(temporary: Path, tmp_path: Pa
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (temporary / f"videopro-{os.getuid()}").symlink_to(theirs)
-    folder = own_temporary_folder()
+    folder = private_temporary_folder()
     assert folder is not None
     assert folder.parent == temporary
     assert not folder.is_symlink()

@@ -171,7 +171,7 @@ def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[P
     state = PartialState()
     videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
     own_share = videos[state.process_index :: state.num_processes]
-    with Counter("decoding videos", len(own_share), shown=state.is_main_process) as counter:
+    with Counter("decoding videos", len(own_share), visible=state.is_main_process) as counter:
         failed = cache.prepare(own_share, workers=workers, on_done=counter.advance)
     merged: dict[Path, str] = {}
     for failures in gather_object([failed]):

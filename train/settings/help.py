@@ -29,7 +29,7 @@ def parser_texts(command: str) -> dict[str, Any]:
             f"{about.summary}\n\nTakes our settings, TRL's and transformers', by flags and YAML (--config, "
             f"shipped: {shipped})."
         ),
-        "epilog": f"examples:\n{about.shown_examples()}",
+        "epilog": f"examples:\n{about.help_examples()}",
         "formatter_class": _Help,
         "allow_abbrev": False,
     }

@@ -25,17 +25,17 @@ class Command:
     summary: str
     examples: tuple[str, ...]
 
-    def shown_examples(self, count: int | None = None) -> str:
+    def help_examples(self, count: int | None = None) -> str:
         """The examples for --help: indented, in lines of 80 characters that can be copied."""
         lines = []
         for example in self.examples[:count]:
             # A flag stays on the line of its value.
-            kept = re.sub(r"(--\S+) ", r"\1\0", example)
-            shown = textwrap.wrap(
-                kept, 74, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "
+            joined = re.sub(r"(--\S+) ", r"\1\0", example)
+            wrapped = textwrap.wrap(
+                joined, 74, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "
             )
-            shown = [line.replace("\0", " ") for line in shown]
-            lines.append(" \\\n".join(f"    {line}" for line in shown) + "\n")
+            wrapped = [line.replace("\0", " ") for line in wrapped]
+            lines.append(" \\\n".join(f"    {line}" for line in wrapped) + "\n")
         return "".join(lines)
 
 

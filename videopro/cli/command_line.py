@@ -27,7 +27,7 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 # Headings of --help, besides those that settings name.
 _ARGUMENTS = Group("Arguments", sort_key=0)
 _COMMON = Group("Common", sort_key=1000)
-_OWN = "Settings"
+_UNGROUPED = "Settings"
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,19 @@ class CommandLine(Generic[T]):
         A mapping takes `key=value` words, whose values are read as YAML scalars, and is merged key by key
         over the file's. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
         """
-        given = self._given(sys.argv[1:] if argv is None else argv)
-        if given is None:
+        flags = self._read_flags(sys.argv[1:] if argv is None else argv)
+        if flags is None:
             raise SystemExit(0)
-        _refuse_empty(self.settings, given, self.program)
-        wants_print = given.pop("print_config", False)
-        file = config_file(given.pop("config"), self.configs) if "config" in given else None
+        _refuse_empty(self.settings, flags, self.program)
+        wants_print = flags.pop("print_config", False)
+        file = config_file(flags.pop("config"), self.configs) if "config" in flags else None
+        # Flags are laid over the file before types are checked: both then have the same checks and messages.
         merged: dict[str, Any] = dict(read_yaml(file)) if file is not None else {}
         for key in self.ignore:
             merged.pop(key, None)
-        _merge(self.settings, merged, given, str(file))
+        _merge(self.settings, merged, flags, str(file))
         settings = build_settings(self.settings, merged, self.program if file is None else str(file))
+        # After the check, so that what is printed can be given to --config as it is.
         if wants_print:
             print(as_yaml(settings), end="")
             raise SystemExit(0)
@@ -78,12 +80,13 @@ class CommandLine(Generic[T]):
     def app(self) -> App:
         """The command's flags; running it prints help or returns the settings that were given."""
         about = COMMANDS.get(self.name)
-        examples = about.shown_examples() if about is not None else ""
+        examples = about.help_examples() if about is not None else ""
         app = App(
             name=self.program,
             help=about.summary if about is not None else self.summary,
             help_epilogue=f"Examples:\n\n{examples}" if examples else None,
             help_format="plaintext",
+            # `videopro --version` has it; cyclopts would give each command one of its own.
             version_flags=[],
             group_arguments=_ARGUMENTS,
             result_action="return_value",
@@ -92,25 +95,26 @@ class CommandLine(Generic[T]):
         app.default(_function(self.settings, self.configs))
         return app
 
-    def _given(self, argv: Sequence[str]) -> dict[str, Any] | None:
+    def _read_flags(self, argv: Sequence[str]) -> dict[str, Any] | None:
         """The settings that flags and positional arguments give, None if only help was asked for."""
         app = self.app()
         try:
-            found: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
+            values: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
         except cyclopts.UnknownOptionError as error:
             word = error.token.keyword or error.token.value
-            known = [flag for argument in app.assemble_argument_collection() for flag in argument.names]
+            flags = [flag for argument in app.assemble_argument_collection() for flag in argument.names]
             raise ConfigError(
                 f"{self.program}: unknown argument {word!r}; "
-                f"{did_you_mean(word.split('=')[0], [flag for flag in known if flag.startswith('--')])}"
+                f"{did_you_mean(word.split('=')[0], [flag for flag in flags if flag.startswith('--')])}"
             ) from error
         except cyclopts.UnusedCliTokensError as error:
             stray = " ".join(map(repr, error.unused_tokens or []))
             raise ConfigError(f"{self.program}: unexpected argument {stray} (see --help)") from error
+        # Its messages have several lines, and do not name the command.
         except cyclopts.CycloptsError as error:
             message = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(f"{self.program}: {message[:1].lower()}{message[1:]} (see --help)") from error
-        return found
+        return values
 
 
 def config_file(named: str | Path, folder: str) -> Path:
@@ -120,10 +124,10 @@ def config_file(named: str | Path, folder: str) -> Path:
     # A folder that happens to have the name of a shipped config does not hide it.
     if path.suffix or "/" in str(named) or path.is_file():
         return path
-    known = sorted(file.stem for file in (CONFIGS / folder).glob("*.yaml")) if folder else []
-    if path.name in known:
+    shipped = sorted(file.stem for file in (CONFIGS / folder).glob("*.yaml")) if folder else []
+    if path.name in shipped:
         return CONFIGS / folder / f"{path.name}.yaml"
-    hint = did_you_mean(path.name, known) if known else "this command comes with none"
+    hint = did_you_mean(path.name, shipped) if shipped else "this command comes with none"
     raise ConfigError(f"--config {named}: is neither a file nor the name of a shipped config; {hint}")
 
 
@@ -141,21 +145,23 @@ def as_yaml(settings: Any) -> str:
     for option in fields(settings):
         value = getattr(settings, option.name)
         value = plain(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
+        # One setting at a time, for the help above it; the width keeps a long value on one line.
         line = yaml.safe_dump({option.name: value}, sort_keys=False, allow_unicode=True, width=10**6)
         about = textwrap.fill(option.metadata["help"], 100, initial_indent="# ", subsequent_indent="# ")
         parts.append(f"{about}\n{line}")
     return "".join(parts)
 
 
-def _merge(cls: type, merged: dict[str, Any], given: Mapping[str, Any], file: str) -> None:
+def _merge(cls: type, merged: dict[str, Any], flags: Mapping[str, Any], file: str) -> None:
     """Put what the command line gives over what the file gives."""
     hints = typing.get_type_hints(cls)
     former = {option.name: option.metadata["former"] for option in fields(cls)}
     joined = {option.name for option in fields(cls) if option.metadata["joined"]}
-    for key, value in given.items():
+    for key, value in flags.items():
         kind = plain_type(hints[key])
         # A flag overrides the file, under whichever name the file has the setting.
         merged.pop(former[key], None)
+        # The setting is one text; only its flag takes several words.
         if key in joined:
             value = ",".join(value)
         elif typing.get_origin(kind) is typing.Union:
@@ -192,22 +198,23 @@ def _read_value(value: str, flag: str, word: str) -> Any:
 def _function(cls: type, configs: str) -> Any:
     """A function whose parameters are the settings of `cls`; it returns those that it was called with."""
     hints = typing.get_type_hints(cls)
-    words = [option for option in fields(cls) if option.metadata["positional"]]
+    arguments = [option for option in fields(cls) if option.metadata["positional"]]
     flags = _own_first(cls, [option for option in fields(cls) if not option.metadata["positional"]])
-    names = dict.fromkeys(option.metadata["group"] or _OWN for option in flags)
-    groups = {name: Group(name, sort_key=place) for place, name in enumerate(names, 1)}
+    names = dict.fromkeys(option.metadata["group"] or _UNGROUPED for option in flags)
+    groups = {name: Group(name, sort_key=order) for order, name in enumerate(names, 1)}
 
-    def given(*positional: Any, **found: Any) -> dict[str, Any]:
-        nested = _nested(found)
-        for place, option in enumerate(words[: len(positional)]):
-            nested[option.name] = positional[place:] if _is_many(hints[option.name]) else positional[place]
+    def collect(*positional: Any, **keywords: Any) -> dict[str, Any]:
+        nested = _nested(keywords)
+        for index, option in enumerate(arguments[: len(positional)]):
+            nested[option.name] = positional[index:] if _is_many(hints[option.name]) else positional[index]
         return nested
 
-    parameters = [_word(option, hints[option.name]) for option in words]
+    parameters = [_word(option, hints[option.name]) for option in arguments]
     for option in flags:
-        parameters += _flags(option, hints[option.name], groups[option.metadata["group"] or _OWN])
+        parameters += _flags(option, hints[option.name], groups[option.metadata["group"] or _UNGROUPED])
     parameters += _common_flags(configs)
-    function: Any = given
+    function: Any = collect
+    # cyclopts reads a signature. A dataclass's own would have defaults, and hide which flags were given.
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function
@@ -216,18 +223,21 @@ def _function(cls: type, configs: str) -> Any:
 def _own_first(cls: type, options: Sequence[Field[Any]]) -> list[Field[Any]]:
     """A command's own settings, and then those that it shares with others, which --help shows below."""
     owners = [vars(owner).get("__annotations__", {}) for owner in cls.__mro__]
-    return sorted(options, key=lambda option: next(i for i, own in enumerate(owners) if option.name in own))
+    return sorted(
+        options,
+        key=lambda option: next(i for i, annotations in enumerate(owners) if option.name in annotations),
+    )
 
 
-def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The values of `_flags`, by the settings' names."""
     nested: dict[str, Any] = {}
-    for path, value in found.items():
+    for path, value in keywords.items():
         *outer, name = path.split(_INSIDE)
-        place = nested
+        level = nested
         for part in outer:
-            place = place.setdefault(part, {})
-        place[name] = value
+            level = level.setdefault(part, {})
+        level[name] = value
     return nested
 
 
@@ -248,6 +258,7 @@ def _word(option: Field[Any], hint: Any) -> inspect.Parameter:
         all_left: Any = Annotated[str, _PLAIN, about]
         return inspect.Parameter(option.name, inspect.Parameter.VAR_POSITIONAL, annotation=all_left)
     annotation: Any = Annotated[plain_type(hint) | None, _PLAIN, about]
+    # Otherwise cyclopts would also offer the argument as a flag.
     kind = inspect.Parameter.POSITIONAL_ONLY
     return inspect.Parameter(option.name, kind, default=None, annotation=annotation)
 
@@ -265,11 +276,11 @@ def _flags(option: Field[Any], hint: Any, group: Group, outer: str = "") -> list
     return [flag for inner in fields(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
 
 
-def _refuse_empty(settings: type[Any], given: Mapping[str, Any], program: str) -> None:
+def _refuse_empty(settings: type[Any], flags: Mapping[str, Any], program: str) -> None:
     """Raise ConfigError for a flag of several values that has none: `--ids $(cat FILE)` with an empty file
     would mean all questions. Where the default is not empty, a flag without values means none of them."""
     for option in fields(settings):
-        if given.get(option.name) == () and option.default in (MISSING, None, "", ()):
+        if flags.get(option.name) == () and option.default in (MISSING, None, "", ()):
             flag = f"--{option.name.replace('_', '-')}"
             raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")
 

@@ -94,6 +94,7 @@ def check_connections(url: str = "") -> None:
 
 def key_problem(key: str) -> str:
     """Why a key cannot be sent, without any part of it; "" if it can."""
+    # A key that was read from a file ends in a newline, which clients strip too.
     value = key.strip()
     # A proxy with passwords wants "Basic ...".
     body = re.sub(r"^(?:Basic|Bearer) ", "", value)
@@ -121,8 +122,9 @@ def check_key(variable: str) -> str:
     return key
 
 
-def _proxy(scheme: str, given: str) -> Proxy:
-    parts = _split(given if "://" in given else f"http://{given}")
+def _proxy(scheme: str, address: str) -> Proxy:
+    # Clients read an address without a scheme so.
+    parts = _split(address if "://" in address else f"http://{address}")
     variable = next(_set_names(f"{scheme}_proxy"), f"{scheme}_proxy")
     if parts is None:
         return Proxy(variable, "...", "it is no address of a proxy, as in http://HOST:PORT: correct it")
@@ -130,17 +132,17 @@ def _proxy(scheme: str, given: str) -> Proxy:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = parts.hostname, 0
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    public_address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     problem = ""
     if parts.scheme in _SOCKS:
         if find_spec("socksio") is None:
             problem = "a SOCKS proxy needs the package socksio: pip install socksio"
     elif parts.scheme not in _DIRECT:
-        known = ", ".join((*_DIRECT, *_SOCKS))
-        problem = f"a proxy's address begins with one of {known}: correct it"
+        schemes = ", ".join((*_DIRECT, *_SOCKS))
+        problem = f"a proxy's address begins with one of {schemes}: correct it"
     if not problem and (not host or port == 0):
         problem = "it has no valid host and port: correct it"
-    return Proxy(variable, shown, problem)
+    return Proxy(variable, public_address, problem)
 
 
 def _split(address: str) -> SplitResult | None:

@@ -66,7 +66,7 @@ class PlainLines:
 class Counter:
     """Shows `done` of `total` while the context is open; safe to call from several threads.
 
-    `total` None: not known yet. `shown` False: nothing is shown.
+    `total` None: not known yet. `visible` False: nothing is shown.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Counter:
         doing: str,
         total: int | None = None,
         *,
-        shown: bool = True,
+        visible: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lock = threading.Lock()
         self._doing = doing
         self._done = 0
         self._total = total
-        self._console = Console(stderr=True, quiet=not shown)
+        self._console = Console(stderr=True, quiet=not visible)
         self._lines = PlainLines(self._console, clock)
         self._bars = bars.Progress(
             bars.TextColumn("{task.description}", markup=False),
@@ -90,6 +90,7 @@ class Counter:
             RateColumn(),
             bars.TimeRemainingColumn(),
             console=self._console,
+            # Elsewhere the plain lines say it; Rich would add its last bar to a log's end.
             disable=not self._console.is_terminal,
             transient=True,
         )
@@ -102,6 +103,7 @@ class Counter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # After an error the last line would say that the work took so long, as if it were done.
         if kind is None and not self._console.is_terminal:
             self._lines.say(self._doing, self._done, self._total, is_end=True)
         self._bars.stop()
@@ -156,6 +158,6 @@ def rate_text(rate: float) -> str:
 
 def _duration(seconds: float) -> str:
     """As 0:42, 12:05 or 3:07:00."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{seconds_left:02d}" if hours else f"{minutes}:{seconds_left:02d}"

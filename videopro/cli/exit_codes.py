@@ -55,6 +55,7 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
         except VideoProError as error:
             print(f"error: {error}", file=sys.stderr)
             status.code = 2
+        # Its message is the worker's traceback: ours of this process would show only that it waited.
         except WorkerBug as error:
             message = "error: an internal error (above) stopped the run; finished work is saved"
             print(f"{error}\n{message}", file=sys.stderr)
@@ -82,12 +83,12 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
 def _follows_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C is behind an error: some libraries make an error of their own of whatever ends their
     import, and what is closed on the way out may fail."""
-    known: set[int] = set()
+    seen: set[int] = set()
     before: BaseException | None = error
-    while before is not None and id(before) not in known:
+    while before is not None and id(before) not in seen:
         if isinstance(before, KeyboardInterrupt):
             return True
-        known.add(id(before))
+        seen.add(id(before))
         before = before.__cause__ or before.__context__
     return False
 

@@ -17,10 +17,10 @@ class MissingExtra(ConfigError, ImportError):
         super().__init__(message)
         self._help = help
 
-    def show_help(self, words: Sequence[str]) -> bool:
-        """Print the help of the command that lacks the extra, if `words`, its arguments, ask for help and it
-        has some. Returns whether that was done."""
-        if self._help is None or not {"--help", "-h"}.intersection(words):
+    def show_help(self, arguments: Sequence[str]) -> bool:
+        """Print the help of the command that lacks the extra, if its `arguments` ask for help and it has
+        some. Returns whether that was done."""
+        if self._help is None or not {"--help", "-h"}.intersection(arguments):
             return False
         self._help()
         print(f"\nNot installed yet: {self}")
@@ -34,10 +34,10 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(
-    extra: str, what: str, module: str = "", help: Callable[[], None] | None = None
+    extra: str, user: str, module: str = "", help: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Import packages of `extra` inside the block; `what` needs them. Raises MissingExtra if they cannot be
-    imported.
+    """Import packages of `extra` inside the block; `user`, which the message names, needs them. Raises
+    MissingExtra if they cannot be imported.
 
     A command that needs an extra to be imported at all gives its `__name__` as `module`: if it is being run,
     the line is printed and the process ends with status 2. `help` prints its help, which is shown where it is
@@ -49,12 +49,13 @@ def needs_extra(
         name = (error.name or "").partition(".")[0]
         if isinstance(error, MissingExtra):
             message = str(error)
+        # A mistake of ours, or a package that is there and fails in its own code: its traceback is needed.
         elif name in ("", "videopro"):
             raise
         elif isinstance(error, ModuleNotFoundError):
-            message = f"{what} needs {name}: {install(extra)}"
+            message = f"{user} needs {name}: {install(extra)}"
         else:
-            message = f"{what}: {name} cannot be imported ({_first_line(error)}): {install(extra)}"
+            message = f"{user}: {name} cannot be imported ({_first_line(error)}): {install(extra)}"
         missing = MissingExtra(message, help)
         if module == "__main__":
             if missing.show_help(sys.argv[1:]):
@@ -72,10 +73,10 @@ def is_installed(package: str) -> bool:
         return False
 
 
-def check_extra(extra: str, what: str, package: str) -> None:
+def check_extra(extra: str, user: str, package: str) -> None:
     """Raise MissingExtra if a package is not installed, without importing it."""
     if not is_installed(package):
-        raise MissingExtra(f"{what} needs {package}: {install(extra)}")
+        raise MissingExtra(f"{user} needs {package}: {install(extra)}")
 
 
 def _first_line(error: Exception) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 @cache
 def _malloc_trim() -> Any:
     """glibc's function; None with another C library."""
+    # Another C library, such as musl, has no such function.
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 

@@ -39,7 +39,7 @@ def is_here(name: str) -> bool:
     if Path(name).is_dir():
         return True
     return is_hub_name(name) and any(
-        (_cached(name, config) and (found := _cached(name, weights)) and _has_parts(name, found))
+        (_cached(name, config) and (path := _cached(name, weights)) and _has_parts(name, path))
         for config, weights in _WEIGHTS
     )
 
@@ -62,9 +62,10 @@ def refusals(names: Iterable[str]) -> dict[str, str]:
     if problem := key_problem(token):
         return dict.fromkeys(missing, f"HF_TOKEN cannot be sent: {problem}; copy it again")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    # At once, because a hub that does not answer costs _PATIENCE for each of them.
     with ThreadPoolExecutor(len(missing)) as threads:
-        asked = threads.map(lambda name: _refusal(name, headers), missing)
-        return {name: why for name, why in zip(missing, asked, strict=True) if why}
+        reasons = threads.map(lambda name: _refusal(name, headers), missing)
+        return {name: reason for name, reason in zip(missing, reasons, strict=True) if reason}
 
 
 def use_cache_if_unreachable(names: Iterable[str]) -> str:
@@ -83,8 +84,11 @@ def use_cache_if_unreachable(names: Iterable[str]) -> str:
         reason = _ask(named[0], {})
     except ConfigError as error:
         reason = str(error)
+    # Any status is an answer: a mirror that refuses this question still serves the files.
     if isinstance(reason, int):
         return ""
+    # Both: the variable for the processes that this one starts, the constant because huggingface_hub read the
+    # variable when it was imported.
     os.environ["HF_HUB_OFFLINE"] = "1"
     constants.HF_HUB_OFFLINE = True
     return f"{_host()} cannot be reached ({reason}): models are taken from its cache as they are"
@@ -100,10 +104,10 @@ def _cached(name: str, file: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(name, file)
+        path = try_to_load_from_cache(name, file)
     except HFValidationError:
         return None
-    return Path(found) if isinstance(found, str) else None
+    return Path(path) if isinstance(path, str) else None
 
 
 def _has_parts(name: str, weights: Path) -> bool:
@@ -112,6 +116,7 @@ def _has_parts(name: str, weights: Path) -> bool:
         return True
     try:
         parts = set(json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values())
+    # An index may be cut short, or no index at all: then the download is simply not complete.
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
     return all(isinstance(part, str) and _cached(name, part) is not None for part in parts)
@@ -122,6 +127,7 @@ def _refusal(name: str, headers: Mapping[str, str]) -> str:
     host, status = _host(), _ask(name, headers)
     if isinstance(status, str):
         return f"{host} cannot be reached ({status})"
+    # The hub says 401 for a repository that does not exist, so that private names stay hidden.
     if status in (401, 403, 404):
         return (
             f"{host} does not give it (status {status}): check the name; a gated model needs its licence "

@@ -22,7 +22,7 @@ from videopro.errors import ConfigError
 class Need:
     """Something that has to be there, and what it is for."""
 
-    what: str
+    subject: str
     """As messages call it."""
     hub: str = ""
     """The name of a model on the hub, which is in the cache or can be downloaded."""
@@ -42,6 +42,7 @@ class Need:
 def check_needs(needs: Iterable[Need]) -> None:
     """Raise ConfigError, naming all of them, for needs that are not met. Loads nothing, and asks no more than
     the hub whether it has the models that are not on this machine."""
+    # A run's model and its judge are often the same one.
     needs = list(dict.fromkeys(needs))
     refused = refusals(need.hub for need in needs if need.hub)
     # The same for all of them where the hub cannot be reached: told once.
@@ -50,7 +51,7 @@ def check_needs(needs: Iterable[Need]) -> None:
     for need in needs:
         problems = []
         if need.hub in refused:
-            name = "" if need.what.endswith(need.hub) else f"{need.hub} is "
+            name = "" if need.subject.endswith(need.hub) else f"{need.hub} is "
             problems.append(f"{name}not on this machine" + ("" if shared else f", and {refused[need.hub]}"))
         if need.package and not is_installed(need.package):
             problems.append(f"needs the package {need.package}")
@@ -59,11 +60,11 @@ def check_needs(needs: Iterable[Need]) -> None:
         problems += _connection_problems(need)
         if problems:
             otherwise = f" ({need.otherwise})" if need.otherwise else ""
-            lines.append(f"{need.what}: {'; '.join(dict.fromkeys(problems))}{otherwise}")
+            lines.append(f"{need.subject}: {'; '.join(dict.fromkeys(problems))}{otherwise}")
     if not lines:
-        told = use_cache_if_unreachable(need.hub for need in needs if need.hub)
-        if told and os.environ.get("RANK", "0") == "0":
-            print(told, file=sys.stderr)
+        notice = use_cache_if_unreachable(need.hub for need in needs if need.hub)
+        if notice and os.environ.get("RANK", "0") == "0":
+            print(notice, file=sys.stderr)
         return
     fixes = [f"the models: {next(iter(refused.values()))}"] if shared else []
     if extras:

@@ -21,7 +21,7 @@ from videopro.errors import ConfigError
 T = TypeVar("T")
 
 # Characters of an invalid value that a message shows.
-_SHOWN = 200
+_VALUE_CHARS = 200
 
 
 def setting(
@@ -33,10 +33,10 @@ def setting(
     return {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
+def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """A hint for an unknown name: the closest known name, or else all known names."""
-    match = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(known)}"
+    match = difflib.get_close_matches(name, choices, n=1)
+    return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(choices)}"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -64,6 +64,8 @@ def parse_yaml(text: str) -> Any:
             node = loader.get_single_node()
             if node is None:
                 return None
+            # On the nodes, before anything walks the values, which would visit what an alias names once for
+            # each alias.
             _check_aliases(node)
             return loader.construct_document(node)
         finally:
@@ -82,55 +84,56 @@ _TEXT_UNIT = 64
 def _check_aliases(root: yaml.Node) -> None:
     """Raise ValueError if aliases make much more of a document than is written in it, such as a list of ten
     aliases of a list of ten aliases ..., or contain themselves. Nothing is expanded to find out."""
-    whole: dict[int, int] = {}
+    expanded: dict[int, int] = {}
     """The size of each node with what its aliases stand for."""
     written = 0
     inside: set[int] = set()
 
     def size(node: yaml.Node) -> int:
         nonlocal written
-        known = whole.get(id(node))
-        if known is not None:
-            return known
+        computed = expanded.get(id(node))
+        if computed is not None:
+            return computed
         if id(node) in inside:
             raise ValueError(f"line {node.start_mark.line + 1}: an alias (*NAME) contains itself")
         if isinstance(node, yaml.CollectionNode):
             inside.add(id(node))
             parts = [each for part in node.value for each in (part if isinstance(part, tuple) else (part,))]
-            own, below = 1, sum(map(size, parts))
+            size_here, below = 1, sum(map(size, parts))
             inside.discard(id(node))
         else:
-            own, below = 1 + len(node.value) // _TEXT_UNIT, 0
-        written += own
-        whole[id(node)] = own + below
-        return own + below
+            size_here, below = 1 + len(node.value) // _TEXT_UNIT, 0
+        written += size_here
+        expanded[id(node)] = size_here + below
+        return size_here + below
 
     added = size(root) - written
     if added > _MOST_BY_ALIASES:
         raise ValueError(f"its aliases (*NAME) stand for {added:,} values; write out what is meant")
 
 
-def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
-    """The dataclass `cls` filled with `given`, and with its defaults for the rest.
+def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
+    """The dataclass `cls` filled with `mapping`, and with its defaults for what that leaves out.
 
     Raises ConfigError, prefixed with `where`, for an unknown key (with the closest known one), a value of
     the wrong type or a missing required key.
     """
-    known: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
-    former = {old: name for name, option in known.items() if (old := option.metadata.get("former"))}
+    options: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
+    former = {old: name for name, option in options.items() if (old := option.metadata.get("former"))}
     hints = typing.get_type_hints(cls)
     values = {}
-    for given_key, value in given.items():
+    for given_key, value in mapping.items():
         key = former.get(given_key, given_key)
-        if key != given_key and key in given:
+        # Neither may win silently: which one was meant cannot be told.
+        if key != given_key and key in mapping:
             raise ConfigError(
                 f"{where}: {given_key!r} is the former name of {key!r}, and both are given; leave "
                 f"{given_key!r} out"
             )
-        if key not in known:
-            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(known))}")
+        if key not in options:
+            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(options))}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")
-    for name, option in known.items():
+    for name, option in options.items():
         if name not in values and option.default is MISSING and option.default_factory is MISSING:
             raise ConfigError(f"{where}: {name!r} is missing; {option.metadata['help']}")
     return cls(**values)
@@ -143,7 +146,7 @@ def plain_type(hint: Any) -> Any:
     return hint
 
 
-_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
 
 # YAML reads an id such as 007 or a name such as 2024 as a number; a text may be given without quotes.
 _LENIENT = ConfigDict(coerce_numbers_to_str=True)
@@ -166,22 +169,24 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
             raise ValueError("true and false are not numbers or text")
         return TypeAdapter(hint, config=_LENIENT).validate_python(value)
     except ValueError as error:
-        raise ConfigError(f"{name} is {_short(value)}; it must be {_wanted(kind, error)}") from error
+        raise ConfigError(f"{name} is {_short(value)}; it must be {_requirement(kind, error)}") from error
 
 
 def _short(value: Any) -> str:
     """The repr of an invalid value, for a message."""
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+    text = repr(value)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}..."
 
 
-def _wanted(kind: Any, error: ValueError) -> str:
+def _requirement(kind: Any, error: ValueError) -> str:
     """What a value of this type must be, in words."""
     origin = typing.get_origin(kind)
     if origin is typing.Union:
         parts = typing.get_args(kind)
         # A whole number is a number.
-        return " or ".join(_wanted(part, error) for part in parts if part is not int or float not in parts)
+        return " or ".join(
+            _requirement(part, error) for part in parts if part is not int or float not in parts
+        )
     if origin is typing.Literal:
         names = ", ".join(map(str, typing.get_args(kind)))
         return f"one of {names}" if "," in names else names
@@ -189,4 +194,4 @@ def _wanted(kind: Any, error: ValueError) -> str:
         outer = "a mapping" if origin is dict else "a list"
         inner = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ()}
         return outer if not inner["loc"] else f"{outer}, and {inner['loc'][0]!r} in it: {inner['msg']}"
-    return _WORDS.get(kind, str(error))
+    return _TYPE_NAMES.get(kind, str(error))

@@ -34,23 +34,25 @@ def handle_termination() -> Iterator[list[int]]:
 
     Ignored signals stay ignored (nohup). Does nothing in other threads than the main one.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+        # Before the exception, which other code may swallow.
+        received.append(number)
         raise TerminationSignal(number)
 
+    # Python allows handlers in the main thread only; tests and notebooks run commands in others.
     if threading.current_thread() is not threading.main_thread():
-        yield came
+        yield received
         return
     before = {number: signal.getsignal(number) for number in ENDING}
-    taken = [number for number in ENDING if before[number] != signal.SIG_IGN]
-    for number in taken:
+    handled = [number for number in ENDING if before[number] != signal.SIG_IGN]
+    for number in handled:
         signal.signal(number, stop)
     try:
-        yield came
+        yield received
     finally:
-        for number in taken:
+        for number in handled:
             signal.signal(number, before[number])
 
 

@@ -54,12 +54,13 @@ def _has_login() -> bool:
     url = os.environ.get("WANDB_BASE_URL") or _configured("base_url") or _OWN_HOST
     host = urlsplit(url).hostname or ""
     named = os.environ.get("NETRC")
+    # The same files that requests reads, through which wandb finds its key.
     for file in [Path(named)] if named else [_home() / ".netrc", _home() / "_netrc"]:
         try:
-            found = netrc.netrc(str(file)).authenticators(host)
+            login = netrc.netrc(str(file)).authenticators(host)
         except (OSError, netrc.NetrcParseError, UnicodeDecodeError):
             continue
-        if found is not None and found[2]:
+        if login is not None and login[2]:
             return True
     return False
 

@@ -267,7 +267,7 @@ def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, track
     else:
         supervisor = Supervisor(place_workers(config.workers, os.environ), model, method)
     watch = ExceptionWatch(folder.exceptions)
-    with Progress(ids, shown=rank == 0, seen=watch.see, now=supervisor.now) as progress, supervisor:
+    with Progress(ids, visible=rank == 0, seen=watch.see, now=supervisor.now) as progress, supervisor:
         identity = {**start.identity, "model": supervisor.model_identity()}
         key = folder.open(_as_mapping(config), identity)
         job = WorkerJob(

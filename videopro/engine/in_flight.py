@@ -47,6 +47,8 @@ class InFlight:
         """Add a unit's questions, when they may run."""
         with self._changed:
             if apart:
+                # Counted before the wait, so that units which begin meanwhile queue behind it: otherwise a
+                # busy process might never be empty.
                 self._waiting += 1
                 self._changed.wait_for(lambda: not self._groups)
                 self._waiting -= 1
@@ -68,11 +70,11 @@ class InFlight:
             self._send()
             self._changed.notify_all()
 
-    def do(self, unit: UnitInFlight, what: str) -> None:
+    def do(self, unit: UnitInFlight, activity: str) -> None:
         """A unit's thread is at something else from now on."""
         with self._changed:
-            if self._doing.get(unit) != what:
-                self._doing[unit] = what
+            if self._doing.get(unit) != activity:
+                self._doing[unit] = activity
                 self._tell_doing(Counter(self._doing.values()))
 
     def _send(self) -> None:
@@ -93,6 +95,6 @@ class UnitInFlight:
         if ids:
             self._all.begin(self, ids, apart=any(map(self._must_run_apart, ids)))
 
-    def doing(self, what: str) -> None:
+    def doing(self, activity: str) -> None:
         """The unit's thread is at this now, such as "indexing"."""
-        self._all.do(self, what)
+        self._all.do(self, activity)

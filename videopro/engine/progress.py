@@ -17,7 +17,7 @@ from videopro.traces import Trace, TraceLog
 
 
 class Progress:
-    """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
+    """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `visible`.
 
     `doing` names the work; `note` returns more text for each update, such as the money spent; `seen` is
     called with the traces that are added while it watches, and with the number of questions left; `now` tells
@@ -28,7 +28,7 @@ class Progress:
         self,
         ids: Sequence[str],
         *,
-        shown: bool = True,
+        visible: bool = True,
         doing: str = "answering",
         note: Callable[[], str] = lambda: "",
         seen: Callable[[Sequence[Trace], int], None] = lambda traces, left: None,
@@ -43,7 +43,7 @@ class Progress:
         self._is_watching = False
         self._before = 0
         self._right: dict[str, bool] = {}
-        self._console = Console(stderr=True, quiet=not shown)
+        self._console = Console(stderr=True, quiet=not visible)
         self._lines = PlainLines(self._console)
         self._bars = bars.Progress(
             bars.TextColumn("{task.description}"),
@@ -107,6 +107,7 @@ class Progress:
         done = sum(self._log.is_done(question_id) for question_id in self._ids)
         right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
         right = "  ".join(part for part in (right, self._note()) if part)
+        # Only until the first answer: from then on the rate says more than what the workers are at.
         waiting = self._now() if self._is_watching and done == self._before else ""
         doing = waiting or self._doing
         self._bars.update(self._task, completed=done, right=right, description=doing)

@@ -55,12 +55,14 @@ def units(items: Sequence[ItemT]) -> list[Unit[ItemT]]:
     by_video: dict[str, list[ItemT]] = {}
     for item in items:
         by_video.setdefault(item.video_key, []).append(item)
-    found = []
+    batches = []
     for video, its_items in by_video.items():
         for start in range(0, len(its_items), UNIT_SIZE):
+            # From the video and the first question's number alone: every process on the run must name the
+            # same unit the same, and a video's path may be too long, or hold slashes, for a file's name.
             name = hashlib.sha256(f"{video}\0{start}".encode()).hexdigest()[:24]
-            found.append(Unit(name, tuple(its_items[start : start + UNIT_SIZE])))
-    return found
+            batches.append(Unit(name, tuple(its_items[start : start + UNIT_SIZE])))
+    return batches
 
 
 def share_of_units(left: int, workers: int) -> int:
@@ -75,6 +77,8 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
     lease file cannot be created or locked."""
     path = folder / f"{unit.key}.lease"
     try:
+        # The file is never removed: another process might hold a lock on the one that is gone, and both would
+        # work.
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
@@ -147,6 +151,8 @@ def read_crashes(path: Path) -> CrashRecord:
         try:
             crash = parse_json(line)
             ids, reason = [str(question_id) for question_id in crash["ids"]], str(crash["reason"])
+        # A supervisor that was killed while it wrote may leave half a line; a crash less only costs another
+        # try.
         except (ValueError, TypeError, KeyError):
             continue
         record.add(ids, reason)

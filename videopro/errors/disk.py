@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 
 from videopro.errors.exceptions import RunError
 
+# EIO is a disk that accepts no more writes: as with a full one, the same command resumes elsewhere.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 # What flock raises on a disk that has no locks, such as Lustre without its mount option; nothing else here
 # raises them.
@@ -50,9 +51,9 @@ def cannot_lock(path: Path | str, error: OSError) -> str:
 
 
 @contextmanager
-def writing(what: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
-    """Wrap code that writes into a folder: raises RunError, naming `what` was being written, if the disk, a
-    quota or permissions prevent it. `needed`: bytes it takes, if known. `then`: what to do once there is
+def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
+    """Wrap code that writes into a folder: raises RunError, naming the `contents`, if the disk, a quota or
+    permissions prevent it. `needed`: bytes it takes, if known. `then`: what to do once there is
     room. Other errors pass through."""
     try:
         yield
@@ -61,13 +62,14 @@ def writing(what: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[
         if reason is None:
             raise
         raise RunError(
-            f"{folder}: {what} cannot be written ({reason}); {_room(folder, needed)}make room on that disk, "
-            f"and {then}"
+            f"{folder}: {contents} cannot be written ({reason}); {_room(folder, needed)}make room on that "
+            f"disk, and {then}"
         ) from error
 
 
 def _reason(error: Exception) -> str | None:
     """Why the write failed; None for another kind of error."""
+    # Libraries append their own backtrace, line by line.
     message = str(error).strip().split("\n")[0][:200]
     if isinstance(error, OSError):
         return error.strerror or message if error.errno in _DISK else None

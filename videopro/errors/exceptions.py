@@ -98,11 +98,11 @@ class RunError(VideoProError):
 
 
 class MachineError(RunError):
-    """The machine failed (no memory, no device), by `what`, while the questions `ids` were answered."""
+    """The machine failed (no memory, no device), by `failure`, while the questions `ids` were answered."""
 
-    def __init__(self, message: str, what: str = "", ids: tuple[str, ...] = ()) -> None:
-        super().__init__(message, what, ids)
-        self.what = what
+    def __init__(self, message: str, failure: str = "", ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message, failure, ids)
+        self.failure = failure
         self.ids = ids
 
     def __str__(self) -> str:

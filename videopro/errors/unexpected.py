@@ -16,6 +16,7 @@ from pathlib import Path
 
 from videopro.errors.exceptions import ExceptionRecord, MachineError, UnexpectedError, VideoProError
 
+# About forty frames of a traceback, and a message with the shapes of a few tensors.
 _MOST_MESSAGE = 500
 _MOST_TRACEBACK = 6000
 """Characters. A trace holds one of each for an exception."""
@@ -50,20 +51,22 @@ def record_exception(error: Exception) -> ExceptionRecord:
     package = kind.__module__.split(".")[0]
     name = kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{_below_package(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
+    position = f"{_below_package(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
     text = "".join(traceback.format_exception(error))
     if len(text) > _MOST_TRACEBACK:
         # The end says what was raised, and where.
         text = "…" + text[-_MOST_TRACEBACK:]
-    return ExceptionRecord(name, place, _shown(str(error), _MOST_MESSAGE), _storable(text))
+    return ExceptionRecord(name, position, _one_line(str(error), _MOST_MESSAGE), _storable(text))
 
 
 def is_machines(error: BaseException) -> bool:
     """Whether an exception is the machine's: no memory, no disk, no device."""
     if isinstance(error, MemoryError):
         return True
+    # A missing or unreadable file is an OSError too, and costs only the question that needs it.
     if isinstance(error, OSError):
         return error.errno in _MACHINES_ERRNO
+    # By name along the base classes: a library may derive from torch's, which are not imported for this.
     if any(kind.__name__ in _MACHINES_CLASSES for kind in type(error).__mro__):
         return True
     package = type(error).__module__.split(".")[0]
@@ -74,13 +77,13 @@ def is_machines(error: BaseException) -> bool:
 def machine_error(error: BaseException, ids: Sequence[str] = ()) -> MachineError:
     """What tells the user in one line of an error of the machine, which ends a command; `ids`: the questions
     that were being answered."""
-    what = _shown(f"{type(error).__name__}: {error}".rstrip(": "), 300)
+    failure = _one_line(f"{type(error).__name__}: {error}".rstrip(": "), 300)
     message = (
-        f"the machine failed ({what}): free memory or space, or give this command less to hold at a time "
+        f"the machine failed ({failure}): free memory or space, or give this command less to hold at a time "
         "(--workers, --in-flight, --backbone frames=...); finished work is saved, and the same command "
         "resumes"
     )
-    return MachineError(message, what, tuple(ids))
+    return MachineError(message, failure, tuple(ids))
 
 
 @contextmanager
@@ -106,6 +109,7 @@ def as_unexpected(error: Exception, kind: type[UnexpectedError] = UnexpectedErro
 def _below_package(filename: str) -> str:
     """A path without the machine's part: below the folder of the packages, or of ours."""
     parts = Path(filename).parts
+    # So that the same exception has the same key on every machine of a cluster.
     for root in ("site-packages", "dist-packages"):
         if root in parts:
             return "/".join(parts[parts.index(root) + 1 :])
@@ -116,7 +120,7 @@ def _below_package(filename: str) -> str:
     return "/".join(parts[-2:])
 
 
-def _shown(text: str, most: int) -> str:
+def _one_line(text: str, most: int) -> str:
     line = " ".join(_storable(text).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 

@@ -193,7 +193,7 @@ def _make_all(
     # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
     spawn = get_context("spawn")
     with (
-        Counter(f"making {title} videos", len(jobs), shown=not quiet) as counter,
+        Counter(f"making {title} videos", len(jobs), visible=not quiet) as counter,
         ProcessPoolExecutor(
             workers, mp_context=spawn, initializer=_exit_with_parent, initargs=(os.getpid(),)
         ) as pool,

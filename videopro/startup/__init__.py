@@ -5,6 +5,6 @@ from videopro.startup.starting import importing, working  # First: Ctrl-C has it
 
 # isort: split
 from videopro.startup import library_messages as library_messages
-from videopro.startup.user_folders import own_temporary_folder, provide_folders
+from videopro.startup.user_folders import private_temporary_folder, provide_folders
 
-__all__ = ["importing", "own_temporary_folder", "provide_folders", "working"]
+__all__ = ["importing", "private_temporary_folder", "provide_folders", "working"]

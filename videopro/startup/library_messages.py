@@ -50,18 +50,18 @@ class _HubRetries(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_told = False
+        self._was_reported = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said = record.getMessage()
-        if said.startswith("Retrying in "):
+        message = record.getMessage()
+        if message.startswith("Retrying in "):
             return False
-        reason, is_attempt, _ = said.partition(" thrown while requesting ")
+        reason, is_attempt, _ = message.partition(" thrown while requesting ")
         if not is_attempt:
             return True
-        if self._is_told:
+        if self._was_reported:
             return False
-        self._is_told = True
+        self._was_reported = True
         record.msg, record.args = (
             f"the hub does not answer ({reason}); trying for about half a minute, for each file of the model",
             (),

@@ -29,22 +29,25 @@ _OWN_FOLDERS = ("", "train", "data_synthesis", "modules")
 def stop_while_starting(number: int, frame: FrameType | None) -> None:
     """Handle SIGINT: end the process at once. Nothing has been begun that would have to be put in order."""
     os.write(2, b"\nstopped\n")
+    # Not sys.exit: libraries that are only half imported may have exit handlers that fail, and threads that
+    # Python would wait for.
     os._exit(128 + number)
 
 
 @contextmanager
-def _replaced(known: _Handler, by: _Handler) -> Iterator[None]:
-    """Handle SIGINT differently within the block, if it is handled by `known`. Handlers of other programs,
+def _replaced(handler: _Handler, by: _Handler) -> Iterator[None]:
+    """Handle SIGINT differently within the block, if it is handled by `handler`. Handlers of other programs,
     and ignored signals, stay."""
-    is_known = signal.getsignal(signal.SIGINT) is known
-    is_known = is_known and threading.current_thread() is threading.main_thread()
-    if is_known:
+    is_ours = signal.getsignal(signal.SIGINT) is handler
+    # Python lets no other thread set a handler.
+    is_ours = is_ours and threading.current_thread() is threading.main_thread()
+    if is_ours:
         signal.signal(signal.SIGINT, by)
     try:
         yield
     finally:
-        if is_known:
-            signal.signal(signal.SIGINT, known)
+        if is_ours:
+            signal.signal(signal.SIGINT, handler)
 
 
 def importing() -> AbstractContextManager[None]:
@@ -65,6 +68,7 @@ def is_command() -> bool:
         # The interpreter is importing the packages around the module that it will run.
         return any(word.removeprefix("-m").partition(".")[0] == "videopro" for word in sys.orig_argv[1:])
     script = getattr(sys.modules.get("__main__"), "__file__", None)
+    # A worker that multiprocessing spawns has our script as its main module too, but not on its command line.
     if not script or program not in sys.orig_argv:
         return False
     package = os.path.dirname(os.path.dirname(__file__))
@@ -79,9 +83,10 @@ def start() -> None:
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop_while_starting)
-    told = provide_folders(os.environ)
-    if told and not _SHOWING & set(sys.argv) and os.environ.get("RANK", "0") == "0":
-        print(told, file=sys.stderr)
+    notice = provide_folders(os.environ)
+    # Once for all processes of torchrun, and not above the output of a command that only shows something.
+    if notice and not _SHOWING & set(sys.argv) and os.environ.get("RANK", "0") == "0":
+        print(notice, file=sys.stderr)
 
 
 if is_command():

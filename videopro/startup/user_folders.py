@@ -23,7 +23,7 @@ _CACHES = {
     "MPLCONFIGDIR": ".config/matplotlib",
 }
 """The variables that name the caches of the libraries, and where the caches are without, in the home."""
-_TOLD = {"VIDEOPRO_CACHE": "videos and indexes", "HF_HOME": "models"}
+_COSTLY = {"VIDEOPRO_CACHE": "videos and indexes", "HF_HOME": "models"}
 """Those with files that take long to make again."""
 _WRITTEN = {"VIDEOPRO_CACHE"}
 """Of no use if it can only be read."""
@@ -35,42 +35,44 @@ def provide_folders(environment: MutableMapping[str, str]) -> str:
     """Name other folders, in `environment`, for the caches that have no place in the user's home. Returns
     what to tell the user, "" if nothing was changed. A cache whose own variable is set stays there."""
     if not any(environment.get(name) for name in _NAMES) and not _has_entry():
+        # torch asks for a user name when it names its cache of compiled kernels.
         environment["USER"] = f"uid{os.getuid()}"
     home = _home(environment)
     lacking = {}
     for variable, inside in _CACHES.items():
         if environment.get(variable):
             continue
-        is_kept = home is not None and _serves(home / inside, written=variable in _WRITTEN)
-        if not is_kept:
+        is_usable = home is not None and _serves(home / inside, written=variable in _WRITTEN)
+        if not is_usable:
             lacking[variable] = inside
     if not lacking and home is not None:
         return ""
-    folder = own_temporary_folder()
+    folder = private_temporary_folder()
     if folder is None:
         return ""  # Nothing can be written at all: what needs a cache says so.
     if home is None:
-        why = f"there is no home folder (HOME is {environment.get('HOME') or 'not set'})"
+        reason = f"there is no home folder (HOME is {environment.get('HOME') or 'not set'})"
         environment["HOME"] = str(folder)
     else:
-        why = f"the caches in {home} cannot be written"
+        reason = f"the caches in {home} cannot be written"
         for variable, inside in lacking.items():
             environment[variable] = str(folder / inside)
-    told = [f"{variable} ({what})" for variable, what in _TOLD.items() if variable in lacking]
-    if not told:
+    variables = [f"{variable} ({contents})" for variable, contents in _COSTLY.items() if variable in lacking]
+    if not variables:
         return ""
-    return f"{why}: files go to {folder}, which may not last; name lasting folders by {' and '.join(told)}"
+    named = " and ".join(variables)
+    return f"{reason}: files go to {folder}, which may not last; name lasting folders by {named}"
 
 
-def own_temporary_folder() -> Path | None:
+def private_temporary_folder() -> Path | None:
     """A folder in the temporary directory that only this user can write, the same in every process; None if
     none can be made."""
     try:
         folder = Path(tempfile.gettempdir()) / f"videopro-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
         # Anyone can make a folder of this name there, or a link.
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
             return folder
         return Path(tempfile.mkdtemp(prefix="videopro-"))
     except OSError:

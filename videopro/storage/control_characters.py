@@ -22,7 +22,7 @@ def without_commands(text: str) -> str:
     as change the direction of writing."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_shown, _COMMANDS.sub("", encodable(text).replace("\r\n", "\n"))))
+    return "".join(map(_visible, _COMMANDS.sub("", encodable(text).replace("\r\n", "\n"))))
 
 
 def printable(text: str, most: int) -> str:
@@ -31,7 +31,7 @@ def printable(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def _shown(character: str) -> str:
+def _visible(character: str) -> str:
     if character.isprintable() or character in "\n\t":
         return character
     return " " if character.isspace() or unicodedata.category(character) == "Zs" else ""

@@ -17,6 +17,8 @@ def read_json_lines(
     DatasetError for a file that cannot be read, saying what to `give`, and for a line that is not an
     object; with `left_out`, such a line is skipped, and its reason is put there by its number."""
     try:
+        # Bytes, not text: str.splitlines() would also split at characters that may stand inside a JSON
+        # string, such as U+2028, and a line that is not UTF-8 must not cost the others.
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}); give {give}") from error

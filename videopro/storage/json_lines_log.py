@@ -43,6 +43,8 @@ class JsonLinesLog:
         self._syncing = _SyncBehind() if syncs_behind and writable else None
         self.torn = 0
         """Number of torn last lines that this object cut."""
+        # flock holds for the open file, which all threads share: it does not keep them apart. Re-entrant,
+        # since `append_lines` cuts a torn tail under the same lock.
         self._threads = threading.RLock()
         self._depth = 0
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writable else os.O_RDONLY
@@ -104,15 +106,17 @@ class JsonLinesLog:
         """The complete lines from byte `start` on, without a torn last line. Raises RunError for a file that
         is shorter than `start`."""
         size = os.fstat(self._file).st_size
+        # Offsets are positions of complete lines, and nothing here makes a log shorter, save for a torn tail.
         if size < start:
             raise RunError(f"{self.path}: became shorter while in use; another program has changed it")
-        found = bytearray()
-        while len(found) < size - start:
-            part = os.pread(self._file, size - start - len(found), start + len(found))
+        content = bytearray()
+        # One read may return less than was asked for: Linux gives at most 2 GiB at a time.
+        while len(content) < size - start:
+            part = os.pread(self._file, size - start - len(content), start + len(content))
             if not part:
                 break
-            found += part
-        return bytes(found[: found.rfind(b"\n") + 1])
+            content += part
+        return bytes(content[: content.rfind(b"\n") + 1])
 
     def append(self, *records: Mapping[str, Any]) -> None:
         """Write objects durably, one per line, all or none; see `append_lines`."""
@@ -123,11 +127,14 @@ class JsonLinesLog:
         """Write complete lines durably, all or none. On a full disk, or any other failure, the file is left
         as it was and RunError is raised."""
         with self.locked():
+            # After a failed fsync the kernel may have dropped the pages: to try again would report success.
             if self._syncing is not None and self._syncing.failure is not None:
                 raise self._lost(self._syncing.failure)
             self.cut_torn_tail()
             size = os.fstat(self._file).st_size
             try:
+                # One write, not a loop: with O_APPEND the lines then lie together, and a short write means a
+                # full disk.
                 written = os.write(self._file, lines)
                 if written != len(lines):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -150,6 +157,7 @@ class JsonLinesLog:
         with self.locked():
             end = size = os.fstat(self._file).st_size
             while end:
+                # Nearly always the last byte is a newline: one byte is read before whole blocks are.
                 start = end - 1 if end == size else max(0, end - _BLOCK)
                 newline = os.pread(self._file, end - start, start).rfind(b"\n")
                 if newline >= 0:

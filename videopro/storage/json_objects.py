@@ -60,15 +60,17 @@ def parse_json_list(text: str) -> Any:
 def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> dict[str, Any]:
     """Parse a JSON object. Raises `error`, naming `where` and the fix, for anything else."""
     try:
-        found = parse_json(text)
+        record = parse_json(text)
     except InvalidJson as reason:
         raise error(f"{where}: is not JSON ({reason}); write one object a line") from reason
-    if not isinstance(found, dict):
-        raise error(f"{where}: must be an object, not {type(found).__name__}")
-    return found
+    if not isinstance(record, dict):
+        raise error(f"{where}: must be an object, not {type(record).__name__}")
+    return record
 
 
 _LIST = re.compile(r"\ufeff?\s*\[")
+# A whole string at a time, so that brackets and commas inside it do not count. Its closing mark is optional:
+# a torn one goes on to the end of the text.
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
@@ -84,6 +86,8 @@ def _parts(text: str, start: int, error: InvalidJson) -> Iterator[Any]:
             if mark[0] == "]":
                 break
         depth += (mark[0] in "[{") - (mark[0] in "]}")
+    # The brackets do not match, so the elements cannot be told apart: what the parser said of the whole
+    # stands.
     if depth or text[start - 1] != "]" or text[start:].strip():
         raise error
 
@@ -103,6 +107,7 @@ def _decoded(decode: Callable[[], T]) -> T:
 def _plain(value: Any, text: str) -> Any:
     """The value with encodable strings. Raises InvalidJson if it is nested too deep."""
     _check_depth(value)
+    # Walking every value is slow, and hardly any text has a surrogate. An escaped one begins with \ud or \uD.
     may_hold = "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
     return _encodable(value) if may_hold else value
 
@@ -118,6 +123,7 @@ def _float(digits: str) -> float:
 
 
 def _int(digits: str) -> int:
+    # Before int(): Python takes quadratic time for long ones, and refuses those of more than 4,300 digits.
     if len(digits.lstrip("-")) > DIGITS:
         raise InvalidJson(f"{_short(digits)} is too large a number ({len(digits)} digits)")
     return int(digits)
@@ -128,11 +134,12 @@ def _constant(name: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    # A key that stands twice has two values in different readers; Python would silently take the last one.
+    record = dict(pairs)
+    if len(record) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         raise InvalidJson(f"an object has the key {encodable(_short(twice))!r} twice")
-    return found
+    return record
 
 
 _STRICT = json.JSONDecoder(
@@ -146,6 +153,7 @@ def _short(text: str) -> str:
 
 
 def _check_depth(value: Any) -> None:
+    # Level by level, not recursively: it is what keeps the recursive code from running out of stack.
     level = [value] if isinstance(value, list | dict) else []
     for _ in range(DEPTH):
         if not level:

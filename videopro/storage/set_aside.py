@@ -19,22 +19,22 @@ class SetAside:
         self.lines: dict[int, str] = {}
         """Why, by the line's number from 1."""
         self._outcome = outcome
-        self._told = 0
+        self._reported = 0
 
-    def add(self, number: int, why: object) -> None:
+    def add(self, number: int, reason: object) -> None:
         """Set a line aside."""
-        self.lines.setdefault(number, str(why)[:_WHY_CHARS])
+        self.lines.setdefault(number, str(reason)[:_WHY_CHARS])
 
     def tell(self) -> None:
         """Say on stderr which lines were set aside, unless that has been said."""
-        if len(self.lines) > self._told:
-            self._told = len(self.lines)
+        if len(self.lines) > self._reported:
+            self._reported = len(self.lines)
             print(self.text(), file=sys.stderr)
 
     def text(self) -> str:
         """Which lines, and why."""
         count = len(self.lines)
-        named = [f"line {number} ({why})" for number, why in list(self.lines.items())[:_NAMED]]
+        named = [f"line {number} ({reason})" for number, reason in list(self.lines.items())[:_NAMED]]
         named += [f"{count - _NAMED} others"] if count > _NAMED else []
         which = "1 line cannot be read and was" if count == 1 else f"{count} lines cannot be read and were"
         return f"{self.path}: {which} set aside: {', '.join(named)}; {self._outcome}"

@@ -12,4 +12,5 @@ def encodable(text: str) -> str:
     character."""
     if text.isascii():
         return text
+    # By way of UTF-16, in which a pair of surrogates is the character that JSON's "\ud83d\ude00" means.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

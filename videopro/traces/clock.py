@@ -25,8 +25,8 @@ class Stopwatch:
     """The wall time whose share was asked for."""
 
     def _share_until(self, wall: float) -> float:
-        place = min(max(bisect_left(self._course, (wall, 0.0)), 1), len(self._course) - 1)
-        (start, low), (end, high) = self._course[place - 1], self._course[place]
+        index = min(max(bisect_left(self._course, (wall, 0.0)), 1), len(self._course) - 1)
+        (start, low), (end, high) = self._course[index - 1], self._course[index]
         return low + (high - low) * (wall - start) / (end - start)
 
 
@@ -72,4 +72,6 @@ class SharedClock:
             watch.wall += passed
             watch.share += passed / len(self._running)
             if passed > 0:
+                # Kept because calls report their seconds when they end: what was in flight while they ran is
+                # looked up here.
                 watch._course.append((watch.wall, watch.share))

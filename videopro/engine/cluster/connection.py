@@ -81,9 +81,10 @@ class Cluster:
         """An actor on this process's own node that reserves nothing; `calls`: it serves so many at a time."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        own = self._ray.get_runtime_context().get_node_id()
-        place = NodeAffinitySchedulingStrategy(own, soft=False)
-        options = {"num_cpus": 0, "max_concurrency": calls, "scheduling_strategy": place}
+        node = self._ray.get_runtime_context().get_node_id()
+        # Not soft: where this node has no room, Ray would otherwise put the actor on any other.
+        strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+        options = {"num_cpus": 0, "max_concurrency": calls, "scheduling_strategy": strategy}
         return self._ray.remote(cls).options(**options).remote()
 
     def _connect(self, address: str) -> None:
@@ -95,6 +96,7 @@ class Cluster:
                 "`ray job submit`, or give HOST:PORT of the head"
             )
         host, _, port = address.rpartition(":")
+        # Tried here first, so that a wrong address is one line of ours and not Ray's own error.
         if host and not _answers(host, port, _CONNECT_SECONDS):
             raise RunError(_dead(address, "nothing listens there"))
         # Nothing is reported about a cluster that we start, unless the user wants it.
@@ -139,9 +141,9 @@ def _answers(host: str, port: str, seconds: float) -> bool:
     return False
 
 
-def _dead(address: str, why: str) -> str:
+def _dead(address: str, reason: str) -> str:
     where = f"no Ray cluster answers at {address}" if address else "no Ray cluster could be joined or started"
     return (
-        f"{where} ({why}); start one with `ray start --head`, set RAY_ADDRESS to its HOST:PORT, or unset it "
-        "to use this machine alone"
+        f"{where} ({reason}); start one with `ray start --head`, set RAY_ADDRESS to its HOST:PORT, or unset "
+        "it to use this machine alone"
     )

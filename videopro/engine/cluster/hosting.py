@@ -74,13 +74,15 @@ class WorkerHost:
 
     def load(self, make: Callable[[], Worker[Any, Any, Any]], folder: str) -> Loaded | BaseException:
         """Make the worker. Relative paths start at `folder`, if the node has it."""
+        # A node without the folder may still have everything by absolute paths; what it lacks is reported by
+        # name.
         with suppress(OSError):
             os.chdir(folder)
         try:
             self._worker = make()
             return Loaded(self._worker.identity(), self._worker.in_flight, __version__)
         except Exception as error:
-            return _told(error)
+            return _presentable(error)
 
     def work(self, job: object, items: Sequence[object]) -> Iterator[tuple[str, Any] | BaseException]:
         """The worker's results, and at the end the error that stopped it."""
@@ -88,10 +90,10 @@ class WorkerHost:
         try:
             yield from self._worker.work(job, items)
         except Exception as error:
-            yield _told(error)
+            yield _presentable(error)
 
 
-def _told(error: Exception) -> BaseException:
+def _presentable(error: Exception) -> BaseException:
     """The error as the command shows it."""
     if isinstance(error, VideoProError):
         return error

@@ -60,7 +60,7 @@ class Member(Generic[ItemT]):
             return None
         is_stream = ref in self.tasks
         try:
-            told: Any = ray.get(next(ref) if is_stream else ref)
+            message: Any = ray.get(next(ref) if is_stream else ref)
         except StopIteration:
             self.pending.remove(ref)
             return self.tasks.pop(ref)
@@ -68,16 +68,16 @@ class Member(Generic[ItemT]):
             self.broken = _broken(error)
             self.pending.clear()
             return None
-        if isinstance(told, BaseException):
-            raise told
+        if isinstance(message, BaseException):
+            raise message
         if not is_stream:
             self.pending.remove(ref)
-        if isinstance(told, Loaded):
-            self.is_ready, self.in_flight = True, told.in_flight
+        if isinstance(message, Loaded):
+            self.is_ready, self.in_flight = True, message.in_flight
         elif not is_stream:
-            self.node_id, self.address = told
+            self.node_id, self.address = message
             return None
-        return cast("Loaded | tuple[str, Any]", told)
+        return cast("Loaded | tuple[str, Any]", message)
 
     def probe(self) -> bool:
         """Whether it is known by now what happened to a worker that was out of reach."""
@@ -90,10 +90,10 @@ class Member(Generic[ItemT]):
         try:
             ray.get(self._probe)
         except ray.exceptions.RayError as error:
-            self._probe, found = None, _broken(error)
-            if found.is_certain and self.broken is not None:
-                self.broken = Broken(found.how, True, self.broken.since)
-            return found.is_certain
+            self._probe, death = None, _broken(error)
+            if death.is_certain and self.broken is not None:
+                self.broken = Broken(death.how, True, self.broken.since)
+            return death.is_certain
         # It lives, but what it was working on does not reach us any more.
         return True
 

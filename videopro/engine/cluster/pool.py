@@ -148,24 +148,26 @@ class WorkerPool(Generic[ItemT, ResultT]):
         waiting = {ref: member for member in self._members for ref in member.pending}
         results: list[tuple[str, ResultT]] = []
         if waiting:
-            found, _ = ray.wait(list(waiting), num_returns=1, timeout=_TICK_SECONDS)
-            if found:
-                found, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+            ready, _ = ray.wait(list(waiting), num_returns=1, timeout=_TICK_SECONDS)
+            # The first call returns as soon as one result is there; the second takes all others that are
+            # there too.
+            if ready:
+                ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
         else:
             time.sleep(_TICK_SECONDS)
-            found = []
-        for ref in found:
+            ready = []
+        for ref in ready:
             member = waiting[ref]
             if member in self._members:
-                told = member.read(ref)
-                if isinstance(told, Loaded):
-                    self._agree(told, member)
-                elif isinstance(told, tuple):
-                    name, _ = told
+                message = member.read(ref)
+                if isinstance(message, Loaded):
+                    self._agree(message, member)
+                elif isinstance(message, tuple):
+                    name, _ = message
                     if name not in done:
                         done.add(name)
-                        results.append(told)
-                elif isinstance(told, Task) and any(name not in done for name in told.ids):
+                        results.append(message)
+                elif isinstance(message, Task) and any(name not in done for name in message.ids):
                     # A worker ended early without dying, as at a cap: the others finish what they have.
                     schedule.stop()
         self._replace_dead(schedule, done)
@@ -173,18 +175,18 @@ class WorkerPool(Generic[ItemT, ResultT]):
         self._say_waiting()
         return results
 
-    def _agree(self, told: Loaded, member: Member[ItemT]) -> None:
-        if told.version != __version__:
+    def _agree(self, loaded: Loaded, member: Member[ItemT]) -> None:
+        if loaded.version != __version__:
             raise RunError(
-                f"node {member.address} has VideoPro {told.version}, and this command is {__version__}; "
+                f"node {member.address} has VideoPro {loaded.version}, and this command is {__version__}; "
                 "install the same version on all nodes"
             )
         if self._identity is None:
-            self._identity = told.identity
-        elif told.identity != self._identity:
+            self._identity = loaded.identity
+        elif loaded.identity != self._identity:
             raise RunError(
                 f"the worker on node {member.address} loaded a different model from the others "
-                f"({told.identity} instead of {self._identity}); give all nodes the same files, and re-run "
+                f"({loaded.identity} instead of {self._identity}); give all nodes the same files, and re-run "
                 "the same command to resume"
             )
 
@@ -210,6 +212,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
     def _died(self, member: Member[ItemT], how: str, schedule: Schedule[ItemT], is_node_lost: bool) -> None:
         """Blame the items for a worker's death. Raises RunError if starting another would not help."""
         self._deaths_in_a_row += 1
+        # Once may be another program that filled the memory; twice is the model that does not fit.
         if not member.is_ready and not is_node_lost and self._deaths_in_a_row > 1:
             raise RunError(
                 f"workers died twice while loading the model (the last one: {how}); is there enough memory "

@@ -77,8 +77,8 @@ class Schedule(Generic[ItemT]):
     def take_quarantined(self) -> list[tuple[ItemT, str]]:
         """Items that no worker gets any more, each with the reason."""
         self._sort()
-        found, self._quarantined = self._quarantined, []
-        return [(item, self._crashes.reasons[_id(item)]) for item in found]
+        quarantined, self._quarantined = self._quarantined, []
+        return [(item, self._crashes.reasons[_id(item)]) for item in quarantined]
 
     def give_back(self, tasks: Sequence[Task[ItemT]], done: Callable[[str], bool]) -> None:
         """The tasks' items that are not done come next, without blame."""

@@ -30,12 +30,12 @@ class Share:
         parts = [_count(self.cpus, "CPU"), _count(self.gpus, "GPU")]
         return " and ".join([", ".join(parts), f"{self.memory / _GIB:g} GiB"] if self.memory else parts)
 
-    def places_on(self, node: Mapping[str, float]) -> int:
+    def workers_on(self, node: Mapping[str, float]) -> int:
         """How many workers have room on a node with these resources, which Ray calls CPU, GPU and memory."""
-        wanted = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory)}
+        amounts = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory)}
         # Ray counts in units of 0.0001.
         fits = [
-            math.floor(node.get(name, 0.0) / amount + 1e-9) for name, amount in wanted.items() if amount > 0
+            math.floor(node.get(name, 0.0) / amount + 1e-9) for name, amount in amounts.items() if amount > 0
         ]
         return min(fits)
 
@@ -86,8 +86,8 @@ class RaySettings:
         given: a cluster that grows needs one."""
         if self.workers is not None:
             return self.workers
-        places = sum(share.places_on(node) for node in nodes)
-        if not places:
+        workers = sum(share.workers_on(node) for node in nodes)
+        if not workers:
             largest = max(nodes, key=lambda node: (node.get("GPU", 0.0), node.get("CPU", 0.0)))
             raise ConfigError(
                 f"ray: no node of the cluster has room for a worker of {share} (the largest has "
@@ -95,19 +95,19 @@ class RaySettings:
                 f"{largest.get('memory', 0.0) / _GIB:.0f} GiB); give smaller shares, such as --ray cpus=1 "
                 "gpus=0, or --ray workers=N to wait for larger nodes"
             )
-        return places
+        return workers
 
 
-def read_ray_settings(engine: str, given: Mapping[str, Any]) -> RaySettings:
+def read_ray_settings(engine: str, mapping: Mapping[str, Any]) -> RaySettings:
     """The settings of `--ray`. Raises ConfigError for invalid ones, for settings of an engine that is not
     used, and MissingExtra if Ray is not installed."""
     if engine != "ray":
-        if given:
+        if mapping:
             raise ConfigError("--ray: has no effect without --engine ray; add that, or leave --ray out")
         return RaySettings()
     check_extra("ray", "--engine ray", "ray")
-    return build_settings(RaySettings, given, "ray")
+    return build_settings(RaySettings, mapping, "ray")
 
 
-def _count(number: float, what: str) -> str:
-    return f"{number:g} {what}{'' if number == 1 else 's'}"
+def _count(number: float, unit: str) -> str:
+    return f"{number:g} {unit}{'' if number == 1 else 's'}"

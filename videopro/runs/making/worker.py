@@ -267,7 +267,7 @@ def blame_machine(error: BaseException, folder: RunFolder) -> None:
     """Note the questions at which the machine failed: the command that goes on asks them apart from others,
     and gives up one at which it fails alone, again and again."""
     if isinstance(error, MachineError) and error.ids:
-        record_crash(folder.crashes, error.ids, f"the worker that answered it failed ({error.what})")
+        record_crash(folder.crashes, error.ids, f"the worker that answered it failed ({error.failure})")
 
 
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
