@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.adapting import adapted
 from tests.support.benchmark_runs import coloured, infer
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import MME, TSV, ego, touch, write_parquet
@@ -22,7 +23,6 @@ from videopro.commands.infer import main
 from videopro.commands.report import main as report_main
 from videopro.errors import ConfigError
 from videopro.methods import METHODS
-from videopro.methods.native import NativeMethod
 
 
 def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,19 +68,20 @@ def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_native_follows_the_protocol() -> None:
     shows, without = Protocol(ROBUST, subtitles="frames"), Protocol(ROBUST, name="bare", subtitles="none")
-    assert NativeMethod.follow(shows, {"frames": 3}) == {"frames": 3, "subtitles": "frames"}
-    assert NativeMethod.follow(shows, {"subtitles": "none"}) == {"subtitles": "none"}
-    assert NativeMethod.follow(Protocol(ROBUST), {}) == {}
+    assert adapted("native", {"frames": 3}, protocol=shows).options == {"frames": 3, "subtitles": "frames"}
+    assert adapted("native", {"subtitles": "none"}, protocol=shows).options == {"subtitles": "none"}
+    assert adapted("native").options == {}
     with pytest.raises(ConfigError, match="protocol 'bare' has none"):
-        NativeMethod.follow(without, {"subtitles": "all"})
+        adapted("native", {"subtitles": "all"}, protocol=without)
 
 
 def test_only_native_follows_a_protocol_that_shows_the_clue_alone() -> None:
     clue = Protocol(ROBUST, name="clue", shown="clues")
-    assert NativeMethod.follow(clue, {"frames": 3}) == {"frames": 3}
+    assert adapted("native", {"frames": 3}, protocol=clue).options == {"frames": 3}
+    options = {"lvagent": {"agents": ("a", "b")}}
     for name in sorted(METHODS.keys() - {"native"}):
         with pytest.raises(ConfigError, match=f"method '{name}' looks anywhere .* 'clue' .*--method native"):
-            METHODS[name].follow(clue, {})
+            adapted(name, options.get(name), protocol=clue)
 
 
 def test_a_method_that_only_chooses_refuses_open_questions(

@@ -138,25 +138,26 @@ def test_rejection_asks_for_what_answers_inside_the_programs(
 
 def test_pocket_needs_nothing(nothing_here: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs on a plain install, whatever the environment says about connections."""
+    from tests.support.adapting import adapted
     from videopro.backbones import model_needs, read_spec
-    from videopro.methods import METHODS, create
+    from videopro.methods import METHODS
 
     monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
     model = read_spec("pocket", adapter="pocket-sft")
     options: dict[str, Any] = {"lvagent": {"agents": ("self", "pocket+pocket-lv-looks")}}
     for name in METHODS:
-        check_needs([*model_needs(model), *create(name, options.get(name, {})).needs(model)])
+        check_needs([*model_needs(model), *adapted(name, options.get(name)).needs(model)])
 
 
 def test_a_merged_planner_answers_with_what_its_base_has(nothing_here: list[str], tmp_path: Path) -> None:
+    from tests.support.adapting import adapted
     from videopro.backbones import read_spec
-    from videopro.methods import create
 
     (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": "pocket"}}))
-    needs = create("videopro", {}).needs(read_spec(str(tmp_path)))
+    needs = adapted("videopro").needs(read_spec(str(tmp_path)))
     assert [need for need in needs if need.hub] == []
     (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": MODEL}}))
-    needs = create("videopro", {}).needs(read_spec(str(tmp_path)))
+    needs = adapted("videopro").needs(read_spec(str(tmp_path)))
     assert [need.hub for need in needs if need.hub] == list(PARTS)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.adapting import adapted
 from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
 from tests.support.infer_world import SRT
 from videopro import methods
@@ -352,6 +353,6 @@ def test_the_pocket_model_gets_a_planner_that_can_write_programs(
     config = InferConfig("pocket", "pocket", tmp_path / "run", method="adaptive")
     start = infer.check(config)
     assert start.config.backbone == {"adapter": "pocket-sft"}
-    assert "pocket-sft" in start.note
+    assert "pocket-sft" in "\n".join(start.prepared.notes)
     assert infer.check(replace(config, method="native")).config.backbone == {}
-    assert methods.create("videopro", {}).backbone_settings("Qwen/Q", {"frames": 8}) == {"frames": 8}
+    assert adapted("videopro", model="Qwen/Q", backbone={"frames": 8}).backbone == {"frames": 8}

@@ -142,8 +142,8 @@ def test_one_that_began_with_the_papers_temperature_goes_on_with_it(
     """The user is told so in one line, unless the command named it or the planner does not sample."""
     began_sampling(runs["videopro"], planner)
     start = infer.check(infer.COMMAND.parse([*resuming(runs["videopro"]), f"planner={planner}", *given]))
-    assert start.method.settings.sampling().temperature == 0.7
-    assert [line.split(":")[0] for line in start.note.splitlines()] == told
+    assert start.prepared.method.settings.sampling().temperature == 0.7
+    assert [note.split(":")[0] for note in start.prepared.notes] == told
 
 
 def test_one_that_began_with_the_papers_temperature_is_not_greedy(runs: dict[str, Path]) -> None:

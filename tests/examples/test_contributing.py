@@ -178,7 +178,8 @@ def test_a_program_calls_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def middle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The method under its name."""
-    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, "middle": example("middle").MiddleMethod})
+    known = {**methods.METHODS, "middle": example("middle").MiddleMethod}
+    monkeypatch.setattr("videopro.methods.registry.METHODS", known)
 
 
 @pytest.mark.usefixtures("middle")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support import reason_world as world
+from tests.support.adapting import adapted
 from tests.support.method_world import item
 from tests.support.reason_world import QUESTION, SceneBackbone
 from tests.support.stub_server import StubServer, completion, entry
@@ -42,7 +43,7 @@ def ask(
 ) -> tuple[list[Result], SceneBackbone]:
     backbone = SceneBackbone(writes)
     context = MethodContext(world.video(), backbone, protocol, meter=Meter())
-    method: Method = create("native", NativeMethod.follow(protocol, options))
+    method: Method = create("native", adapted("native", options, protocol=protocol).options)
     items = [item(id=f"q{i}", subtitles=subtitles) for i in range(count)]
     return [result for _, result in method.run_video(items, context)], backbone
 
@@ -150,7 +151,7 @@ def test_questions_with_other_subtitles_share_no_prefix(tmp_path: Path) -> None:
     backbone = SceneBackbone(lambda request: "(B)")
     protocol = replace(WRITES, sampling="starts", max_frames=6, subtitles="interleaved")
     context = MethodContext(world.video(), backbone, protocol, meter=Meter())
-    method: Method = create("native", NativeMethod.follow(protocol, {}))
+    method: Method = create("native", adapted("native", protocol=protocol).options)
     items = [item(id=path.stem, subtitles=path) for path in paths]
     assert [own.final.letter for _, own in method.run_video(items, context) if own.final] == ["B", "B"]
     said = [request.visual.texts[1] for request, *_ in backbone.written]  # type: ignore[union-attr]

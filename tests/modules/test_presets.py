@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import method_world, tiny_models
 from tests.support import reason_world as world
+from tests.support.adapting import adapted
 from tests.support.making_videos import make
 from tests.support.paper_folders import paper_folders
 from tests.support.reason_world import SceneBackbone
@@ -87,10 +88,10 @@ def test_every_other_value_of_the_preset_is_the_default() -> None:
 
 @pytest.mark.parametrize("name", ["program", "adaptive", "videopro"])
 def test_the_preset_shows_64_frames(name: str) -> None:
-    method = create(name, {"preset": "paper"})
-    assert method.backbone_settings("m", {}) == {"frames": 64}
-    assert method.backbone_settings("m", {"frames": 32, "dtype": "bf16"}) == {"frames": 32, "dtype": "bf16"}
-    assert create(name, {}).backbone_settings("m", {}) == {}
+    paper, given = {"preset": "paper"}, {"frames": 32, "dtype": "bf16"}
+    assert adapted(name, paper).backbone == {"frames": 64}
+    assert adapted(name, paper, backbone=given).backbone == given
+    assert adapted(name).backbone == {}
 
 
 def test_a_preset_is_the_settings_it_stands_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ def test_a_method_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path:
     real, pocket = read_spec("Qwen/Qwen3-VL-8B-Instruct"), read_spec("pocket")
 
     def missing(name: str, model: BackboneConfig, **options: Any) -> set[str]:
-        return {need.hub for need in create(name, options).needs(model) if need.hub}
+        return {need.hub for need in adapted(name, options).needs(model) if need.hub}
 
     parts = {"LanguageBind/LanguageBind_Video_FT", "BAAI/bge-m3", "IDEA-Research/grounding-dino-base"}
     assert missing("videopro", real) == parts
@@ -224,9 +225,9 @@ def test_a_method_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_what_differs_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_here(monkeypatch, tmp_path)
-    method = create("videopro", {"preset": "paper", "ocr": "none", "text_encoder": "none"})
-    assert "DEVA" in method.backbone_note("m", {})
-    assert create("videopro", {}).backbone_note("m", {}) == ""
+    notes = adapted("videopro", {"preset": "paper", "ocr": "none", "text_encoder": "none"}).notes
+    assert any("DEVA" in note for note in notes)
+    assert adapted("videopro").notes == ()
 
 
 def test_what_differs_from_the_paper_is_noted_unless_it_was_chosen(
@@ -320,7 +321,9 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
 
 
 def test_a_protocol_without_subtitles_has_no_transcripts() -> None:
-    follow = methods.METHODS["videopro"].follow
+    def follow(protocol: Protocol, options: dict[str, Any]) -> Any:
+        return adapted("videopro", options, protocol=protocol).options
+
     without = Protocol(ROBUST, subtitles="none")
     assert follow(without, {}) == {"speech": "none"}
     # What is asked for is done.

@@ -13,21 +13,20 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from videopro import methods
-from videopro.backbones import Backbone, ServerSettings, load_backbone, model_needs, read_spec
+from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import CommandLine, Need, check_needs, exit_status, read_yaml, tracker_needs
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.engine import ExceptionWatch, Progress, keep_tracebacks, units
 from videopro.engine.cluster import MOST_IN_FLIGHT, read_ray_settings
 from videopro.errors import ConfigError
-from videopro.modules import check_scope
+from videopro.methods import PreparedRun, Questions, RunRequest, prepare
 from videopro.runs import (
     RUN_FIELDS,
     RunFolder,
@@ -66,17 +65,14 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 
 
 @dataclass(frozen=True)
-class _PreparedRun:
+class _Start:
     """A run that can start or resume: its settings and its folder agree."""
 
     config: InferConfig
     """With the backbone's settings that the method adds."""
-    note: str
-    """What the user is told of those."""
+    prepared: PreparedRun
     folder: RunFolder
     benchmark: Benchmark
-    method: methods.Method
-    options: Mapping[str, Any]
     items: Sequence[Item]
     identity: Mapping[str, Any]
     """What the run's key hashes, apart from the model."""
@@ -94,13 +90,14 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
     (start,) = check_all([config], load=load)
     _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
-    if start.note and rank == 0:
-        print(start.note, file=sys.stderr)
+    if rank == 0:
+        for note in start.prepared.notes:
+            print(note, file=sys.stderr)
     with Tracking(config.report_to if rank == 0 else (), start.folder) as tracking:
         if not start.is_done:
             if start.benchmark.fetch is not None:
                 start.benchmark.fetch(start.items)
-            _answer(start, load, rank, tracking)
+            _answer(start, rank, tracking)
         if rank > 0:
             return None
         start.folder.clear_leases()
@@ -110,7 +107,7 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
 
 def check_all(
     configs: Iterable[InferConfig], *, load: Callable[..., Backbone] = load_backbone
-) -> list[_PreparedRun]:
+) -> list[_Start]:
     """`check` of several runs, and whether all is there that they need, which is told at once. Raises
     VideoProError."""
     starts = [check(config, load=load) for config in configs]
@@ -118,7 +115,7 @@ def check_all(
     return starts
 
 
-def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _PreparedRun:
+def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _Start:
     """Check whether the run can start or resume, without changing anything. The workers check the model when
     they load it; if every question is answered already, it is checked here.
 
@@ -132,31 +129,28 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     check_trackers(config.report_to)
     folder = RunFolder(config.output)
     folder.check()
-    options = config.options_with_flags(config.method, config.options)
-    options, note = _with_recorded_prompts(options, folder)
-    recorded = (folder.recorded_identity() or {}).get("method") or {}
-    server = ServerSettings.given_in(config.backbone)
-    given, options = options, methods.METHODS[config.method].settle(options, recorded, server)
-    method = methods.create(config.method, options)
-    notes = (note, method.settled_note(given, options), method.backbone_note(config.model, config.backbone))
-    note = "\n".join(filter(None, notes))
-    config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))
-    # Invalid settings are found before anything is loaded.
-    model = read_spec(config.model, **config.backbone) if load is load_backbone else None
-    benchmark = load_benchmark(config)
-    options = methods.METHODS[config.method].follow(benchmark.protocol, options)
-    method = methods.create(config.method, options)
-    if method.prompt_texts is not None:
-        # Workers get the texts that were checked, even if the file changes meanwhile.
-        options["prompts"] = dict(method.prompt_texts)
-    method.check_open_questions(sum(item.question.is_open for item in benchmark.items))
-    items = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
-    check_scope(
-        {**method.model_names(), "model": config.model, **config.backbone},
-        dict.fromkeys(item.video for item in items) if benchmark.name != "pocket" else (),
+
+    @cache
+    def selected() -> tuple[Benchmark, list[Item]]:
+        benchmark = load_benchmark(config)
+        drawn = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
+        return benchmark, drawn
+
+    prepared = prepare(
+        RunRequest(
+            config.method,
+            config.options_with_flags(config.method, config.options),
+            config.model,
+            config.backbone,
+            questions=lambda: _questions(*selected()),
+            recorded=(folder.recorded_identity() or {}).get("method") or {},
+            load=load,
+        )
     )
+    benchmark, items = selected()
+    config = replace(config, backbone=dict(prepared.backbone))
     identity = {
-        "method": method.identity(),
+        "method": prepared.identity,
         "protocol": {
             "benchmark": benchmark.name,
             "split": benchmark.split,
@@ -168,17 +162,26 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
         "generation": {"seed": config.seed},
     }
     folder.check_same(identity)
-    recorded = folder.read() if folder.traces.exists() else []
-    check_questions(recorded, benchmark, folder)
-    done = {trace.question_id for trace in recorded if not (config.redo_errors and trace.error)}
+    traces = folder.read() if folder.traces.exists() else []
+    check_questions(traces, benchmark, folder)
+    done = {trace.question_id for trace in traces if not (config.redo_errors and trace.error)}
     is_done = {item.id for item in items} <= done
     if is_done:
         check_model(folder, identity, config.model, config.backbone, load)
     needs = tracker_needs(config.report_to)
     # The workers of a cluster have machines of their own.
-    if model is not None and not is_done and config.engine != "ray":
-        needs += [*model_needs(model), *method.needs(model)]
-    return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done, needs)
+    if not is_done and config.engine != "ray":
+        needs += prepared.needs()
+    return _Start(config, prepared, folder, benchmark, items, identity, is_done, needs)
+
+
+def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
+    """What the settings of a run depend on: those that are not selected may be asked by a larger --limit."""
+    return Questions(
+        benchmark.protocol,
+        open=sum(item.question.is_open for item in benchmark.items),
+        videos=dict.fromkeys(item.video for item in items) if benchmark.name != "pocket" else (),
+    )
 
 
 def _check_engine(config: InferConfig) -> None:
@@ -202,18 +205,6 @@ def _check_engine(config: InferConfig) -> None:
         )
 
 
-def _with_recorded_prompts(options: Mapping[str, Any], folder: RunFolder) -> tuple[dict[str, Any], str]:
-    """The options, with the texts that the folder's run recorded if the file of its prompts is gone; and what
-    to tell the user about that."""
-    given = options.get("prompts")
-    if isinstance(given, str) and not Path(given).expanduser().exists():
-        recorded = (folder.recorded_identity() or {}).get("method", {}).get("prompts")
-        if recorded:
-            note = f"prompts {given}: not there; the run goes on with those that it recorded"
-            return {**options, "prompts": recorded}, note
-    return dict(options), ""
-
-
 def _cut_torn_line(folder: RunFolder) -> None:
     """Cut a line that a killed writer left half-written."""
     if not folder.traces.exists():
@@ -224,9 +215,9 @@ def _cut_torn_line(folder: RunFolder) -> None:
             print("cut a torn line that a killed run left; its question is answered again", file=sys.stderr)
 
 
-def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
+def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
     """Write the summary, print its table, and send it to the trackers."""
-    folder, benchmark, method = start.folder, start.benchmark, start.method
+    folder, benchmark, method = start.folder, start.benchmark, start.prepared.method
     settings = read_yaml(folder.config)
     about = {
         "benchmark": benchmark.name,
@@ -239,7 +230,7 @@ def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
         else method.settings.subtitles,
         "broken_records": len(benchmark.broken),
         "defects": len(benchmark.defects),
-        "settings": method.identity(),
+        "settings": start.prepared.identity,
         "run_key": settings["run_key"],
     }
     grades = read_grades(folder.grades, benchmark.protocol.judge)
@@ -253,13 +244,14 @@ def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
     return summary
 
 
-def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, tracking: Tracking) -> None:
+def _answer(start: _Start, rank: int, tracking: Tracking) -> None:
     """Answer the remaining questions, with workers of this process and of the other ranks."""
     config = start.config
     folder, protocol = start.folder, start.benchmark.protocol
     ids = [item.id for item in start.items]
     work = tuple(units(start.items))
-    model, method = partial(load, config.model, **config.backbone), (config.method, start.options)
+    prepared = start.prepared
+    model, method = prepared.load, (config.method, prepared.options)
     supervisor: Supervisor | ClusterSupervisor
     if config.engine == "ray":
         shares = read_ray_settings(config.engine, config.ray)

@@ -1,19 +1,17 @@
-"""Methods by name: `create("native", {"frames": 16})`."""
+"""The ways to answer: methods by name, how a run of one is prepared, and their flags."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from videopro.cli import build_settings, did_you_mean, plain_type, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import PRESET_HELP
 from videopro.methods.base import Method, MethodContext, answer_each
-from videopro.methods.dvd import DvdMethod
-from videopro.methods.lvagent import LvAgentMethod
-from videopro.methods.native import NativeMethod
-from videopro.methods.program.method import AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.preparing import PreparedRun, prepare
+from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import (
     ANSWERER_HELP,
     FALLBACK_HELP,
@@ -22,68 +20,33 @@ from videopro.methods.program.settings import (
     PLANNER_HELP,
     PROMPTS_HELP,
 )
+from videopro.methods.registry import METHODS, create, method_class, setting_names, takes
+from videopro.methods.requests import Adaptation, Questions, RunRequest
 from videopro.methods.tracing import make_trace, versions, video_ref
-from videopro.methods.vca import VcaMethod
-from videopro.methods.videoagent import VideoAgentMethod
 from videopro.modules import PAPER_HELP
 from videopro.modules.calls import REMOVABLE
 
 __all__ = [
     "ANSWERER_HELP",
     "AdaptiveMethod",
+    "Adaptation",
     "FALLBACK_HELP",
     "FINAL_HELP",
     "METHODS",
     "Method",
     "MethodContext",
     "MethodFlags",
+    "PreparedRun",
+    "Questions",
+    "RunRequest",
     "answer_each",
     "create",
     "make_trace",
+    "prepare",
     "takes",
     "versions",
     "video_ref",
 ]
-
-METHODS: Mapping[str, type[Method]] = {
-    method.name: method
-    for method in (
-        NativeMethod,
-        ProgramMethod,
-        AdaptiveMethod,
-        VideoProMethod,
-        VideoAgentMethod,
-        DvdMethod,
-        VcaMethod,
-        LvAgentMethod,
-    )
-}
-
-
-def create(name: str, options: Mapping[str, Any]) -> Method:
-    """The method `name` with its options. Raises ConfigError for an unknown method or option."""
-    method = _method(name)
-    return method(build_settings(method.Settings, options, f"method {name}"))
-
-
-def takes(name: str, key: str, value: Any) -> bool:
-    """Whether a method has a setting and, for a preset, knows this one: agents have others than methods of
-    programs."""
-    method = _method(name)
-    if key not in _setting_names(method):
-        return False
-    return key != "preset" or value in get_args(plain_type(get_type_hints(method.Settings)[key]))
-
-
-def _setting_names(method: type[Method]) -> set[str]:
-    return {setting.name for setting in fields(method.Settings)}
-
-
-def _method(name: str) -> type[Method]:
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}; {did_you_mean(name, list(METHODS))}")
-    return METHODS[name]
-
 
 FLAGS_GROUP = "Programs and agents"
 """The heading of these flags in --help."""
@@ -132,12 +95,12 @@ class MethodFlags:
     def options_with_flags(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a method with the given flags. Raises ConfigError for an unknown method, a flag that
         the method does not have, or a flag that contradicts an option."""
-        known = _setting_names(_method(method))
+        known = setting_names(method_class(method))
         given = self.given_flags()
         for name, value in given.items():
             flag = f"--{name.replace('_', '-')}"
             if name not in known:
-                having = [other.name for other in METHODS.values() if name in _setting_names(other)]
+                having = [other.name for other in METHODS.values() if name in setting_names(other)]
                 raise ConfigError(
                     f"{flag}: method {method!r} has no such setting; methods that have it: "
                     f"{', '.join(having)}"

@@ -7,14 +7,13 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from videopro.backbones import Backbone, BackboneConfig, ServerSettings
+from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need
+from videopro.cli import build_settings
 from videopro.errors import (
-    ConfigError,
     NativeError,
     UnexpectedError,
     VideoProError,
@@ -22,6 +21,7 @@ from videopro.errors import (
     is_machines,
 )
 from videopro.methods.observer import Observer
+from videopro.methods.requests import Adaptation, RunRequest
 from videopro.modules import OPTIONS_FLAG
 from videopro.traces import Cost, Result, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
@@ -93,67 +93,35 @@ class Method(ABC):
     exception may then be its own doing."""
     flag_without_model: str = OPTIONS_FLAG
     """How the command at hand leaves out a module's model, for messages."""
-    prompt_texts: Mapping[str, str] | None = None
-    """The texts of the user's own prompts, by kind; None without any."""
+    answers_open_questions: ClassVar[bool] = False
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
+
+    @classmethod
+    def with_options(cls, options: Mapping[str, Any]) -> Self:
+        """The method with these settings. Raises ConfigError."""
+        return cls(build_settings(cls.Settings, options, f"method {cls.name}"))
 
     def identity(self) -> dict[str, Any]:
         """What the run's key hashes of this method: its name and settings, JSON-serializable."""
         return {"name": self.name, **asdict(self.settings)}
 
-    def model_names(self) -> dict[str, Any]:
-        """By setting, the names of other models that this method uses, among its other settings."""
-        return asdict(self.settings)
+    def adapt(self, request: RunRequest) -> Adaptation:
+        """What the request's run is like by this method, whose settings are the request's options. Raises
+        VideoProError for options that contradict the protocol, and for questions that it cannot answer.
 
-    @classmethod
-    def settle(
-        cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
-    ) -> dict[str, Any]:
-        """The options, with those that only a model's own record tells. `recorded`: what the run's folder has
-        of this method's identity; empty for a new run. `server`: how requests go to the servers of the run.
-        Raises VideoProError."""
-        return dict(options)
-
-    @classmethod
-    def settled_note(cls, given: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
-        """What to tell the user about the options that `settle` added to the given ones; empty for
-        nothing."""
-        return ""
-
-    @classmethod
-    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, with the protocol's values for those that are not given. Raises ConfigError for
-        options that contradict the protocol, and for a protocol that the method cannot follow."""
-        if protocol.shown != "video":
-            raise ConfigError(
-                f"method {cls.name!r} looks anywhere in the video, but protocol {protocol.name!r} shows only "
-                "the annotated clue; use --method native, or another --protocol"
+        Override it for options that the protocol or a model decides, for settings of the backbone, and for
+        other models than the run's own.
+        """
+        questions = request.questions()
+        questions.require_whole_videos(self.name)
+        if not self.answers_open_questions:
+            questions.require_choices(
+                f"method {self.name!r} answers multiple-choice questions only",
+                f"{questions.open} of these questions are open: use --method native or videopro",
             )
-        return dict(options)
-
-    def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings with which the backbone `model` is loaded for this method: those that are given, and
-        what the method needs beside them. They are the model's part of the run's key."""
-        return dict(given)
-
-    def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
-        """What to tell the user about `backbone_settings`; empty if nothing was added."""
-        return ""
-
-    def needs(self, model: BackboneConfig) -> list[Need]:
-        """What it needs on this machine besides the run's own model, whose settings are `model`. Checked
-        before anything is loaded (`videopro.cli.requirements`)."""
-        return []
-
-    def check_open_questions(self, open_questions: int) -> None:
-        """Raise ConfigError if there are open questions and this method cannot answer them."""
-        if open_questions:
-            raise ConfigError(
-                f"method {self.name!r} answers multiple-choice questions only; {open_questions} of these "
-                "questions are open: use --method native or videopro"
-            )
+        return Adaptation(request.options, request.backbone)
 
     @abstractmethod
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:

@@ -16,6 +16,7 @@ from videopro.cli import setting
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.frames import frame_refs
+from videopro.methods.requests import Adaptation, RunRequest
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
 from videopro.question import (
     Answer,
@@ -97,6 +98,7 @@ class NativeMethod(Method):
     name = "native"
     Settings = NativeSettings
     makes_requests = False
+    answers_open_questions = True
     settings: NativeSettings
 
     def identity(self) -> dict[str, Any]:
@@ -105,9 +107,9 @@ class NativeMethod(Method):
         own = super().identity()
         return {name: value for name, value in own.items() if name not in newer or value is not None}
 
-    @classmethod
-    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Use the protocol's subtitles unless the options say otherwise."""
+    def adapt(self, request: RunRequest) -> Adaptation:
+        """With the protocol's subtitles, unless the options say otherwise."""
+        protocol, options = request.questions().protocol, request.options
         subtitles = options.get("subtitles")
         if protocol.subtitles == "none" and subtitles not in (None, "none"):
             raise ConfigError(
@@ -115,11 +117,8 @@ class NativeMethod(Method):
                 "or use another --protocol"
             )
         if subtitles is None and protocol.subtitles not in ("none", "offered"):
-            return {**options, "subtitles": protocol.subtitles}
-        return dict(options)
-
-    def check_open_questions(self, open_questions: int) -> None:
-        """Open questions are fine: they are answered in words."""
+            options = {**options, "subtitles": protocol.subtitles}
+        return Adaptation(options, request.backbone)
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix, and divide the cost equally."""

@@ -12,8 +12,9 @@ from tests.support.reason_world import NATIVE
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import ServerSettings, load_backbone
 from videopro.errors import RunError
-from videopro.methods import METHODS, create
+from videopro.methods import create
 from videopro.methods.planners import load_planner
+from videopro.methods.served_planner import settle_served_planner
 from videopro.runs import RunFolder
 
 BASE = {"id": "served", "owned_by": "stub", "root": "org/base"}
@@ -35,7 +36,7 @@ def serving(root: Path | str | None) -> StubServer:
 def settled(stub: StubServer, recorded: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
     form = {"planner_prompt": "short", "planner_frames": 2, "planner_pixels": 1024, **given}
     options = {"planner": f"server:mine@{stub.url}", **form}
-    return METHODS["videopro"].settle(options, recorded or {}, ServerSettings(retries=0))
+    return settle_served_planner(options, recorded or {}, ServerSettings(retries=0))
 
 
 def identity(options: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.support import ROOT
+from tests.support.adapting import adapted
 from tests.support.fakes import make_benchmark
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
@@ -212,9 +213,9 @@ def test_other_prompts_than_those_of_the_training_are_named(
 
 
 def test_open_questions_are_refused_with_what_helps(tmp_path: Path) -> None:
-    given = create("videopro", {**OPTIONS, "prompts": write(tmp_path / "p.yaml", TEXTS)})
+    given = {**OPTIONS, "prompts": write(tmp_path / "p.yaml", TEXTS)}
     with pytest.raises(ConfigError, match="leave --prompts out"):
-        given.check_open_questions(1)
+        adapted("videopro", given, open_questions=1)
     backbone = SceneBackbone(lambda request: NATIVE)
     backbone.planner = PlannerRecord(prompts=TEXTS)
     asked = replace(item(), question=Question.open("Which?"))

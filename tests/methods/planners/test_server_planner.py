@@ -22,8 +22,9 @@ from tests.support.stub_server import (
 )
 from videopro.backbones import ServerSettings
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.methods import METHODS, create
+from videopro.methods import create
 from videopro.methods.planners import PlanRequest, load_planner
+from videopro.methods.served_planner import settle_served_planner
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
@@ -143,7 +144,7 @@ def trained(folder: Path, prompts: dict[str, str] | None = None) -> dict[str, An
 
 def settled(stub: StubServer, recorded: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
     asked = {"planner": f"server:mine@{stub.url}", **given}
-    made = METHODS["videopro"].settle(asked, recorded or {}, ServerSettings())
+    made = settle_served_planner(asked, recorded or {}, ServerSettings())
     del made["planner"]
     made.pop("planner_weights", None)
     return made

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import reason_world as world
+from tests.support.adapting import adapted
 from tests.support.method_world import OPTIONS, context, item
 from tests.support.reason_world import NATIVE, SceneBackbone
 from tests.support.server_cases import RAY_CARD
@@ -15,7 +16,7 @@ from videopro.backbones import Backbone, BackboneConfig, ServerSettings, load_ba
 from videopro.backbones.server import ServerBackbone
 from videopro.backbones.wrappers import share_backbone
 from videopro.errors import BackboneError, RunError
-from videopro.methods import METHODS, create
+from videopro.methods import create
 from videopro.methods.agents import ModelLoader
 from videopro.methods.planners import PlanRequest, load_answerer, load_planner
 from videopro.question import Question
@@ -78,10 +79,10 @@ def test_they_hold_when_a_planner_is_asked_before_the_run() -> None:
         options = {"planner": f"server:served@{stub.url}", "planner_prompt": "short"}
         # Two requests find out how a video is sent; one of them meets at least five of these.
         stub.faults = away(11)
-        METHODS["videopro"].settle(options, {}, ServerSettings(retries=20))
+        adapted("videopro", options, backbone={"retries": 20})
         stub.faults = away(11)
         with pytest.raises(BackboneError, match="5 of 5 tries"):
-            METHODS["videopro"].settle(options, {}, ServerSettings())
+            adapted("videopro", options)
 
 
 def test_an_engine_that_is_named_once_is_known_of_both() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.adapting import adapted
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone, colour_of
 from tests.support.scripted_model import ScriptedModel
@@ -183,7 +184,7 @@ def test_a_forced_open_answer_is_in_words() -> None:
 
 
 def test_open_questions_are_taken() -> None:
-    create("vca", {}).check_open_questions(3)
+    assert adapted("vca", open_questions=3).options == {}
 
 
 # ---- settings --------------------------------------------------------------------------------------------

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from videopro import methods
-from videopro.backbones import Backbone, Sampling, ServerSettings, load_backbone, model_needs, read_spec
+from videopro.backbones import Backbone, Sampling, load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
 from videopro.commands.ask.console import ConsoleObserver, show_answer
 from videopro.errors import ConfigError, SubtitleError, VideoProError
-from videopro.methods import MethodContext, MethodFlags, answer_each
-from videopro.modules import check_scope
+from videopro.methods import MethodContext, MethodFlags, Questions, RunRequest, answer_each, prepare
 from videopro.pocket import find_video
 from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
@@ -115,18 +114,14 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     is_open = not config.choices
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     Sampling(config.max_new_tokens)  # raises ConfigError
-    options = _options(config)
-    options = methods.METHODS[config.method].settle(options, {}, ServerSettings.given_in(config.backbone))
-    method = methods.create(config.method, options)
-    try:
-        method.check_open_questions(int(is_open))
-    except ConfigError as error:
-        raise ConfigError(f"{str(error).partition(';')[0]}; give --choices") from None
-    backbone_settings = method.backbone_settings(config.model, config.backbone)
-    check_scope({**method.model_names(), "model": config.model, **config.backbone}, [config.video])
-    if load is load_backbone:
-        model = read_spec(config.model, **backbone_settings)
-        check_needs([*model_needs(model), *method.needs(model)])
+    protocol = Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens)
+    questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="give --choices")
+    prepared = prepare(
+        RunRequest(
+            config.method, _options(config), config.model, config.backbone, lambda: questions, load=load
+        )
+    )
+    check_needs(prepared.needs())
     path = find_video(config.video)
     video = Video.open(path)
     subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
@@ -134,22 +129,16 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
     if config.subtitles is not None or track is not None:
         load_subtitles(subtitles or path, duration=video.duration, track=track)
-    note = method.backbone_note(config.model, config.backbone)
-    if note:
+    for note in prepared.notes:
         print(note, file=sys.stderr)
     with ConsoleObserver() as observer, ExitStack() as stack:
         observer.on_wait("loading the model")
-        backbone = load(config.model, **backbone_settings)
+        backbone = prepared.load()
         stack.callback(backbone.close)
 
         def new_context() -> MethodContext:
             return MethodContext(
-                video,
-                backbone,
-                Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens),
-                meter=Meter(),
-                seed=config.seed,
-                observer=observer,
+                video, backbone, protocol, meter=Meter(), seed=config.seed, observer=observer
             )
 
         observer.on_wait("answering" if config.method == "native" else "preparing the video")
@@ -161,7 +150,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitles=subtitles,
             subtitle_track=track,
         )
-        ((_, result),) = answer_each(method, [item], new_context)
+        ((_, result),) = answer_each(prepared.method, [item], new_context)
         observer.end_wait()
         if result.error is not None:
             raise VideoProError(result.error.message)

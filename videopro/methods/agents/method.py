@@ -28,6 +28,7 @@ from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.program import error_of_look
+from videopro.methods.requests import Adaptation, RunRequest
 from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer, prompts
@@ -102,7 +103,6 @@ class AgentMethod(Method):
     """The settings that name models, such as "llm"."""
     seeing_role: str
     """The role that is shown frames, and that a native fallback asks."""
-    answers_open_questions: ClassVar[bool] = False
     settings: AgentSettings
 
     def __init__(self, settings: Any) -> None:
@@ -139,15 +139,10 @@ class AgentMethod(Method):
 
     # ---- the interface of a method ---------------------------------------------------------------------
 
-    def model_names(self) -> dict[str, Any]:
-        """The settings, and the model in each role."""
-        return {**super().model_names(), **self.role_names()}
+    def adapt(self, request: RunRequest) -> Adaptation:
+        return replace(super().adapt(request), models=self.role_names(), needs=self._needs)
 
-    def check_open_questions(self, open_questions: int) -> None:
-        if not self.answers_open_questions:
-            super().check_open_questions(open_questions)
-
-    def needs(self, model: BackboneConfig) -> list[Need]:
+    def _needs(self, model: BackboneConfig) -> list[Need]:
         needs = []
         for role, name in self.role_names().items():
             if name != SELF:

@@ -10,57 +10,48 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from videopro.backbones import (
     Backbone,
-    BackboneConfig,
     Sampling,
-    ServerSettings,
     Visual,
     budget_notes,
     check_alive,
-    model_needs,
-    read_spec,
     recorded_spec,
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
-from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need
-from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, NativeError, RunError, unexpected_as
-from videopro.executor import DEFAULT_LIMITS, sandbox_problem
+from videopro.benchmarks import Item
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, unexpected_as
+from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.planners import (
-    PAPER_TEMPERATURE,
     REFINEMENT_KINDS,
     Planner,
     PromptFile,
     PromptKind,
     load_answerer,
     load_planner,
-    planner_needs,
     prompt_notes,
     read_prompts,
     spec_identity,
     teacher_of,
 )
+from videopro.methods.program.adapting import (
+    adapted_backbone,
+    as_it_began,
+    program_needs,
+    temperature_notes,
+)
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
+from videopro.methods.requests import Adaptation, Questions, RunRequest
 from videopro.methods.served_planner import settle_served_planner
-from videopro.modules import (
-    PAPER_FRAMES,
-    ModuleModels,
-    VideoContext,
-    expects_pocket,
-    is_pocket,
-    module_needs,
-    paper_notes,
-    resolve_speech,
-)
-from videopro.pocket import PLANNERS
+from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
 from videopro.traces import Cost, Preparation, Result, failed_result
 from videopro.video import uniform_times
 
@@ -85,16 +76,11 @@ class _Loaded:
     """What the user was warned of, about how the planner is asked."""
 
 
-_SHIPPED_PLANNER = (
-    f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
-    "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
-)
-
-
 class BaseProgramMethod(Method):
     """The common base of the three methods."""
 
     adaptive: ClassVar[bool]
+    answers_open_questions = True
     settings: ProgramSettings
 
     def __init__(self, settings: Any) -> None:
@@ -107,7 +93,6 @@ class BaseProgramMethod(Method):
         self._prompt_file: PromptFile | None = None
         if settings.prompts is not None:
             self._prompt_file = self._checked(read_prompts(settings.prompts))
-            self.prompt_texts = self._prompt_file.texts
 
     def _checked(self, file: PromptFile) -> PromptFile:
         """The file, if it has the prompts that this method asks with. Raises ConfigError."""
@@ -158,80 +143,47 @@ class BaseProgramMethod(Method):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
 
-    def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """With the frames of a preset, and with the shipped planner if the pocket model would have to write
-        programs by itself, which it was never taught. `adapter=null` keeps it as it is."""
-        if self.settings.preset == "paper":
-            given = {"frames": PAPER_FRAMES, **given}
-        if self.settings.planner != "self" or "adapter" in given or model != "pocket":
-            return dict(given)
-        return {**given, "adapter": PLANNERS[0]}
+    def adapt(self, request: RunRequest) -> Adaptation:
+        """With what a served planner's own record says of how it is asked, and with the temperature of a run
+        that began when another one was the default. Under a protocol without subtitles no video is
+        transcribed, unless the options ask for it."""
+        options = as_it_began(request.options, request.recorded)
+        notes = temperature_notes(request.options, options)
+        options = settle_served_planner(options, request.recorded, request.server)
+        backbone, added_notes = adapted_backbone(self.settings, request.model, request.backbone)
+        questions = request.questions()
+        questions.require_whole_videos(self.name)
+        if questions.protocol.subtitles == "none" and options.get("speech", "auto") == "auto":
+            options["speech"] = "none"
+        adapted = self.with_options(options)
+        adapted._refuse_open(questions)
+        if adapted._prompt_file is not None:
+            # Workers get the texts that were checked, even if the file changes meanwhile.
+            options["prompts"] = dict(adapted._prompt_file.texts)
+        needs = partial(program_needs, adapted.settings, flag=self.flag_without_model)
+        return Adaptation(options, backbone, (*notes, *added_notes), needs=needs)
 
-    def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
-        notes = paper_notes(asdict(self.settings)) if self.settings.preset == "paper" else []
-        added = self.backbone_settings(model, given).keys() - given.keys()
-        if "adapter" in added:
-            notes.append(_SHIPPED_PLANNER)
-        return "\n".join(notes)
-
-    def needs(self, model: BackboneConfig) -> list[Need]:
-        settings = self.settings
-        needs = planner_needs(settings.planner, settings.api_key_env)
-        answering = model
-        if settings.answerer is not None:
-            answering = read_spec(settings.answerer)
-            if answering.kind == "server":
-                answering = answering.but(api_key_env=settings.api_key_env)
-            needs += model_needs(answering, "answerer")
-        needs += module_needs(settings, pocket=expects_pocket(answering), flag=self.flag_without_model)
-        return [*needs, Need("sandbox", problem=sandbox_problem())]
-
-    @classmethod
-    def settle(
-        cls, options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
-    ) -> dict[str, Any]:
-        """The options, with what a served planner's own record says of how it is asked, and with the
-        temperature of a run that began when another one was the default."""
-        options = _as_it_began(super().settle(options, recorded, server), recorded)
-        return settle_served_planner(options, recorded, server)
-
-    @classmethod
-    def settled_note(cls, given: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
-        is_teachers = str(settled.get("planner")).startswith("pocket-teacher")  # which does not sample
-        if is_teachers or given.get("temperature") == settled.get("temperature"):
-            return ""
-        temperature = settled["temperature"]
-        return (
-            f"temperature: the run goes on with {temperature}, with which it began; a new run is greedy "
-            f"unless --options temperature={temperature} is given"
-        )
-
-    @classmethod
-    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options; under a protocol without subtitles no video is transcribed unless they ask for it."""
-        options = super().follow(protocol, options)
-        unnamed = options.get("speech", "auto") == "auto"
-        return {**options, "speech": "none"} if protocol.subtitles == "none" and unnamed else options
-
-    def check_open_questions(self, open_questions: int) -> None:
-        """Open questions are fine, unless the planner can only write programs that choose."""
-        if open_questions and self.settings.planner.startswith("pocket-teacher"):
-            raise ConfigError(
-                f"planner {self.settings.planner!r} writes programs for multiple-choice questions only; "
-                f"{open_questions} of these questions are open: use --planner self or api:MODEL@URL"
+    def _refuse_open(self, questions: Questions) -> None:
+        """Raise ConfigError for open questions if the planner can only write programs that choose."""
+        planner = self.settings.planner
+        if planner.startswith("pocket-teacher"):
+            questions.require_choices(
+                f"planner {planner!r} writes programs for multiple-choice questions only",
+                f"{questions.open} of these questions are open: use --planner self or api:MODEL@URL",
             )
-        if open_questions and self._prompt_file is not None:
-            raise ConfigError(self._need_choices(self._prompt_file))
+        if self._prompt_file is not None:
+            questions.require_choices(*self._choices_only(self._prompt_file))
 
-    def _need_choices(self, file: PromptFile) -> str:
+    def _choices_only(self, file: PromptFile) -> tuple[str, str]:
+        """Why prompts do not ask open questions, and what helps."""
         fix = (
             "leave --prompts out"
             if file is self._prompt_file
             else "give --options planner_prompt=full, which asks with ours"
         )
         return (
-            f"prompts {file.source}: ask for programs that choose among options only; some of these "
-            f"questions are open: {fix}, or ask only questions with choices"
+            f"prompts {file.source}: ask for programs that choose among options only",
+            f"some of these questions are open: {fix}, or ask only questions with choices",
         )
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
@@ -298,7 +250,7 @@ class BaseProgramMethod(Method):
         # thread, before they meet those of other programs.
         loaded = self._load(context.backbone.inner)
         if loaded.prompt_file is not None and item.question.is_open:
-            raise RunError(self._need_choices(loaded.prompt_file))
+            raise RunError("; ".join(self._choices_only(loaded.prompt_file)))
         adapter = None if self.settings.answer_adapter == "on" else False
         thread_meter = ThreadMeter()
         answerer = MeteredBackbone(share_backbone(loaded.answerer, adapter=adapter), thread_meter)
@@ -432,15 +384,6 @@ class VideoProMethod(BaseProgramMethod):
     name = "videopro"
     Settings = VideoProSettings
     adaptive = True
-
-
-def _as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with the recorded temperature of a run whose command named none when the paper's was the
-    default."""
-    is_named = options.get("temperature") is not None or options.get("preset") is not None
-    if is_named or recorded.get("temperature") != PAPER_TEMPERATURE:
-        return dict(options)
-    return {**options, "temperature": PAPER_TEMPERATURE}
 
 
 def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:

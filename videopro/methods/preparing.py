@@ -1,0 +1,79 @@
+"""From what the user asks to a run that can start: the one call that a command makes before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones import Backbone, BackboneConfig, model_needs
+from videopro.cli import Need
+from videopro.methods.base import Method
+from videopro.methods.registry import create
+from videopro.methods.requests import Adaptation, RunRequest
+from videopro.modules import check_scope
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose settings have been checked. Nothing is loaded yet."""
+
+    method: Method
+    options: Mapping[str, Any]
+    """Those with which workers create the method: `create(method.name, options)`."""
+    model: str
+    backbone: Mapping[str, Any]
+    """Settings of the model, with those that the method adds."""
+    notes: tuple[str, ...]
+    """What to tell the user about the settings."""
+    identity: Mapping[str, Any]
+    """The method's part of the run's key."""
+    load: Callable[[], Backbone]
+    """Makes the model, in this process or in a worker."""
+    needs: Callable[[], list[Need]]
+    """Looks up what has to be on this machine to load the model and the method's own, for `check_needs`; a
+    run that has all its answers needs nothing."""
+
+
+def prepare(request: RunRequest) -> PreparedRun:
+    """Check a run and settle what its settings leave open, without loading a model.
+
+    Asks a served planner for its record, and reads the questions. Raises VideoProError for what the user can
+    fix: first what is wrong with the settings by themselves, then what a server refuses, then what does not
+    go with the questions.
+    """
+    options, notes = _with_recorded_prompts(request)
+    method = create(request.method, options)
+    request.model_config(request.backbone)
+    made = method.adapt(replace(request, options=options))
+    method = create(request.method, made.options)
+    check_scope(
+        {**asdict(method.settings), **made.models, "model": request.model, **made.backbone},
+        request.questions().videos,
+    )
+    return PreparedRun(
+        method,
+        made.options,
+        request.model,
+        made.backbone,
+        (*notes, *made.notes),
+        method.identity(),
+        partial(request.load, request.model, **made.backbone),
+        partial(_needs, request.model_config(made.backbone), made),
+    )
+
+
+def _needs(model: BackboneConfig | None, made: Adaptation) -> list[Need]:
+    return [] if model is None else [*model_needs(model), *made.needs(model)]
+
+
+def _with_recorded_prompts(request: RunRequest) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The options, with the texts that the folder's run recorded if the file of its prompts is gone; and what
+    to tell the user about that."""
+    file, recorded = request.options.get("prompts"), request.recorded.get("prompts")
+    if not isinstance(file, str) or not recorded or Path(file).expanduser().exists():
+        return request.options, ()
+    note = f"prompts {file}: not there; the run goes on with those that it recorded"
+    return {**request.options, "prompts": recorded}, (note,)

@@ -1,0 +1,72 @@
+"""How the options and the backbone of a run by programs are adapted before it starts, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from videopro.backbones import BackboneConfig, model_needs, read_spec
+from videopro.cli import Need
+from videopro.executor import sandbox_problem
+from videopro.methods.planners import PAPER_TEMPERATURE, planner_needs
+from videopro.methods.program.settings import ProgramSettings
+from videopro.modules import PAPER_FRAMES, expects_pocket, module_needs, paper_notes
+from videopro.pocket import PLANNERS
+
+_SHIPPED_PLANNER = (
+    f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
+    "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
+)
+
+
+def as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with the recorded temperature of a run whose command named none when the paper's was the
+    default."""
+    is_named = options.get("temperature") is not None or options.get("preset") is not None
+    if is_named or recorded.get("temperature") != PAPER_TEMPERATURE:
+        return dict(options)
+    return {**options, "temperature": PAPER_TEMPERATURE}
+
+
+def temperature_notes(given: Mapping[str, Any], began: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to tell the user of a temperature that `as_it_began` added."""
+    is_teachers = str(given.get("planner")).startswith("pocket-teacher")  # which does not sample
+    if is_teachers or given.get("temperature") == began.get("temperature"):
+        return ()
+    temperature = began["temperature"]
+    return (
+        f"temperature: the run goes on with {temperature}, with which it began; a new run is greedy "
+        f"unless --options temperature={temperature} is given",
+    )
+
+
+def adapted_backbone(
+    settings: ProgramSettings, model: str, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of the backbone, with the frames of a preset, and with the shipped planner if the pocket
+    model would have to write programs by itself, which it was never taught (`adapter=null` keeps it as it
+    is); and what to tell the user."""
+    notes: list[str] = []
+    backbone = dict(given)
+    if settings.preset == "paper":
+        notes += paper_notes(asdict(settings))
+        backbone = {"frames": PAPER_FRAMES, **backbone}
+    if settings.planner == "self" and "adapter" not in given and model == "pocket":
+        notes.append(_SHIPPED_PLANNER)
+        backbone["adapter"] = PLANNERS[0]
+    return backbone, tuple(notes)
+
+
+def program_needs(settings: ProgramSettings, model: BackboneConfig, *, flag: str) -> list[Need]:
+    """What programs need besides the run's own model: the planner's server, who answers, the models behind
+    the modules, and the sandbox. `flag`: how a command leaves out a module's model."""
+    needs = planner_needs(settings.planner, settings.api_key_env)
+    answering = model
+    if settings.answerer is not None:
+        answering = read_spec(settings.answerer)
+        if answering.kind == "server":
+            answering = answering.but(api_key_env=settings.api_key_env)
+        needs += model_needs(answering, "answerer")
+    needs += module_needs(settings, pocket=expects_pocket(answering), flag=flag)
+    return [*needs, Need("sandbox", problem=sandbox_problem())]

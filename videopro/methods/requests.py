@@ -1,0 +1,90 @@
+"""What a command asks of a method, and what the method makes of it before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones import Backbone, BackboneConfig, ServerSettings, load_backbone, read_spec
+from videopro.benchmarks import Protocol
+from videopro.cli import Need
+from videopro.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a run, as far as its settings depend on them."""
+
+    protocol: Protocol
+    open: int = 0
+    """How many of them are to be answered in words."""
+    videos: Iterable[Path] = ()
+    """Their videos; without those that are of the pocket world for sure."""
+    remedy: str = ""
+    """What helps if the method cannot answer open questions; unset: what the method suggests."""
+
+    def require_whole_videos(self, method: str) -> None:
+        """Raise ConfigError, for a method that looks anywhere, if only a part of each video is shown."""
+        if self.protocol.shown != "video":
+            raise ConfigError(
+                f"method {method!r} looks anywhere in the video, but protocol {self.protocol.name!r} shows "
+                "only the annotated clue; use --method native, or another --protocol"
+            )
+
+    def require_choices(self, reason: str, remedy: str) -> None:
+        """Raise ConfigError, which gives the reason, if some of the questions are open."""
+        if self.open:
+            raise ConfigError(f"{reason}; {self.remedy or remedy}")
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run as the user asks for it."""
+
+    method: str
+    options: Mapping[str, Any]
+    """Of the method."""
+    model: str
+    backbone: Mapping[str, Any]
+    """Settings of the model."""
+    questions: Callable[[], Questions]
+    """Reads the questions. A method calls it after all that it can check without them, and once more costs
+    nothing."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """What the run's folder has of the method's identity; empty for a new run."""
+    load: Callable[..., Backbone] = load_backbone
+    """Makes the model, as `load(model, **backbone)`. Of another one than `load_backbone` (tests pass their
+    own), nothing is known before."""
+
+    @property
+    def server(self) -> ServerSettings:
+        """How requests go to the servers of the run. Raises ConfigError."""
+        return ServerSettings.given_in(self.backbone)
+
+    def model_config(self, backbone: Mapping[str, Any]) -> BackboneConfig | None:
+        """The model with these settings; None if nothing is known of it. Raises ConfigError for settings that
+        are invalid."""
+        return read_spec(self.model, **backbone) if self.load is load_backbone else None
+
+
+def _nothing(model: BackboneConfig) -> list[Need]:
+    return []
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What a method makes of a request: the run as it will be."""
+
+    options: Mapping[str, Any]
+    """With those that a protocol, or a model's own record, decides."""
+    backbone: Mapping[str, Any]
+    """With what the method needs beside the settings that are given. Part of the run's key."""
+    notes: tuple[str, ...] = ()
+    """What to tell the user of this."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Other models that the method uses, by role, as far as no option names them."""
+    needs: Callable[[BackboneConfig], list[Need]] = _nothing
+    """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
+    run loads something."""
