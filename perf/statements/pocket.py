@@ -80,6 +80,24 @@ def _limits() -> list[str]:
     return [_faults(), _answerer(), _reader(), _unseen(), beside_greedy()]
 
 
+def _limits_in_short() -> list[str]:
+    off, native = (
+        percent(row("pocket-test/last.json", name)["accuracy"]) for name in ("videopro, reader off", "native")
+    )
+    _, _, repaired, of_faulty = repairs()
+    other = row("pocket-sft/heldout.json", "adaptive + refinement")
+    return [
+        f"""- The teacher is a set of rules that recognize each kind of question in this world. Without
+            them, its programs are right in {off} % on test: no more than a direct answer ({native} %).""",
+        f"""- It puts faults into {sum(SHARES.values()):.0%} of its first programs on purpose. Of the
+            {repaired} questions that refinement corrected on test, {of_faulty} had such a
+            fault.""".replace("%", " %"),
+        f"""- The fine-tuned model knows the wordings of its training: of the same questions in other words it
+            answers {percent(other["seeds"][_SHIPPED])} %. The model that answers was trained on text passed
+            on in the very words of the teacher's programs.""",
+    ]
+
+
 def _chosen() -> list[str]:
     runs = [record(f"{SFT}/val-videopro-{seed}.json") for seed in range(3)]
     (asked,) = {run["n"] for run in runs}
@@ -124,6 +142,7 @@ def _routing() -> list[str]:
 STATEMENTS: Statements = {
     ("docs/results/pocket-grpo-shipped/first.json", "what routing gains"): _routing,
     (TEST, "what the figures do not show"): _limits,
+    (TEST, "what the figures do not show, in short"): _limits_in_short,
     (f"{SFT}/val-videopro-0.json", "which seed ships"): _chosen,
     (f"{SFT}/test.json", "what choosing the mode is worth"): _modes,
 }

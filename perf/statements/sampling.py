@@ -10,7 +10,7 @@ _NAMES = {"test": "test", "fresh": "the fresh world"}
 
 
 def beside_greedy() -> str:
-    """An item of README's list: each world sampled, and greedily on the same questions."""
+    """An item of what the figures do not show: each world sampled, and greedily on the same questions."""
     found = {world: compared(world) for world in WORLDS}
     (how,) = {name for rows in found.values() for name in rows if name != "greedy"}
     parts = []
@@ -23,7 +23,7 @@ def beside_greedy() -> str:
     broken = [percent(1 - rows[how]["well_formed"]) for rows in found.values()]
     return f"""- **{how.capitalize()}**, as in the paper, the fine-tuned planner is right in {listed(parts)}:
         {listed(broken)} % of its first programs are malformed
-        ([both ways](docs/planners.md#greedy-or-sampled))."""
+        ([both ways](../planners.md#greedy-or-sampled))."""
 
 
 def _grammar() -> list[str]:

@@ -31,11 +31,15 @@ def _on_gpu() -> str:
 
 
 def _readme() -> list[str]:
+    device = record(GPU)["facts"]["device"]
+    places = {
+        "here": "A laptop-sized machine (two CPU cores)",
+        "random": "There, untrained models (random weights)",
+        "gpu": f"One GPU ({device}), untrained models",
+        "never": "Never",
+    }
     return [
-        f"- CPU with two cores: {', '.join(_words('here'))}.",
-        f"- CPU, random weights: {'; '.join(_words('random'))}.",
-        f"- GPU: {_on_gpu()}. [Figures](docs/results/real-shapes.md#on-an-h100).",
-        f"- Never: {', '.join(_words('never'))}.",
+        f"- **{shown[0].upper()}{shown[1:]}:** {'; '.join(_words(place))}." for place, shown in places.items()
     ]
 
 

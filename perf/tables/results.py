@@ -95,6 +95,26 @@ def _test_and_fresh(record: list[Record]) -> Table:
     return [*heads, "right on a fresh world, %", "95 %, questions"], rows
 
 
+_IN_SHORT = {
+    "native": ("`native`", "nobody"),
+    "program": ("`program`", "the teacher"),
+    "videopro": ("`videopro`", "the teacher"),
+    _SHIPPED: ("`videopro`, trained", "a fine-tuned model"),
+}
+"""README's rows: the method, and who writes its programs."""
+
+
+def _test_and_fresh_in_short(record: list[Record]) -> Table:
+    """README's rows of the table above, each accuracy with its interval."""
+    rows = {cells[0]: cells for cells in _test_and_fresh(record)[1]}
+    heads = ["method", "who writes the programs", "right on test, % (95 % interval)"]
+    shown = []
+    for name, words in _IN_SHORT.items():
+        test, test_interval, fresh, fresh_interval = rows[name][2:]
+        shown.append([*words, f"{test} ({test_interval})", f"{fresh} ({fresh_interval})"])
+    return [*heads, "right on a fresh world, %"], shown
+
+
 _TOKENS = "tokens in + out, amortised"
 
 
@@ -123,5 +143,6 @@ TABLES: Tables = {
     ("videopro/pocket/model/figures.json", "calibration"): _calibration,
     ("docs/results/pocket-asp/record.json", "test"): _asp,
     ("docs/results/pocket-test/last.json", "test and a fresh world"): _test_and_fresh,
+    ("docs/results/pocket-test/last.json", "right answers, in short"): _test_and_fresh_in_short,
     ("docs/results/pocket-compare/report.md", "equal budgets"): _equal_budgets,
 }
