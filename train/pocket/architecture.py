@@ -68,7 +68,7 @@ CHAT_TEMPLATE = """\
 """
 
 
-def words() -> list[str]:
+def single_tokens() -> list[str]:
     """Every word, name and mark that is one token, bare and with a space before it, in a fixed order."""
     world = [
         *vocabulary.COLORS, *vocabulary.SHAPES, *vocabulary.MOVES, *vocabulary.WEATHERS, *vocabulary.PLACES,
@@ -79,6 +79,7 @@ def words() -> list[str]:
         *vocabulary.FAMILIES.values(), "\n".join("ABCDEFGHIJ"),
     ]  # fmt: skip
     text = "\n".join([*world, lexicon.TEXT])
+    # A dict keeps the order: it gives the ids, on which the shipped weights depend.
     pieces = dict.fromkeys(p for word in re.findall(r"[^\W\d]+", text) for p in (word, " " + word))
     for mark in re.findall(r"```|[^\w\s]", text):
         pieces |= dict.fromkeys((mark, " " + mark))
@@ -94,7 +95,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     vocabulary_: dict[str, int] = {}
     for letter in sorted(pre_tokenizers.ByteLevel.alphabet()):
         vocabulary_[letter] = len(vocabulary_)
-    for word in words():
+    for word in single_tokens():
         spelled = "".join(piece for piece, _ in byte.pre_tokenize_str(word))
         vocabulary_.setdefault(spelled, len(vocabulary_))
     # ignore_merges: a known word is taken as it is; with no merges, an unknown one is spelled in bytes.
@@ -121,12 +122,15 @@ def build_processor() -> Qwen3VLProcessor:
     much.
     """
     shape: dict[str, Any] = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
+    # As -1..1, which training computes by itself (`/ 127.5 - 1`).
     plain: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     image = Qwen2VLImageProcessor(
         size={"shortest_edge": PIXELS * 9 // 10, "longest_edge": PIXELS}, **shape, **plain
     )
     video = Qwen3VLVideoProcessor(
+        # From one token (a pair of frames of one cell) to all frames at full size.
         size={"shortest_edge": 32 * 32 * 2, "longest_edge": PIXELS * FRAMES},
+        # The frames that come here were sampled before, at times of their own.
         do_sample_frames=False,
         **shape,
         **plain,
@@ -147,6 +151,7 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
     number = tokenizer.get_vocab().__getitem__
     return Qwen3VLConfig(
         text_config={
+            # A multiple of 64, which matrix products are fast at.
             "vocab_size": -(-len(tokenizer) // 64) * 64,
             "hidden_size": 256,
             "intermediate_size": 640,
@@ -200,11 +205,12 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForCond
     model = Qwen3VLForConditionalGeneration(config)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
-    known = tokenizer.get_vocab()
+    ids = tokenizer.get_vocab()
     depth = 2 * model.model.language_model.config.num_hidden_layers
     with torch.no_grad():
         for name, weight in model.model.language_model.layers.named_parameters():
             if weight.ndim == 2:
+                # As in GPT-2: the sum over all residual branches stays at the size of one.
                 last = name.endswith(("o_proj.weight", "down_proj.weight"))
                 weight.normal_(0.0, (weight.shape[1] * (depth if last else 1)) ** -0.5)
             elif name.endswith(("q_norm.weight", "k_norm.weight")):
@@ -214,9 +220,9 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForCond
         # Visual features enter the language layers at about the size of word embeddings.
         for merger in (model.model.visual.merger, *model.model.visual.deepstack_merger_list):
             merger.linear_fc2.weight.mul_(0.4)
-        for token, index in known.items():
-            if token.startswith("Ġ") and token[1:] in known:
-                table[index] = table[known[token[1:]]]
+        for token, index in ids.items():
+            if token.startswith("Ġ") and token[1:] in ids:
+                table[index] = table[ids[token[1:]]]
         model.lm_head.weight.copy_(table)
     return model
 

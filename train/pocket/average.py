@@ -44,12 +44,14 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
     """Write the model whose weights are (1 - share) of `first`'s and `share` of `second`'s, in bf16, with
     what both record. Raises ConfigError if they record different trainings."""
     record = _shared_record(first, second)
+    # In fp32: in bf16, a small difference between the two would be lost in rounding.
     models: list[Any] = [
         Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
         for folder in (first, second)
     ]
     theirs = models[1].state_dict()
     for name, weight in models[0].state_dict().items():
+        # Buffers of integers are the same in both.
         if weight.is_floating_point():
             weight.lerp_(theirs[name], share)
     checkpoint.save(models[0].bfloat16(), checkpoint.build_processor(), output)
@@ -73,10 +75,10 @@ def _shared_record(first: Path, second: Path) -> ModelRecord:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     with exit_status("stopped; the output is incomplete") as status:
-        given = COMMAND.parse(argv)
-        if not 0 <= given.share <= 1:
-            raise ConfigError(f"--share is {given.share}; it must be from 0 to 1")
-        average(given.first, given.second, given.share, given.output)
+        settings = COMMAND.parse(argv)
+        if not 0 <= settings.share <= 1:
+            raise ConfigError(f"--share is {settings.share}; it must be from 0 to 1")
+        average(settings.first, settings.second, settings.share, settings.output)
     return status.code
 
 

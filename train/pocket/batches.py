@@ -58,12 +58,13 @@ class BatchEncoder:
         self._cache: dict[str, list[int]] = {}
 
     def ids(self, text: str) -> list[int]:
-        known = self._cache.get(text)
-        if known is None:
-            known = self.tokenizer(text).input_ids
+        ids = self._cache.get(text)
+        if ids is None:
+            ids = self.tokenizer(text).input_ids
+            # Bounded, as texts are drawn without end.
             if len(self._cache) < 200_000:
-                self._cache[text] = known
-        return known
+                self._cache[text] = ids
+        return ids
 
     def _shared(self, row: PocketExample, grid: tuple[int, int, int] | None) -> tuple[list[int], np.ndarray]:
         """The ids of the part that all exchanges share, and their (3, n) positions."""
@@ -85,6 +86,7 @@ class BatchEncoder:
             t, h, w = grid[0], grid[1] // MERGE, grid[2] // MERGE
             times = row.times
             for group in range(t):
+                # Qwen3-VL writes the mean time of two frames before them; a picture has none.
                 before = "<|vision_start|>"
                 if row.frames is not None:
                     mean = (times[2 * group] + times[2 * group + 1]) / 2
@@ -116,13 +118,14 @@ class BatchEncoder:
         positions = np.zeros((3, count, length), dtype=np.int64)
         exchange = np.full((count, length), -1)
         weights = np.zeros((count, length), dtype=np.float32)
-        for i, (ids, places, parts, weight) in enumerate(encoded):
+        for i, (ids, row_positions, parts, weight) in enumerate(encoded):
             n = len(ids)
-            input_ids[i, :n], positions[:, i, :n] = ids, places
+            input_ids[i, :n], positions[:, i, :n] = ids, row_positions
             exchange[i, :n], weights[i, :n] = parts, weight
         part = torch.from_numpy(exchange)
         same = part[:, :, None] == part[:, None, :]
         shared = part[:, None, :] == 0
+        # Shared tokens attend to no exchange: only so are they the same for all.
         mask = (same | (shared & (part[:, :, None] > 0))) & torch.ones(
             length, length, dtype=torch.bool
         ).tril()
@@ -139,16 +142,16 @@ class BatchEncoder:
     def _row(
         self, row: PocketExample, grid: tuple[int, int, int] | None
     ) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
-        ids, places = self._shared(row, grid)
-        heads = [self.ids(f"{said}<|im_end|>\n<|im_start|>assistant\n") for said, _ in row.exchanges]
+        ids, positions = self._shared(row, grid)
+        heads = [self.ids(f"{request}<|im_end|>\n<|im_start|>assistant\n") for request, _ in row.exchanges]
         common = _shared_start(heads)
         ids = [*ids, *heads[0][:common]]
-        start = int(places.max()) + 1
-        columns = [places, np.tile(np.arange(start, start + common), (3, 1))]
+        start = int(positions.max()) + 1
+        columns = [positions, np.tile(np.arange(start, start + common), (3, 1))]
         start += common
         parts, weights = [0] * len(ids), [0.0] * len(ids)
-        for number, (whole, (_, reply)) in enumerate(zip(heads, row.exchanges, strict=True), 1):
-            head = whole[common:]
+        for number, (ids_of_head, (_, reply)) in enumerate(zip(heads, row.exchanges, strict=True), 1):
+            head = ids_of_head[common:]
             tail = self.ids(f"{reply}<|im_end|>")
             ids = [*ids, *head, *tail]
             n = len(head) + len(tail)

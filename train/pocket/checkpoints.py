@@ -14,8 +14,8 @@ HELD_OUT = 200  # scenes and videos at the end of a pool that are used for evalu
 
 def mixed_precision() -> torch.autocast:
     """bf16 if the CPU has hardware support for it; otherwise fp32, as bf16 was five times slower without."""
-    known = torch.cpu.get_capabilities()
-    quick = bool(known.get("amx_bf16") or known.get("avx512_bf16"))
+    capabilities = torch.cpu.get_capabilities()
+    quick = bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
     return torch.autocast("cpu", torch.bfloat16, enabled=quick)
 
 
@@ -45,6 +45,7 @@ def save_state(
         "step": step,
         "seconds": seconds,
     }
+    # Renamed once it is complete: a kill while it is written leaves the last state.
     torch.save(state, part)
     part.replace(folder / "state.pt")
 

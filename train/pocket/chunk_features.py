@@ -28,9 +28,9 @@ from videopro.train.pocket.chunk_pairs import (
     chunk_times,
     draw_chunks,
     events,
-    shown_facts,
     split_scripts,
     train_scripts,
+    visible_attributes,
 )
 from videopro.video import Video
 
@@ -77,9 +77,11 @@ class ChunkFeatures:
 
     def fit(self, captions: np.ndarray, chunks: np.ndarray) -> np.ndarray:
         """(captions, chunks) bool: whether a chunk shows an event of the caption's facts, or is its own."""
-        shown = [set(json.loads(str(facts))) for facts in self.chunk_facts[chunks]]
-        named = [str(fact) for fact in self.facts[captions]]
-        fits = np.array([[fact in facts for facts in shown] for fact in named], dtype=bool)
+        attributes_of_chunks = [set(json.loads(str(attributes))) for attributes in self.chunk_facts[chunks]]
+        named = [str(attributes) for attributes in self.facts[captions]]
+        fits = np.array(
+            [[attributes in chunk for chunk in attributes_of_chunks] for attributes in named], dtype=bool
+        )
         return fits | (self.own[captions][:, None] == chunks[None])
 
 
@@ -88,21 +90,23 @@ def compute(
 ) -> ChunkFeatures:
     """The features of videos, of which `chunks_of(number)` gives the frames of each chunk."""
     encoder = LanguageBindEncoder(str(pocket_folder()), device="cpu")
-    frames, captions, own, shown, facts, chunk_facts = [], [], [], [], [], []
+    frames, captions, own_chunks, frame_counts, attributes, chunk_attributes = [], [], [], [], [], []
     for number, plan in enumerate(counted(scripts, title)):
         with torch.inference_mode():
             frames += [encoder.still_states(chunk).numpy() for chunk in chunks_of(number)]
         for event in events(plan):
             captions.append(event.text)
-            own.append(number * CHUNKS + event.chunk)
-            shown.append(event.frames)
-            facts.append(" ".join(event.facts))
-        chunk_facts += [json.dumps(sorted(" ".join(fact) for fact in seen)) for seen in shown_facts(plan)]
+            own_chunks.append(number * CHUNKS + event.chunk)
+            frame_counts.append(event.frames)
+            attributes.append(" ".join(event.attributes))
+        chunk_attributes += [
+            json.dumps(sorted(" ".join(scene) for scene in seen)) for seen in visible_attributes(plan)
+        ]
     with torch.inference_mode():
         read = [encoder.text_states(captions[at : at + 64]).numpy() for at in range(0, len(captions), 64)]
     return ChunkFeatures(
-        np.stack(frames), np.concatenate(read), np.array(own), np.array(shown), np.array(facts),
-        np.array(chunk_facts),
+        np.stack(frames), np.concatenate(read), np.array(own_chunks), np.array(frame_counts),
+        np.array(attributes), np.array(chunk_attributes),
     )  # fmt: skip
 
 
@@ -121,19 +125,19 @@ def of_split(split: str) -> ChunkFeatures:
         video = Video.open(folder / "videos" / f"{names[number]}.mp4")
         times = chunk_times(scripts[number].duration)
         frames = video.frames([time for chunk in times for time in chunk], size=FRAME_SIZE)
-        found = iter(frames)
-        return [[next(found).image for _ in chunk] for chunk in times]
+        decoded = iter(frames)
+        return [[next(decoded).image for _ in chunk] for chunk in times]
 
     return compute(scripts, chunks_of, split)
 
 
-def write_features(given: ChunkFeatureSettings) -> None:
+def write_features(settings: ChunkFeatureSettings) -> None:
     """Compute and write each split."""
     torch.set_num_threads(1)
-    given.output.mkdir(parents=True, exist_ok=True)
-    for split in given.splits:
-        made = of_training(given.videos) if split == "train" else of_split(split)
-        np.savez(given.output / f"{split}.npz", **vars(made))
+    settings.output.mkdir(parents=True, exist_ok=True)
+    for split in settings.splits:
+        features = of_training(settings.videos) if split == "train" else of_split(split)
+        np.savez(settings.output / f"{split}.npz", **vars(features))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -32,7 +32,7 @@ class Event:
     """What an actor does in one scene, with the chunks that show it."""
 
     text: str
-    facts: tuple[str, str, str, str]
+    attributes: tuple[str, str, str, str]
     """Place, shape, color and move. Two events with the same facts fit each other's chunks."""
     chunk: int
     """The chunk with most of the scene."""
@@ -52,28 +52,29 @@ def chunk_times(duration: float) -> list[list[float]]:
 
 def events(plan: Script) -> list[Event]:
     """The events of a video, in order. The wording depends on the video's seed."""
+    # From the video's seed: its captions are the same, whoever asks for them and in which order.
     rng = np.random.default_rng([TRAIN_SEED, plan.seed])
-    times, found = chunk_times(plan.duration), []
+    times, captioned = chunk_times(plan.duration), []
     for scene in plan.scenes:
         if scene.actor is None:
             continue
         shared = [min(end, scene.end) - max(start, scene.start) for start, end in chunk_bounds(plan.duration)]
         chunk = int(np.argmax(shared))
         look = scene.actor
-        facts = (scene.place, look.shape, look.color, look.move)
-        words = dict(zip(("place", "shape", "color", "move"), facts, strict=True))
-        shown = sum(scene.start <= time < scene.end for time in times[chunk])
-        found.append(Event(str(rng.choice(_FORMS)).format(**words), facts, chunk, shown))
-    return found
+        attributes = (scene.place, look.shape, look.color, look.move)
+        values = dict(zip(("place", "shape", "color", "move"), attributes, strict=True))
+        frame_count = sum(scene.start <= time < scene.end for time in times[chunk])
+        captioned.append(Event(str(rng.choice(_FORMS)).format(**values), attributes, chunk, frame_count))
+    return captioned
 
 
-def shown_facts(plan: Script) -> list[set[tuple[str, str, str, str]]]:
+def visible_attributes(plan: Script) -> list[set[tuple[str, str, str, str]]]:
     """For each chunk, the facts of the scenes that at least one of its frames shows."""
-    shown = []
+    chunks = []
     for times in chunk_times(plan.duration):
         scenes = [_scene_at(plan, time) for time in times]
-        shown.append({(s.place, s.actor.shape, s.actor.color, s.actor.move) for s in scenes if s.actor})
-    return shown
+        chunks.append({(s.place, s.actor.shape, s.actor.color, s.actor.move) for s in scenes if s.actor})
+    return chunks
 
 
 def train_scripts(count: int) -> Iterator[Script]:
@@ -91,6 +92,7 @@ def split_scripts(split: str) -> Iterator[tuple[str, Script]]:
 def draw_chunks(plan: Script) -> list[np.ndarray]:
     """The frames of each chunk of a video, (16, 96, 160, 3) uint8, drawn and encoded without the rest of the
     video."""
+    # The third number keeps these draws apart from those of the captions.
     rng = np.random.default_rng([TRAIN_SEED, plan.seed, 1])
     pictures = []
     for times in chunk_times(plan.duration):

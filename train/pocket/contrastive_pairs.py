@@ -23,7 +23,7 @@ CLIP_SECONDS = 10.0
 _CUT = 0.4
 
 # The kinds of questions that name something visible, and the facts that they name besides the place.
-_ASKED: Mapping[str, tuple[str, ...]] = {
+_QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "shape": ("actor",),
     "color": ("shape",),
     "move": ("shape",),
@@ -74,14 +74,15 @@ def retriever_tokenizer() -> PreTrainedTokenizerFast:
 class QueryText:
     """A text to search for, and the facts that a scene must have to fit it."""
 
-    words: str
+    text: str
     needs: tuple[tuple[str, str | None], ...]
     """(fact, value); None: the fact must have some value."""
 
-    def fits(self, facts: Mapping[str, str | None]) -> bool:
+    def fits(self, attributes: Mapping[str, str | None]) -> bool:
         """Whether a scene with these facts fits the text."""
         return all(
-            facts[name] is not None and (value is None or facts[name] == value) for name, value in self.needs
+            attributes[name] is not None and (value is None or attributes[name] == value)
+            for name, value in self.needs
         )
 
 
@@ -97,22 +98,25 @@ def flatten_scene(scene: Mapping[str, Any]) -> dict[str, str | None]:
     }
 
 
-def text_about(facts: Mapping[str, str | None], rng: np.random.Generator) -> QueryText:
+def text_about(attributes: Mapping[str, str | None], rng: np.random.Generator) -> QueryText:
     """A text that fits a scene."""
 
     def possible(forms: Mapping[str, tuple[str, ...]]) -> list[str]:
-        return [form for form, needs in forms.items() if all(facts[need] is not None for need in needs)]
+        return [form for form, needs in forms.items() if all(attributes[need] is not None for need in needs)]
 
     kind = rng.choice(3, p=_KINDS)
+    # A scene with neither actor nor sign has nothing to name but its place.
     if kind == 2 and not possible(_PLACELESS):
         kind = 1
-    forms = (_ASKED, _QUERIES, _PLACELESS)[kind]
+    forms = (_QUESTIONS, _QUERIES, _PLACELESS)[kind]
     form = str(rng.choice(possible(forms)))
-    needs = [(need, None if need in ("sign", "actor") else facts[need]) for need in forms[form]]
+    needs = [(need, None if need in ("sign", "actor") else attributes[need]) for need in forms[form]]
     if kind < 2:
-        needs.append(("place", facts["place"]))
-    words = str(rng.choice(PHRASINGS[form]["usual"])) if kind == 0 else form
-    return QueryText(words.format(**{name: value for name, value in facts.items() if value}), tuple(needs))
+        needs.append(("place", attributes["place"]))
+    phrase = str(rng.choice(PHRASINGS[form]["usual"])) if kind == 0 else form
+    return QueryText(
+        phrase.format(**{name: value for name, value in attributes.items() if value}), tuple(needs)
+    )
 
 
 @dataclass
@@ -132,35 +136,38 @@ class ClipTextPairs:
     def __init__(self, pool: Path, clip_frames: int, part: slice = slice(None)) -> None:
         """`part`: the scenes of the pool to use."""
         self.scenes = np.load(pool / "scenes.npy", mmap_mode="r")[part]
-        facts = json.loads((pool / "scenes.json").read_text())[part]
-        self.seconds = [float(fact["seconds"]) for fact in facts]
-        self.facts = [flatten_scene(fact) for fact in facts]
+        annotations = json.loads((pool / "scenes.json").read_text())[part]
+        self.seconds = [float(annotation["seconds"]) for annotation in annotations]
+        self.attributes = [flatten_scene(annotation) for annotation in annotations]
         self.clip_frames = clip_frames
 
     def batch(self, size: int, seed: Sequence[int]) -> ClipTextBatch:
         """`size` clips and as many texts."""
         rng = np.random.default_rng(list(seed))
-        clips, shown, texts = [], [], []
+        clips, scenes_of_clips, texts = [], [], []
         for _ in range(size):
             frames, scenes = self._clip(rng)
             clips.append(frames)
-            shown.append(scenes)
-            texts.append(text_about(self.facts[int(rng.choice(scenes))], rng))
+            scenes_of_clips.append(scenes)
+            texts.append(text_about(self.attributes[int(rng.choice(scenes))], rng))
         fit = [
-            [float(np.mean([text.fits(self.facts[scene]) for scene in scenes])) for scenes in shown]
+            [
+                float(np.mean([text.fits(self.attributes[scene]) for scene in scenes]))
+                for scenes in scenes_of_clips
+            ]
             for text in texts
         ]
-        return ClipTextBatch(np.stack(clips), [text.words for text in texts], np.array(fit, dtype=np.float32))
+        return ClipTextBatch(np.stack(clips), [text.text for text in texts], np.array(fit, dtype=np.float32))
 
     def _clip(self, rng: np.random.Generator) -> tuple[np.ndarray, list[int]]:
         """The frames of a 10 s clip, and the scene of each."""
-        first = second = int(rng.integers(len(self.facts)))
+        first = second = int(rng.integers(len(self.attributes)))
         cut = self.clip_frames
         if rng.random() < _CUT:
             cut = int(rng.integers(1, self.clip_frames))
             # No place of the world follows itself.
-            while self.facts[second]["place"] == self.facts[first]["place"]:
-                second = int(rng.integers(len(self.facts)))
+            while self.attributes[second]["place"] == self.attributes[first]["place"]:
+                second = int(rng.integers(len(self.attributes)))
         step = CLIP_SECONDS / self.clip_frames
         frames = []
         for scene, count, at_end in (
@@ -169,8 +176,10 @@ class ClipTextPairs:
         ):
             if not count:
                 continue
-            whole, room = self.seconds[scene], max(0.0, self.seconds[scene] - count * step)
+            seconds, room = self.seconds[scene], max(0.0, self.seconds[scene] - count * step)
+            # As around a real cut: the end of the first scene, and the beginning of the second.
             start = room if at_end else 0.0 if scene is not first else float(rng.uniform(0, room))
-            times = [min(start + (k + 0.5) * step, whole - 1e-6) for k in range(count)]
-            frames += [self.scenes[scene][int(t / whole * self.scenes.shape[1])] for t in times]
+            # Just inside the scene: at its very end, the index would be one too many.
+            times = [min(start + (k + 0.5) * step, seconds - 1e-6) for k in range(count)]
+            frames += [self.scenes[scene][int(t / seconds * self.scenes.shape[1])] for t in times]
         return np.stack(frames), [first] * cut + [second] * (self.clip_frames - cut)

@@ -32,9 +32,9 @@ CODE: Sequence[str] = tuple(
 MARKS = ("(", ")", "[", "]", ",", ":", " =", ".", '"', " +", "\n", "\n    ", "\n        ", " ", "1", "0", "3")
 
 
-def repeat_words(rng: Rng, count: int) -> QAPair:
+def repeat_line(rng: Rng, count: int) -> QAPair:
     """`count` words to be written again: the task on which copying emerges first."""
-    text = " ".join(_words(rng, count, (*WORLD, *CODE)))
+    text = " ".join(_random_items(rng, count, (*WORLD, *CODE)))
     return f"Write it again: {text}", text
 
 
@@ -49,24 +49,25 @@ def repeat_code(rng: Rng) -> QAPair:
 
 def name_item(rng: Rng) -> QAPair:
     """Write the two words that follow a given word in a line."""
-    words = list(dict.fromkeys(_words(rng, int(rng.integers(8, 15)), WORLD)))
-    at = int(rng.integers(len(words) - 2))
-    return f"{' '.join(words)}\nWrite the two words after {words[at]}.", " ".join(words[at + 1 : at + 3])
+    # Each word once, so that one place in the line is right.
+    items = list(dict.fromkeys(_random_items(rng, int(rng.integers(8, 15)), WORLD)))
+    at = int(rng.integers(len(items) - 2))
+    return f"{' '.join(items)}\nWrite the two words after {items[at]}.", " ".join(items[at + 1 : at + 3])
 
 
 def fill_template(rng: Rng) -> QAPair:
     """Fill the values of a list into a line, each once or twice."""
     names = [str(name) for name in rng.permutation(("thing", "place", "name", "line", "word"))[:2]]
-    values = [" ".join(_words(rng, int(rng.integers(1, 4)), WORLD)) for _ in names]
-    frame = _words(rng, int(rng.integers(4, 13)), CODE)
+    values = [" ".join(_random_items(rng, int(rng.integers(1, 4)), WORLD)) for _ in names]
+    frame = _random_items(rng, int(rng.integers(4, 13)), CODE)
     for name in names:
         for _ in range(int(rng.integers(1, 3))):
             frame.insert(int(rng.integers(len(frame) + 1)), f"<{name}>")
-    shown = filled = " ".join(frame)
+    template = filled = " ".join(frame)
     for name, value in zip(names, values, strict=True):
         filled = filled.replace(f"<{name}>", value)
-    given = "\n".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
-    return f"{given}\nFill in: {shown}", filled
+    values_text = "\n".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+    return f"{values_text}\nFill in: {template}", filled
 
 
 MIXED: Sequence[Callable[[Rng], QAPair]] = (repeat_code, name_item, fill_template)
@@ -77,18 +78,18 @@ def copying_rows(rng: Rng, rows: int, mixed: float) -> list[PocketExample]:
     of words, so that little is padded."""
     count = int(rng.integers(8, 21))
     return [
-        PocketExample([_random_task(rng, MIXED)(rng) if rng.random() < mixed else repeat_words(rng, count)])
+        PocketExample([_random_task(rng, MIXED)(rng) if rng.random() < mixed else repeat_line(rng, count)])
         for _ in range(rows)
     ]
 
 
 def with_copying(rng: Rng, row: PocketExample) -> PocketExample:
     """The same row with two more exchanges: words to write again, and a number to pick."""
-    extra = [repeat_words(rng, int(rng.integers(4, 13))), pick_count(rng)]
+    extra = [repeat_line(rng, int(rng.integers(4, 13))), pick_count(rng)]
     return PocketExample([*row.exchanges, *extra], row.frames, row.times, row.picture)
 
 
-def _words(rng: Rng, count: int, pool: Sequence[str]) -> list[str]:
+def _random_items(rng: Rng, count: int, pool: Sequence[str]) -> list[str]:
     return [_random_item(rng, pool) for _ in range(count)]
 
 

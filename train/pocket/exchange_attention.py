@@ -32,14 +32,15 @@ def exchange_attention(
     sizes = torch.bincount(exchange[0]).tolist()
     shared, start, parts = sizes[0], 0, []
     for number, size in enumerate(sizes):
-        own = slice(start, start + size)
+        rows = slice(start, start + size)
         before = shared if number else 0
-        keys, values = key[:, :, own], value[:, :, own]
+        keys, values = key[:, :, rows], value[:, :, rows]
         if before:
             keys = torch.cat([key[:, :, :before], keys], 2)
             values = torch.cat([value[:, :, :before], values], 2)
+        # Causal inside the exchange; what is shared all comes before it.
         later = torch.ones(size, before + size, dtype=torch.bool).triu(before + 1)
-        scores = (query[:, :, own] @ keys.transpose(-1, -2)) * scale
+        scores = (query[:, :, rows] @ keys.transpose(-1, -2)) * scale
         parts.append(scores.masked_fill(later, -torch.inf).softmax(-1).to(values.dtype) @ values)
         start += size
     return torch.cat(parts, 2).transpose(1, 2).contiguous(), None

@@ -53,6 +53,7 @@ def encode_and_decode(pictures: list[np.ndarray], crf: int) -> list[av.VideoFram
     with av.open(buffer, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=drawing.FPS)
         stream.width, stream.height, stream.pix_fmt = drawing.WIDTH, drawing.HEIGHT, "yuv420p"
+        # Processes share the cores already.
         stream.codec_context.thread_count = 1
         stream.options = {"preset": "veryfast", "crf": str(crf)}
         for picture in pictures:
@@ -78,7 +79,7 @@ class ScenePlan:
     clock: float  # seconds from the start of the video to the start of the scene
     crf: int
     big: int  # the frame that is also kept at full size
-    facts: dict[str, object]
+    annotation: dict[str, object]
 
 
 def plan_scene(seed: int) -> ScenePlan:
@@ -91,9 +92,10 @@ def plan_scene(seed: int) -> ScenePlan:
     look = int(rng.integers(2**31))
     seconds = float(rng.uniform(8, 14))
     clock = float(rng.uniform(0, 600))
+    # At whole frames of the world's rate, as a decoder would return them.
     times = [round((i + 0.5) * seconds / FRAMES * drawing.FPS) / drawing.FPS for i in range(FRAMES)]
     crf, big = int(rng.integers(18, 25)), int(rng.integers(FRAMES))
-    facts: dict[str, object] = {
+    annotation: dict[str, object] = {
         "place": place,
         "weather": weather,
         "seconds": seconds,
@@ -103,7 +105,7 @@ def plan_scene(seed: int) -> ScenePlan:
         "sign": sign and sign.word,
         "sign_box": sign and sign.box(),
     }
-    return ScenePlan((place, weather, actor, sign, look), times, clock, crf, big, facts)
+    return ScenePlan((place, weather, actor, sign, look), times, clock, crf, big, annotation)
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
@@ -111,7 +113,11 @@ def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
     plan = plan_scene(seed)
     view = drawing.SceneView(*plan.view)
     frames = encode_and_decode([view.draw(t, plan.clock + t) for t in plan.times], plan.crf)
-    return np.stack([downscale(f) for f in frames]), frames[plan.big].to_ndarray(format="rgb24"), plan.facts
+    return (
+        np.stack([downscale(f) for f in frames]),
+        frames[plan.big].to_ndarray(format="rgb24"),
+        plan.annotation,
+    )
 
 
 def drawn_frames(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]:
@@ -142,32 +148,32 @@ def whole_video(seed: int) -> tuple[np.ndarray, dict[str, object]]:
     }
 
 
-def draw_pool(given: FramesSettings) -> None:
+def draw_pool(settings: FramesSettings) -> None:
     """Draw, encode, decode and write all frames."""
-    given.output.mkdir(parents=True, exist_ok=True)
+    settings.output.mkdir(parents=True, exist_ok=True)
     height, width = FRAME_SIZE
 
     def array(name: str, *shape: int) -> np.ndarray:
-        return np.lib.format.open_memmap(given.output / f"{name}.npy", "w+", np.uint8, shape)
+        return np.lib.format.open_memmap(settings.output / f"{name}.npy", "w+", np.uint8, shape)
 
-    with ProcessPoolExecutor(given.processes) as pool:
-        clips = array("scenes", given.scenes, FRAMES, height, width, 3)
-        stills = array("stills", given.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
-        facts = []
-        for i, (frames, still, what) in counted(
-            enumerate(pool.map(scene, range(given.scenes), chunksize=16)), "scenes", given.scenes
+    with ProcessPoolExecutor(settings.processes) as pool:
+        clips = array("scenes", settings.scenes, FRAMES, height, width, 3)
+        stills = array("stills", settings.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
+        annotations = []
+        for i, (frames, still, annotation) in counted(
+            enumerate(pool.map(scene, range(settings.scenes), chunksize=16)), "scenes", settings.scenes
         ):
             clips[i], stills[i] = frames, still
-            facts.append(what)
-        (given.output / "scenes.json").write_text(json.dumps(facts))
-        videos = array("videos", given.videos, FRAMES, height, width, 3)
-        facts = []
-        for i, (frames, what) in counted(
-            enumerate(pool.map(whole_video, range(given.videos), chunksize=16)), "videos", given.videos
+            annotations.append(annotation)
+        (settings.output / "scenes.json").write_text(json.dumps(annotations))
+        videos = array("videos", settings.videos, FRAMES, height, width, 3)
+        annotations = []
+        for i, (frames, annotation) in counted(
+            enumerate(pool.map(whole_video, range(settings.videos), chunksize=16)), "videos", settings.videos
         ):
             videos[i] = frames
-            facts.append(what)
-        (given.output / "videos.json").write_text(json.dumps(facts))
+            annotations.append(annotation)
+        (settings.output / "videos.json").write_text(json.dumps(annotations))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -107,6 +107,7 @@ def language_rows(recipe: PocketRecipe, rng: Rng, step: int) -> list[list[Pocket
     """Picking a named option from ever more words; then lines of text."""
     if step < recipe.pick_until:
         at = step / recipe.pick_until
+        # The levels of `pick`: colours, then visible things, then all words.
         return [[pick_row(rng, 0 if at < 0.15 else 1 if at < 0.75 else 2) for _ in range(4)]]
     done = (step - recipe.pick_until) / (recipe.steps - recipe.pick_until)
     return [[text_row(rng, max(0.15, 0.5 - done)) for _ in range(3)]]
@@ -133,6 +134,7 @@ def pixel_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -
 def box_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Boxes in every step; in every other step all else too, so that nothing is forgotten."""
     groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
+    # At steps=1 the share of steps done is past all limits: rows as at the end of that stage.
     return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
 
 
@@ -145,6 +147,7 @@ def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks)
     if step % 4 == 0:
         groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
     elif step % 2:
+        # As in `box_rows`.
         repeated_rows = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
         groups += [[with_copying(rng, row) for row in group] for group in repeated_rows]
     return groups
@@ -161,6 +164,7 @@ class StageDataset(IterableDataset):
         encoder = BatchEncoder(checkpoint.build_tokenizer())
         frames = None if self.pool is None else VisionTasks(self.pool)
         if frames is not None:
+            # Those at the end of the pool are held out for `measure`.
             frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
         for step in range(self.start, self.recipe.steps):
             rng = np.random.default_rng([self.recipe.seed, step])
@@ -183,6 +187,7 @@ def optimizer_groups(
     rates = {"visual.patch_embed": 0.05, "visual.": 0.5, "": 1.0}
     groups: dict[tuple[str, bool], list[torch.nn.Parameter]] = defaultdict(list)
     for name, weight in model.named_parameters():
+        # The first that is part of the name: from the special to the general.
         part = next(key for key in rates if key in name)
         groups[part, weight.ndim >= 2].append(weight)
     return [
@@ -197,6 +202,7 @@ def hidden(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.T
     embeds = inner.language_model.embed_tokens(batch.input_ids)
     seen, levels, where = None, None, None
     if batch.pixels is not None and batch.grid is not None:
+        # Frozen vision layers need no graph, which is most of the memory of a step.
         with torch.set_grad_enabled(torch.is_grad_enabled() and inner.visual.pos_embed.weight.requires_grad):
             seen, levels = encode_sized_pictures(inner.visual, batch.pixels.float() / 127.5 - 1, batch.grid)
     if seen is not None:
@@ -234,6 +240,7 @@ def measure(
     reply."""
     model.eval()
     encoder = BatchEncoder(checkpoint.build_tokenizer())
+    # A fixed seed: all measurements of a log are of the same rows.
     rng = np.random.default_rng(99)
     makers: dict[str, Callable[[], PocketExample]] = {"text": lambda: text_row(rng, 0.0)}
     if frames is not None:
@@ -251,23 +258,24 @@ def measure(
             states = hidden(model, batch)
             guesses = model.lm_head(states).argmax(-1)
             for i, row in enumerate(group):
-                for number, (said, reply) in enumerate(row.exchanges, 1):
+                for number, (request, reply) in enumerate(row.exchanges, 1):
                     spots = ((batch.exchange[i] == number) & (batch.weights[i] > 0)).nonzero()[:, 0]
+                    # The output at a token predicts the next one.
                     right = guesses[i, spots - 1] == batch.input_ids[i, spots]
-                    hits[f"{name}/{_form(said, reply)}"].append(
+                    hits[f"{name}/{_form(request, reply)}"].append(
                         bool(right.all() if "[" in reply else right[0])
                     )
     model.train()
     return {name: round(float(np.mean(values)), 3) for name, values in sorted(hits.items())}
 
 
-def _form(said: str, reply: str) -> str:
+def _form(request: str, reply: str) -> str:
     if reply in ("Yes", "No"):
         return "yes_no"
     if reply.startswith(("[", "{")):
         return "box"
-    if "\nA. " in said:
-        asked = said.split("\nA. ")[0].lower()
+    if "\nA. " in request:
+        question = request.split("\nA. ")[0].lower()
         topics = (
             "color",
             "shape",
@@ -281,44 +289,48 @@ def _form(said: str, reply: str) -> str:
             "pick",
         )
         return next(
-            (t for t in topics if t in asked), "place" if "place" in asked or "where" in asked else "other"
+            (t for t in topics if t in question),
+            "place" if "place" in question or "where" in question else "other",
         )
     return "words"
 
 
-def train_stage(given: LanguageSettings) -> None:
+def train_stage(settings: LanguageSettings) -> None:
     """Train a stage, and write the model if it saw frames."""
-    torch.set_num_threads(given.threads)
-    given.output.mkdir(parents=True, exist_ok=True)
-    recipe = PocketRecipe(given.steps, given.pick_steps, given.seed, given.lr, decay=given.decay)
+    torch.set_num_threads(settings.threads)
+    settings.output.mkdir(parents=True, exist_ok=True)
+    recipe = PocketRecipe(
+        settings.steps, settings.pick_steps, settings.seed, settings.lr, decay=settings.decay
+    )
 
     processor = checkpoint.build_processor()
-    model = checkpoint.build_model(processor.tokenizer, given.seed)
+    model = checkpoint.build_model(processor.tokenizer, settings.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
     codes = CodeTable(embeddings.shape[1], processor.tokenizer)
-    if given.model_from:
-        trained = Qwen3VLForConditionalGeneration.from_pretrained(given.model_from, dtype=torch.float32)
+    # Later sources replace parts of earlier ones.
+    if settings.model_from:
+        trained = Qwen3VLForConditionalGeneration.from_pretrained(settings.model_from, dtype=torch.float32)
         model.load_state_dict(trained.state_dict())
-    if given.language_from:
-        model.load_state_dict(torch.load(given.language_from, weights_only=True)["model"])
-    if given.vision_from:
-        seen = torch.load(given.vision_from / "state.pt", weights_only=True)["model"]
+    if settings.language_from:
+        model.load_state_dict(torch.load(settings.language_from, weights_only=True)["model"])
+    if settings.vision_from:
+        seen = torch.load(settings.vision_from / "state.pt", weights_only=True)["model"]
         model.model.visual.load_state_dict(seen)
-        targets = torch.load(given.vision_from / "table.pt", weights_only=True)
+        targets = torch.load(settings.vision_from / "table.pt", weights_only=True)
         translate(model.model.visual.merger.linear_fc2, targets, codes.of(embeddings))
         with torch.no_grad():  # DeepStack was not trained: its contribution starts at zero
             for merger in model.model.visual.deepstack_merger_list:
                 merger.linear_fc2.weight.zero_()
                 merger.linear_fc2.bias.zero_()
     optimizer = torch.optim.AdamW(optimizer_groups(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
-    start, spent = resume(given.output, model, optimizer)
-    held_out = VisionTasks(given.frames) if given.frames else None
+    start, spent = resume(settings.output, model, optimizer)
+    held_out = VisionTasks(settings.frames) if settings.frames else None
     if held_out is not None:
         held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
 
-    seen_rows = box_rows if given.boxes else writing_rows if given.writing else pixel_rows
+    seen_rows = box_rows if settings.boxes else writing_rows if settings.writing else pixel_rows
     loader = DataLoader(
-        StageDataset(recipe, given.frames, start, seen_rows),
+        StageDataset(recipe, settings.frames, start, seen_rows),
         batch_size=None,
         num_workers=1,
         prefetch_factor=4,
@@ -327,13 +339,14 @@ def train_stage(given: LanguageSettings) -> None:
     begun, recent = time.time() - spent, []
     for step, batches in loader:
         # The vision layers are frozen while the language layers learn to read their output.
-        model.model.visual.requires_grad_(step >= given.hold_vision)
+        model.model.visual.requires_grad_(step >= settings.hold_vision)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate(step) * group["share"]
         total = []
         for batch in batches:
             with mixed_precision():
                 loss = loss_of(model, batch)
+            # Backward after each batch, so that the graph of only one is in memory.
             (loss / len(batches)).backward()
             total.append(float(loss.detach()))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -342,15 +355,16 @@ def train_stage(given: LanguageSettings) -> None:
         recent.append(float(np.mean(total)))
         if (step + 1) % 50 == 0:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
-            append_log(given.output, {**line, "seconds": round(time.time() - begun)})
+            append_log(settings.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
             with mixed_precision():
                 figures = measure(model, held_out)
-            append_log(given.output, {"step": step + 1, "held_out": figures})
-            save_state(given.output, model, optimizer, step + 1, time.time() - begun)
-    if given.frames:
-        checkpoint.save(model.bfloat16(), processor, given.output / "model")
+            append_log(settings.output, {"step": step + 1, "held_out": figures})
+            save_state(settings.output, model, optimizer, step + 1, time.time() - begun)
+    # Without frames the vision layers are untrained: such a stage leaves its state alone.
+    if settings.frames:
+        checkpoint.save(model.bfloat16(), processor, settings.output / "model")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -75,7 +75,7 @@ def lettered_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context
     return prompts.with_context(context, prompt), questions.LETTERS[options.index(answer)]
 
 
-def in_words(text: str, answer: str, context: str = "") -> QAPair:
+def open_pair(text: str, answer: str, context: str = "") -> QAPair:
     # With a leading space, the word is the same token as in the options.
     return prompts.with_context(context, prompts.open_ended(text)), f" {answer}"
 
@@ -83,7 +83,7 @@ def in_words(text: str, answer: str, context: str = "") -> QAPair:
 def question_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> QAPair:
     if rng.random() < 0.72:
         return lettered_pair(rng, text, answer, pool, context)
-    return in_words(text, answer, context)
+    return open_pair(text, answer, context)
 
 
 # ---- text only -------------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def pick(rng: Rng, level: int = 3) -> QAPair:
     options = [pool[int(i)] for i in rng.permutation(len(pool))[: int(rng.integers(2, 5))]]
     if answer not in options:
         options[int(rng.integers(len(options)))] = answer
-    said = Question(f"Pick {answer}.", tuple(options))
-    return f"{said.text}\n{said.lettered_choices()}", questions.LETTERS[options.index(answer)]
+    question = Question(f"Pick {answer}.", tuple(options))
+    return f"{question.text}\n{question.lettered_choices()}", questions.LETTERS[options.index(answer)]
 
 
 def pick_count(rng: Rng) -> QAPair:
@@ -123,29 +123,29 @@ def one_pool(rng: Rng) -> Sequence[str]:
 
 def narration_pair(rng: Rng) -> QAPair:
     """Find a fact in a few lines of narration."""
-    facts = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.25, 0.2, 0.15]))
-    names, things = rng.permutation(NAMES), rng.permutation(THINGS)
-    deeds = [choose(rng, DEEDS) for _ in range(facts)]
+    count = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.25, 0.2, 0.15]))
+    names, items = rng.permutation(NAMES), rng.permutation(THINGS)
+    deeds = [choose(rng, DEEDS) for _ in range(count)]
     lines = [
-        choose(rng, FACT_LINES).format(name=names[k], deed=deeds[k], thing=things[k]) for k in range(facts)
+        choose(rng, FACT_LINES).format(name=names[k], deed=deeds[k], thing=items[k]) for k in range(count)
     ]
     lines += [_aside(rng) for _ in range(int(rng.integers(0, 4)))]
     lines = [lines[int(i)] for i in rng.permutation(len(lines))]
     form = choose(rng, PHRASINGS["narration"]["usual"])
     text = form.format(name=names[0], deed=deeds[0])
-    return question_pair(rng, text, str(things[0]), THINGS, _subtitled(rng, lines))
+    return question_pair(rng, text, str(items[0]), THINGS, _subtitled(rng, lines))
 
 
 def story(rng: Rng) -> QAPair:
     """Find the topic that recurs in the lines; others are named once."""
     topics = [str(t) for t in rng.permutation(TOPICS)]
-    whole = 4 if rng.random() < 0.3 else 1  # as many lines as a whole video has
+    scale = 4 if rng.random() < 0.3 else 1  # as many lines as a whole video has
     lines = [
         choose(rng, TOPIC_LINES).format(topic=topics[0])
-        for _ in range((1 + whole) * int(rng.integers(2, 9)) // 2)
+        for _ in range((1 + scale) * int(rng.integers(2, 9)) // 2)
     ]
     lines += [choose(rng, ASIDE_LINES).format(topic=t) for t in topics[1 : 1 + int(rng.integers(0, 4))]]
-    lines += [_aside(rng) for _ in range(whole * int(rng.integers(0, 9)))]
+    lines += [_aside(rng) for _ in range(scale * int(rng.integers(0, 9)))]
     lines = [lines[int(i)] for i in rng.permutation(len(lines))]
     return question_pair(
         rng, choose(rng, PHRASINGS["story"]["usual"]), topics[0], TOPICS, _subtitled(rng, lines)
@@ -200,9 +200,10 @@ def motion_pair(rng: Rng) -> QAPair:
 def spoken_pair(rng: Rng) -> QAPair:
     """Say whether the narrator says a line: yes or no."""
     lines = [_event(rng) for _ in range(int(rng.integers(1, 4)))]
-    said = rng.random() < 0.5
-    line = choose(rng, lines) if said else _event(rng)
+    is_spoken = rng.random() < 0.5
+    line = choose(rng, lines) if is_spoken else _event(rng)
     text = f'Does the narrator say "{line}"'
+    # Not by the toss: a line drawn at random may be among those that are spoken.
     return prompts.with_context(
         _subtitled(rng, lines), prompts.yes_no(text)
     ), "Yes" if line in lines else "No"

@@ -24,8 +24,8 @@ from videopro.train.pocket.qa_pairs import (
     QAPair,
     Rng,
     choose,
-    in_words,
     lettered_pair,
+    open_pair,
     question_pair,
 )
 
@@ -36,50 +36,58 @@ class VisionTasks:
     def __init__(self, folder: Path) -> None:
         load = lambda name: np.load(folder / f"{name}.npy", mmap_mode="r")  # noqa: E731
         self.scenes, self.stills, self.videos = load("scenes"), load("stills"), load("videos")
-        self.facts = json.loads((folder / "scenes.json").read_text())
-        self.video_facts = json.loads((folder / "videos.json").read_text())
+        self.annotations = json.loads((folder / "scenes.json").read_text())
+        self.video_annotations = json.loads((folder / "videos.json").read_text())
         self._sort()
 
     def _sort(self) -> None:
-        self.acted = [i for i, f in enumerate(self.facts) if f["actor"]]
-        self.signed = [i for i, f in enumerate(self.facts) if f["sign"]]
+        self.acted = [i for i, f in enumerate(self.annotations) if f["actor"]]
+        self.signed = [i for i, f in enumerate(self.annotations) if f["sign"]]
 
     def keep(self, scenes: slice, videos: slice) -> None:
         """Use only these scenes and videos from now on."""
-        self.facts, self.scenes, self.stills = self.facts[scenes], self.scenes[scenes], self.stills[scenes]
-        self.video_facts, self.videos = self.video_facts[videos], self.videos[videos]
+        self.annotations, self.scenes, self.stills = (
+            self.annotations[scenes],
+            self.scenes[scenes],
+            self.stills[scenes],
+        )
+        self.video_annotations, self.videos = self.video_annotations[videos], self.videos[videos]
         self._sort()
 
     def scene_row(self, rng: Rng) -> PocketExample:
         """Two to sixteen frames of one scene."""
-        index = int(rng.choice(self.acted)) if rng.random() < 0.85 else int(rng.integers(len(self.facts)))
-        fact = self.facts[index]
+        # A scene without an actor has little to ask about.
+        index = (
+            int(rng.choice(self.acted)) if rng.random() < 0.85 else int(rng.integers(len(self.annotations)))
+        )
+        annotation = self.annotations[index]
         count = int(rng.choice([2, 4, 6, 8, 16], p=[0.15, 0.35, 0.15, 0.25, 0.1]))
         step = 16 // count if 16 % count == 0 else 2
         first = int(rng.integers(16 - step * (count - 1)))
-        taken = first + step * np.arange(count)
-        spacing = fact["seconds"] / 16 if rng.random() < 0.7 else float(rng.uniform(0.25, 4))
+        indices = first + step * np.arange(count)
+        # Mostly as far apart as they were; else as any sampling might have them.
+        spacing = annotation["seconds"] / 16 if rng.random() < 0.7 else float(rng.uniform(0.25, 4))
         start = float(rng.uniform(0, 1000)) if rng.random() < 0.6 else float(rng.uniform(0, 100))
         many = 5 if count < 16 else 6
-        exchanges = [self._about(rng, fact, count) for _ in range(many)]
+        exchanges = [self._about(rng, annotation, count) for _ in range(many)]
         return PocketExample(
-            exchanges, self.scenes[index][taken], [start + spacing * float(i) for i in taken]
+            exchanges, self.scenes[index][indices], [start + spacing * float(i) for i in indices]
         )
 
-    def _about(self, rng: Rng, fact: dict, count: int) -> QAPair:
+    def _about(self, rng: Rng, annotation: dict, count: int) -> QAPair:
         """An exchange about a single scene."""
         roll = rng.random()
-        actor, place = fact["actor"], fact["place"]
+        actor, place = annotation["actor"], annotation["place"]
         if roll < 0.08:
-            return prompts.caption(), f" {describe(fact)}"
+            return prompts.caption(), f" {describe(annotation)}"
         if roll < 0.28:
-            return self._yes_no(rng, fact)
+            return self._yes_no(rng, annotation)
         if roll < 0.40 or actor is None:
             kind = "place" if rng.random() < 0.55 else "weather"
-            return question_pair(rng, choose(rng, LOCAL[kind]), fact[kind], POOLS[kind])
-        if roll < 0.44 and fact["sign"]:
+            return question_pair(rng, choose(rng, LOCAL[kind]), annotation[kind], POOLS[kind])
+        if roll < 0.44 and annotation["sign"]:
             form = choose(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
-            return question_pair(rng, form, fact["sign"], SIGNS)
+            return question_pair(rng, form, annotation["sign"], SIGNS)
         if roll < 0.52:
             return FOUND_TASKS[int(rng.integers(len(FOUND_TASKS)))](rng)  # found text, besides frames
         kind = choose(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
@@ -87,15 +95,15 @@ class VisionTasks:
         text = choose(rng, forms).format(place=place, shape=actor["shape"])
         return question_pair(rng, text, actor[kind], POOLS[kind])
 
-    def _yes_no(self, rng: Rng, fact: dict) -> QAPair:
+    def _yes_no(self, rng: Rng, annotation: dict) -> QAPair:
         """A true statement about a scene as a question, or the same with one word changed."""
-        actor, true = fact["actor"], bool(rng.random() < 0.5)
+        actor, true = annotation["actor"], bool(rng.random() < 0.5)
 
         def word(kind: str, right: str) -> str:
             return right if true else choose(rng, [o for o in POOLS[kind] if o != right])
 
         if actor is None or rng.random() < 0.4:
-            place = word("place", fact["place"])
+            place = word("place", annotation["place"])
             form = choose(rng, ("Is this the {}?", "Is this at the {}?", "Do we see the {} here?"))
             return prompts.yes_no(form.format(place)), "Yes" if true else "No"
         roll = rng.random()
@@ -107,44 +115,48 @@ class VisionTasks:
             color = word("color", actor["color"])
             text = choose(rng, ("Is there a {} {}?", "Do we see a {} {}?")).format(color, actor["shape"])
         elif roll < 0.9:
-            return prompts.yes_no("Is there a sign?"), "Yes" if fact["sign"] else "No"
+            return prompts.yes_no("Is there a sign?"), "Yes" if annotation["sign"] else "No"
         else:
-            text = f"Is it {word('weather', fact['weather'])} here?"
+            text = f"Is it {word('weather', annotation['weather'])} here?"
         return prompts.yes_no(text), "Yes" if true else "No"
 
-    def look_row(self, rng: Rng, size: tuple[int, int], words: float) -> PocketExample:
+    def look_row(self, rng: Rng, size: tuple[int, int], open_share: float) -> PocketExample:
         """An object from near to far: cropped tightly, loosely, or in the whole picture.
 
         The colour and shape of an object that fills a sixtieth of a frame cannot be learned at first; if it
-        fills the picture they can, and this transfers. `words` is the share of answers in words, which are
-        learned before letters.
+        fills the picture they can, and this transfers. `open_share` is the share of answers in words, which
+        are learned before letters.
         """
         index = int(rng.choice(self.acted))
-        fact, whole = self.facts[index], rng.random() < 0.25
-        exchanges = [self._about_look(rng, fact, whole, words) for _ in range(5)]
-        if whole:
+        annotation, full_frame = self.annotations[index], rng.random() < 0.25
+        exchanges = [self._about_look(rng, annotation, full_frame, open_share) for _ in range(5)]
+        if full_frame:
             return PocketExample(exchanges, picture=resized(self.stills[index], size))
         still = self.stills[index]
-        x0, y0, x1, y1 = fact["actor_box"]
+        x0, y0, x1, y1 = annotation["actor_box"]
         room = float(rng.choice([0.15, 0.5, 1.0, 1.8]))
         dx, dy = (x1 - x0) * room, (y1 - y0) * room
         left, right = int(max(0, x0 - dx * rng.random())), int(min(WIDTH, x1 + dx * rng.random()))
         top, bottom = int(max(0, y0 - dy * rng.random())), int(min(HEIGHT, y1 + dy * rng.random()))
         return PocketExample(exchanges, picture=resized(still[top:bottom, left:right], size))
 
-    def glance_row(self, rng: Rng, words: float) -> PocketExample:
+    def glance_row(self, rng: Rng, open_share: float) -> PocketExample:
         """Two frames of a scene, with exchanges about what is in them."""
         index, first = int(rng.choice(self.acted)), int(rng.integers(15))
-        exchanges = [self._about_look(rng, self.facts[index], True, words) for _ in range(5)]
+        exchanges = [self._about_look(rng, self.annotations[index], True, open_share) for _ in range(5)]
         return PocketExample(exchanges, self.scenes[index][first : first + 2], [first / 2, first / 2 + 0.5])
 
-    def _about_look(self, rng: Rng, fact: dict, whole: bool, words: float) -> QAPair:
-        actor = fact["actor"]
-        kind = choose(rng, ("color", "color", "shape", "shape", *(("place", "weather") if whole else ())))
+    def _about_look(self, rng: Rng, annotation: dict, full_frame: bool, open_share: float) -> QAPair:
+        actor = annotation["actor"]
+        kind = choose(
+            rng, ("color", "color", "shape", "shape", *(("place", "weather") if full_frame else ()))
+        )
         text = choose(rng, LOCAL[kind]).format(shape=actor["shape"])
-        answer = actor[kind] if kind in actor else fact[kind]
+        answer = actor[kind] if kind in actor else annotation[kind]
         return (
-            in_words(text, answer) if rng.random() < words else lettered_pair(rng, text, answer, POOLS[kind])
+            open_pair(text, answer)
+            if rng.random() < open_share
+            else lettered_pair(rng, text, answer, POOLS[kind])
         )
 
     def joined_row(self, rng: Rng, most: int) -> PocketExample:
@@ -153,7 +165,7 @@ class VisionTasks:
         picked: list[int] = []
         while len(picked) < count:
             index = int(rng.choice(self.acted))
-            if self.facts[index]["place"] not in [self.facts[i]["place"] for i in picked]:
+            if self.annotations[index]["place"] not in [self.annotations[i]["place"] for i in picked]:
                 picked.append(index)
         total = 8 if count <= 3 and rng.random() < 0.6 else 16
         cuts = np.sort(rng.choice(np.arange(1, total), count - 1, replace=False))
@@ -161,53 +173,57 @@ class VisionTasks:
         parts, times, time = [], [], float(rng.uniform(0, 900))
         spacing = float(rng.uniform(0.5, 8))
         for index, share in zip(picked, shares, strict=True):
-            taken = np.sort(rng.choice(16, int(share), replace=False))
-            parts.append(self.scenes[index][taken])
+            indices = np.sort(rng.choice(16, int(share), replace=False))
+            parts.append(self.scenes[index][indices])
             times += [time + spacing * i for i in range(int(share))]
             time = times[-1] + spacing
-        facts = [self.facts[i] for i in picked]
-        exchanges = [self._among(rng, facts) for _ in range(6)]
+        annotations = [self.annotations[i] for i in picked]
+        exchanges = [self._among(rng, annotations) for _ in range(6)]
         return PocketExample(exchanges, np.concatenate(parts), times)
 
-    def _among(self, rng: Rng, facts: list[dict]) -> QAPair:
+    def _among(self, rng: Rng, annotations: list[dict]) -> QAPair:
         """An exchange about one of several scenes."""
-        at = int(rng.integers(len(facts)))
-        fact, actor = facts[at], facts[at]["actor"]
+        at = int(rng.integers(len(annotations)))
+        annotation, actor = annotations[at], annotations[at]["actor"]
         roll = rng.random()
         if roll < 0.62:
             kind = choose(rng, ("color", "color", "shape", "shape", "move"))
-            text = choose(rng, PHRASINGS[kind]["usual"]).format(place=fact["place"], shape=actor["shape"])
+            text = choose(rng, PHRASINGS[kind]["usual"]).format(
+                place=annotation["place"], shape=actor["shape"]
+            )
             pool = POOLS[kind]
             if rng.random() < 0.4:  # options that are all visible, so that a guess is not enough
-                sight = tuple(dict.fromkeys(f["actor"][kind] for f in facts))
+                sight = tuple(dict.fromkeys(f["actor"][kind] for f in annotations))
                 pool = sight if len(sight) > 1 else pool
             return question_pair(rng, text, actor[kind], pool)
         if roll < 0.85:
             back = bool(rng.random() < 0.5)
-            at = int(rng.integers(1, len(facts))) if back else int(rng.integers(len(facts) - 1))
-            other = facts[at - 1 if back else at + 1]["place"]
+            at = int(rng.integers(1, len(annotations))) if back else int(rng.integers(len(annotations) - 1))
+            other = annotations[at - 1 if back else at + 1]["place"]
             text = choose(rng, PHRASINGS["before" if back else "after"]["usual"]).format(
-                place=facts[at]["place"]
+                place=annotations[at]["place"]
             )
-            return question_pair(rng, text, other, [p for p in PLACES if p != facts[at]["place"]])
+            # No place of the world follows itself, so the named one would be no real option.
+            return question_pair(rng, text, other, [p for p in PLACES if p != annotations[at]["place"]])
         there = bool(rng.random() < 0.5)
-        seen = [f["place"] for f in facts]
+        seen = [f["place"] for f in annotations]
         place = choose(rng, seen if there else [p for p in PLACES if p not in seen])
         text = choose(rng, ("Does the video show the {}?", "Do we see the {} here?")).format(place)
         return prompts.yes_no(text), "Yes" if there else "No"
 
     def video_row(self, rng: Rng) -> PocketExample:
         """A whole video from 16 uniform frames, with the world's own kinds of questions."""
-        index = int(rng.integers(len(self.video_facts)))
-        fact = self.video_facts[index]
-        drawn = draw_questions(fact["length"], fact["seed"], int(rng.integers(6)))
+        index = int(rng.integers(len(self.video_annotations)))
+        annotation = self.video_annotations[index]
+        drawn = draw_questions(annotation["length"], annotation["seed"], int(rng.integers(6)))
+        # Pictures do not show what is told; text rows teach that.
         weights = np.array([0.5 if q.family in ("story", "narration", "sign") else 1.5 for q in drawn])
-        taken = rng.choice(len(drawn), 6, replace=False, p=weights / weights.sum())
+        numbers = rng.choice(len(drawn), 6, replace=False, p=weights / weights.sum())
         exchanges = []
-        for question in [drawn[int(i)] for i in taken]:
+        for question in [drawn[int(i)] for i in numbers]:
             prompt = prompts.multiple_choice(Question(question.text, question.choices))
             exchanges.append((prompt, question.answer))
-        return PocketExample(exchanges, self.videos[index], fact["times"])
+        return PocketExample(exchanges, self.videos[index], annotation["times"])
 
     def picture_row(self, rng: Rng, size: tuple[int, int]) -> PocketExample:
         """A whole picture, with exchanges about boxes and the scene, or a crop of a sign. `size`: (h, w) of a
@@ -215,21 +231,21 @@ class VisionTasks:
         """
         if rng.random() < 0.3:
             return self._sign_row(rng)
-        index = int(rng.integers(len(self.facts)))
-        fact = self.facts[index]
-        exchanges = [self._located(rng, fact) for _ in range(3)]
-        exchanges.append(self._about(rng, fact, 1))
+        index = int(rng.integers(len(self.annotations)))
+        annotation = self.annotations[index]
+        exchanges = [self._located(rng, annotation) for _ in range(3)]
+        exchanges.append(self._about(rng, annotation, 1))
         return PocketExample(exchanges, picture=resized(self.stills[index], size))
 
     def box_row(self, rng: Rng, size: tuple[int, int]) -> PocketExample:
         """A whole picture with exchanges about boxes; signs, which few scenes have, are oversampled."""
         index = int(rng.choice(self.signed if rng.random() < 0.3 else self.acted))
-        exchanges = [self._located(rng, self.facts[index]) for _ in range(2)]
+        exchanges = [self._located(rng, self.annotations[index]) for _ in range(2)]
         return PocketExample(exchanges, picture=resized(self.stills[index], size))
 
-    def _located(self, rng: Rng, fact: dict) -> QAPair:
-        actor = fact["actor"]
-        kinds = [k for k in ("actor", "sign") if fact[k]]
+    def _located(self, rng: Rng, annotation: dict) -> QAPair:
+        actor = annotation["actor"]
+        kinds = [k for k in ("actor", "sign") if annotation[k]]
         if not kinds or rng.random() < 0.12:
             missing = [s for s in SHAPES if actor is None or s != actor["shape"]]
             return prompts.locate(choose(rng, missing)), "[]"
@@ -239,28 +255,29 @@ class VisionTasks:
         else:
             assert actor is not None
             name = actor["shape"] if rng.random() < 0.6 else f"{actor['color']} {actor['shape']}"
-        return prompts.locate(name), box_text(fact[f"{kind}_box"])
+        return prompts.locate(name), box_text(annotation[f"{kind}_box"])
 
     def _sign_row(self, rng: Rng) -> PocketExample:
         """A tight or loose crop of a sign, with exchanges about what it says."""
         index = int(rng.choice(self.signed))
-        fact, still = self.facts[index], self.stills[index]
-        x0, y0, x1, y1 = fact["sign_box"]
+        annotation, still = self.annotations[index], self.stills[index]
+        x0, y0, x1, y1 = annotation["sign_box"]
         room = float(rng.choice([0.05, 0.2, 0.5, 1.0]))
         dx, dy = (x1 - x0) * room, (y1 - y0) * room
         left, right = int(max(0, x0 - dx * rng.random())), int(min(WIDTH, x1 + dx * rng.random() + 1))
+        # One more pixel: the smallest crop is not empty.
         top, bottom = int(max(0, y0 - dy * rng.random())), int(min(HEIGHT, y1 + dy * rng.random() + 1))
         part = still[top:bottom, left:right]
-        forms = (*LOCAL["sign"], *(f.format(place=fact["place"]) for f in PHRASINGS["sign"]["usual"]))
-        exchanges = [question_pair(rng, choose(rng, forms), fact["sign"], SIGNS) for _ in range(3)]
+        forms = (*LOCAL["sign"], *(f.format(place=annotation["place"]) for f in PHRASINGS["sign"]["usual"]))
+        exchanges = [question_pair(rng, choose(rng, forms), annotation["sign"], SIGNS) for _ in range(3)]
         return PocketExample(exchanges, picture=part)
 
 
-def describe(fact: dict) -> str:
+def describe(annotation: dict) -> str:
     """The caption of a scene."""
-    actor = fact["actor"]
+    actor = annotation["actor"]
     who = f"A {actor['color']} {actor['shape']} {actor['move']}" if actor else "Nothing moves"
-    return f"{who} at the {fact['place']}. It is {fact['weather']}."
+    return f"{who} at the {annotation['place']}. It is {annotation['weather']}."
 
 
 def box_text(box: Sequence[float]) -> str:

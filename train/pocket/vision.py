@@ -39,7 +39,7 @@ from videopro.train.pocket.vision_targets import (
     CODES,
     GROUPS,
     KNOTS,
-    WORDS,
+    VOCABULARY,
     CodeTable,
     scene_symbols,
     symbols,
@@ -78,6 +78,7 @@ def encode_pictures(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, li
     own forward. `visual` is a `Qwen3VLVisionModel` (whose parts have no types).
     """
     count, height, width, _ = pixels.shape
+    # All pictures have one size, so positions are computed for a grid of one.
     grid = torch.tensor([[1, height, width]])
     where, share = get_vision_interpolation_indices_and_weights(
         grid,
@@ -90,8 +91,8 @@ def encode_pictures(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, li
     patch = visual.patch_embed.proj
     states = functional.linear(pixels.flatten(1, 2), patch.weight.flatten(1), patch.bias)
     states = states + (visual.pos_embed(where) * share[:, :, None]).sum(1)
-    places = get_vision_position_ids(grid, MERGE, kwargs={})
-    cos, sin = visual.rotary_pos_emb(states, places)
+    positions = get_vision_position_ids(grid, MERGE, kwargs={})
+    cos, sin = visual.rotary_pos_emb(states, positions)
     levels = []
     for number, block in enumerate(visual.blocks):
         normed, attention = block.norm1(states), block.attn
@@ -170,10 +171,13 @@ class PictureDataset(IterableDataset):
         pool = VisionTasks(self.folder)
         part = slice(-HELD_OUT, None) if self.held_out else slice(None, -HELD_OUT)
         pool.keep(part, part)
-        scenes = [scene_symbols(fact) for fact in pool.facts]
-        videos = [video_symbols(fact["length"], fact["seed"]) for fact in pool.video_facts]
+        scenes = [scene_symbols(annotation) for annotation in pool.annotations]
+        videos = [
+            video_symbols(annotation["length"], annotation["seed"]) for annotation in pool.video_annotations
+        ]
         for step in range(self.start, self.steps):
             rng = np.random.default_rng([self.seed, step])
+            # Half of all steps are crops: what fills the picture is learned first.
             make = (self._pairs, self._crops, self._crops, self._stills)[step % 4]
             pixels, codes = make(rng, pool, scenes, videos)
             yield step, torch.from_numpy(groups_of(pixels)), torch.from_numpy(codes.astype(np.float32))
@@ -186,12 +190,12 @@ class PictureDataset(IterableDataset):
         for _ in range(self.size):
             if rng.random() < 0.65:
                 index = int(rng.choice(pool.acted)) if rng.random() < 0.9 else int(rng.integers(len(scenes)))
-                taken = np.sort(rng.choice(16, 2, replace=False)) if rng.random() < 0.5 else None
-                if taken is None:
+                pair = np.sort(rng.choice(16, 2, replace=False)) if rng.random() < 0.5 else None
+                if pair is None:
                     first = int(rng.integers(15))
-                    taken = np.array([first, first + 1])
-                pixels.append(pool.scenes[index][taken])
-                codes.append(scenes[index][taken].mean(0))
+                    pair = np.array([first, first + 1])
+                pixels.append(pool.scenes[index][pair])
+                codes.append(scenes[index][pair].mean(0))
             else:
                 index, first = int(rng.integers(len(videos))), 2 * int(rng.integers(8))
                 pixels.append(pool.videos[index][first : first + 2])
@@ -203,10 +207,10 @@ class PictureDataset(IterableDataset):
     ) -> tuple[np.ndarray, np.ndarray]:
         pixels, codes = [], []
         for _ in range(self.size):
-            index = int(rng.integers(len(pool.facts)))
+            index = int(rng.integers(len(pool.annotations)))
             picture = resized(pool.stills[index], FRAME_SIZE)
             pixels.append(np.stack([picture, picture]))
-            codes.append(symbols(pool.facts[index], pool.facts[index]["actor_box"]))
+            codes.append(symbols(pool.annotations[index], pool.annotations[index]["actor_box"]))
         return np.stack(pixels), np.stack(codes)
 
     def _crops(
@@ -218,12 +222,12 @@ class PictureDataset(IterableDataset):
         for _ in range(self.size):
             signed = rng.random() < 0.55
             index = int(rng.choice(pool.signed if signed else pool.acted))
-            fact = pool.facts[index]
-            window = crop_window(rng, fact["sign_box" if signed else "actor_box"], width / height)
+            annotation = pool.annotations[index]
+            window = crop_window(rng, annotation["sign_box" if signed else "actor_box"], width / height)
             x0, y0, x1, y1 = window
             picture = resized(pool.stills[index][y0:y1, x0:x1], (height, width))
             pixels.append(np.stack([picture, picture]))
-            codes.append(symbols(fact, fact["actor_box"], window, (height // 32, width // 32)))
+            codes.append(symbols(annotation, annotation["actor_box"], window, (height // 32, width // 32)))
         return np.stack(pixels), np.stack(codes)
 
 
@@ -233,8 +237,8 @@ def crop_window(rng: Rng, box: list[float], aspect: float) -> tuple[int, int, in
     room = 1 + 2 * float(rng.choice([0.03, 0.15, 0.4, 0.8]))
     width, height = (x1 - x0) * room, (y1 - y0) * room
     # The aspect ratio is kept approximately: a crop is stretched by up to a third.
-    wanted = aspect * float(rng.uniform(0.8, 1.25))
-    width, height = max(width, height * wanted), max(height, width / wanted)
+    ratio = aspect * float(rng.uniform(0.8, 1.25))
+    width, height = max(width, height * ratio), max(height, width / ratio)
     width, height = min(width, WIDTH), min(height, HEIGHT)
     left = float(np.clip(x0 - rng.random() * (width - (x1 - x0)), 0, WIDTH - width))
     top = float(np.clip(y0 - rng.random() * (height - (y1 - y0)), 0, HEIGHT - height))
@@ -247,22 +251,24 @@ def loss_of(out: torch.Tensor, codes: torch.Tensor, table: torch.Tensor) -> torc
     out: (cells, D); codes: (cells, CODES); table: (CODES, D).
     """
     out, scale = out.float(), table.square().sum(1)
-    wanted = codes @ table
-    busy = 1 + 3 * (codes[:, len(WORDS) :].sum(1) > 0).float()
-    loss = ((out - wanted).square().sum(1) / scale.mean() * busy).mean()
+    target = codes @ table
+    # A cell with an object counts four times, since most show the background alone.
+    busy = 1 + 3 * (codes[:, len(VOCABULARY) :].sum(1) > 0).float()
+    loss = ((out - target).square().sum(1) / scale.mean() * busy).mean()
     scores = 8 * (out @ table.T) / scale
     first = 0
-    for name, words in GROUPS.items():
-        part = slice(first, first + len(words))
-        first += len(words)
-        known = codes[:, part]
-        rest = (1 - known.sum(1, keepdim=True)).clamp(min=0)
-        none = torch.full_like(rest, -1e4 if name in ("place", "weather") else 4.0)
+    for name, group in GROUPS.items():
+        part = slice(first, first + len(group))
+        first += len(group)
+        shares = codes[:, part]
+        remainder = (1 - shares.sum(1, keepdim=True)).clamp(min=0)
+        # Each cell has a place and a weather; it may have no object.
+        none = torch.full_like(remainder, -1e4 if name in ("place", "weather") else 4.0)
         logs = torch.log_softmax(torch.cat([scores[:, part], none], 1), 1)
-        truth = torch.cat([known, rest], 1)
+        truth = torch.cat([shares, remainder], 1)
         loss = loss - (truth * logs * busy[:, None]).sum(1).mean()
-    edges = codes[:, len(WORDS) :].reshape(-1, 4, KNOTS)
-    logs = torch.log_softmax(scores[:, len(WORDS) :].reshape(-1, 4, KNOTS), 2)
+    edges = codes[:, len(VOCABULARY) :].reshape(-1, 4, KNOTS)
+    logs = torch.log_softmax(scores[:, len(VOCABULARY) :].reshape(-1, 4, KNOTS), 2)
     return loss - 0.5 * (edges * logs).sum((1, 2)).sum() / edges.sum().clamp(min=1) * 4
 
 
@@ -278,57 +284,61 @@ def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> di
         out = encode_pictures(visual, pixels.float() / 127.5 - 1)[0].float()
         scores, flat = (out @ table.T) / scale, codes.flatten(0, 2)
         first = 0
-        for name, words in GROUPS.items():
-            part = slice(first, first + len(words))
-            first += len(words)
+        for name, group in GROUPS.items():
+            part = slice(first, first + len(group))
+            first += len(group)
+            # At the border of two scenes or of an object, no single word is right.
             sure = flat[:, part].max(1).values > 0.9
             hits = scores[sure][:, part].argmax(1) == flat[sure][:, part].argmax(1)
             right.setdefault(f"{names[step % 4]}/{name}", []).append(float(hits.float().mean()))
-        there = flat[:, len(WORDS) :].sum(1) > 3.9
-        weight = scores[there][:, len(WORDS) :].reshape(-1, 4, KNOTS).mul(8).softmax(2)
+        # Weights of all four edges: less if only one of two frames shows the object.
+        there = flat[:, len(VOCABULARY) :].sum(1) > 3.9
+        weight = scores[there][:, len(VOCABULARY) :].reshape(-1, 4, KNOTS).mul(8).softmax(2)
         knots = torch.arange(KNOTS) / (KNOTS - 1)
-        truth = (flat[there][:, len(WORDS) :].reshape(-1, 4, KNOTS) * knots).sum(2)
+        truth = (flat[there][:, len(VOCABULARY) :].reshape(-1, 4, KNOTS) * knots).sum(2)
         off = ((weight * knots).sum(2) - truth).abs().median()
         right.setdefault(f"{names[step % 4]}/edge_off", []).append(float(off))
     return {name: round(float(np.nanmean(values)), 3) for name, values in sorted(right.items())}
 
 
-def train_vision(given: VisionSettings) -> None:
+def train_vision(settings: VisionSettings) -> None:
     """Train, and write the state and the targets."""
-    torch.set_num_threads(given.threads)
-    given.output.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(settings.threads)
+    settings.output.mkdir(parents=True, exist_ok=True)
 
     tokenizer = checkpoint.build_tokenizer()
-    model = checkpoint.build_model(tokenizer, given.seed)
+    model = checkpoint.build_model(tokenizer, settings.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
     table = CodeTable(embeddings.shape[1], tokenizer).of(embeddings)
     assert table.shape[0] == CODES
-    torch.save(table, given.output / "table.pt")
+    torch.save(table, settings.output / "table.pt")
     visual = model.model.visual
     groups: list[dict[str, Any]] = [
+        # Slower, for the reason in `language.optimizer_groups`.
         {"params": [w for n, w in visual.named_parameters() if n.startswith("patch_embed")], "share": 0.1},
         {
             "params": [
                 w
                 for n, w in visual.named_parameters()
+                # DeepStack's features are no part of the target; `language` starts them at zero.
                 if not n.startswith(("patch_embed", "deepstack_merger_list"))
             ],
             "share": 1.0,
         },
     ]
-    optimizer = torch.optim.AdamW(groups, lr=given.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
-    some = [pixels for _, pixels, _ in PictureDataset(given.frames, 0, 8, 48, given.seed + 1, False)]
+    optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    some = [pixels for _, pixels, _ in PictureDataset(settings.frames, 0, 8, 48, settings.seed + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
-    start, spent = resume(given.output, visual, optimizer)
+    start, spent = resume(settings.output, visual, optimizer)
     batches = DataLoader(
-        PictureDataset(given.frames, start, given.steps, given.size, given.seed, False),
+        PictureDataset(settings.frames, start, settings.steps, settings.size, settings.seed, False),
         batch_size=None, num_workers=1, prefetch_factor=3,
     )  # fmt: skip
     begun, recent = time.time() - spent, []
     for step, pixels, codes in batches:
-        fall = min(1.0, (given.steps - step) / (0.25 * given.steps))
+        fall = min(1.0, (settings.steps - step) / (0.25 * settings.steps))
         for group in optimizer.param_groups:
-            group["lr"] = given.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
+            group["lr"] = settings.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
         with mixed_precision():
             out, _ = encode_pictures(visual, pixels.float() / 127.5 - 1)
         loss = loss_of(out, codes.flatten(0, 2), table)
@@ -339,7 +349,7 @@ def train_vision(given: VisionSettings) -> None:
         recent.append(float(loss.detach()))
         if (step + 1) % 100 == 0:
             append_log(
-                given.output,
+                settings.output,
                 {
                     "step": step + 1,
                     "loss": round(float(np.mean(recent)), 4),
@@ -347,10 +357,12 @@ def train_vision(given: VisionSettings) -> None:
                 },
             )
             recent = []
-        if (step + 1) % 500 == 0 or step + 1 == given.steps:
+        if (step + 1) % 500 == 0 or step + 1 == settings.steps:
             with mixed_precision():
-                append_log(given.output, {"step": step + 1, "held_out": measure(visual, given.frames, table)})
-            save_state(given.output, visual, optimizer, step + 1, time.time() - begun)
+                append_log(
+                    settings.output, {"step": step + 1, "held_out": measure(visual, settings.frames, table)}
+                )
+            save_state(settings.output, visual, optimizer, step + 1, time.time() - begun)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,29 +21,29 @@ from videopro.train.pocket.frames import drawn_frames
 PixelBox = Sequence[float]
 
 GROUPS = {"place": PLACES, "weather": WEATHERS, "color": tuple(COLORS), "shape": SHAPES, "sign": SIGNS}
-WORDS = [word for words in GROUPS.values() for word in words]
-INDEX = {word: i for i, word in enumerate(WORDS)}
+VOCABULARY = [word for group in GROUPS.values() for word in group]
+INDEX = {word: i for i, word in enumerate(VOCABULARY)}
 KNOTS = 21  # an edge between 0 and 1 is interpolated linearly between two knots
-CODES = len(WORDS) + 4 * KNOTS
+CODES = len(VOCABULARY) + 4 * KNOTS
 GRID = (3, 5)  # cells of a frame of 96x160 pixels
 FULL = (0.0, 0.0, float(WIDTH), float(HEIGHT))
 
 
 def symbols(
-    fact: dict, actor_box: PixelBox | None, window: PixelBox = FULL, grid: tuple[int, int] = GRID
+    annotation: dict, actor_box: PixelBox | None, window: PixelBox = FULL, grid: tuple[int, int] = GRID
 ) -> np.ndarray:
     """The symbols, (h, w, CODES) float16, of a frame or of its part in `window` (x0, y0, x1, y1 in
     pixels)."""
     height, width = grid
     cells = np.zeros((height, width, CODES), np.float32)
-    cells[:, :, INDEX[fact["place"]]] = 1
-    cells[:, :, INDEX[fact["weather"]]] = 1
+    cells[:, :, INDEX[annotation["place"]]] = 1
+    cells[:, :, INDEX[annotation["weather"]]] = 1
     objects: list[tuple[PixelBox, tuple[str, ...]]] = []
-    if fact["sign"]:
-        objects.append((fact["sign_box"], (fact["sign"],)))
-    if fact["actor"] and actor_box is not None:
-        objects.append((actor_box, (fact["actor"]["color"], fact["actor"]["shape"])))
-    for box, words in objects:
+    if annotation["sign"]:
+        objects.append((annotation["sign_box"], (annotation["sign"],)))
+    if annotation["actor"] and actor_box is not None:
+        objects.append((actor_box, (annotation["actor"]["color"], annotation["actor"]["shape"])))
+    for box, labels in objects:
         x0, x1 = ((box[k] - window[0]) / (window[2] - window[0]) for k in (0, 2))
         y0, y1 = ((box[k] - window[1]) / (window[3] - window[1]) for k in (1, 3))
         seen = [min(1.0, max(0.0, v)) for v in (x0, y0, x1, y1)]
@@ -53,9 +53,11 @@ def symbols(
         columns = _overlap(seen[0] * width, seen[2] * width, width)
         rows = _overlap(seen[1] * height, seen[3] * height, height)
         shared = rows[:, None] * columns[None]
+        # A cell shows an object if it has a quarter of a cell or 15 % of the object in it; the cell with most
+        # of it always does.
         on = (shared > 0.25) | (shared > 0.15 * shared.sum()) | (shared == shared.max())
-        cells[on, len(WORDS) :] = _edges(seen)
-        for word in words:
+        cells[on, len(VOCABULARY) :] = _edges(seen)
+        for word in labels:
             cells[on, INDEX[word]] = 1
     return cells.astype(np.float16)
 
@@ -75,10 +77,10 @@ def _edges(values: Sequence[float]) -> np.ndarray:
     return out.ravel()
 
 
-def scene_symbols(fact: dict) -> np.ndarray:
+def scene_symbols(annotation: dict) -> np.ndarray:
     """The symbols of the frames of a scene, (16, 3, 5, CODES)."""
-    boxes = fact["actor_boxes"] or [None] * FRAMES
-    return np.stack([symbols(fact, box) for box in boxes])
+    boxes = annotation["actor_boxes"] or [None] * FRAMES
+    return np.stack([symbols(annotation, box) for box in boxes])
 
 
 def video_symbols(length: str, seed: int) -> np.ndarray:
@@ -86,14 +88,14 @@ def video_symbols(length: str, seed: int) -> np.ndarray:
     plan = make_script(length, seed)
     frames = []
     for _, at, inside in drawn_frames(plan):
-        fact = {
+        annotation = {
             "place": at.place,
             "weather": plan.weather,
             "actor": at.actor and {"color": at.actor.color, "shape": at.actor.shape},
             "sign": at.sign and at.sign.word,
             "sign_box": at.sign and at.sign.box(),
         }
-        frames.append(symbols(fact, None if at.actor is None else at.actor.box(inside)))
+        frames.append(symbols(annotation, None if at.actor is None else at.actor.box(inside)))
     return np.stack(frames)
 
 
@@ -101,8 +103,8 @@ class CodeTable:
     """The vectors of the codes: the embeddings of their words, and random vectors for the knots."""
 
     def __init__(self, width: int, tokenizer: PreTrainedTokenizerFast) -> None:
-        known = tokenizer.get_vocab()
-        self.rows = torch.tensor([known[f"\u0120{word}"] for word in WORDS])
+        ids = tokenizer.get_vocab()
+        self.rows = torch.tensor([ids[f"\u0120{word}"] for word in VOCABULARY])
         knots = torch.randn(4 * KNOTS, width, generator=torch.Generator().manual_seed(1))
         self.knots = knots / knots.norm(dim=1, keepdim=True)
 
@@ -112,8 +114,8 @@ class CodeTable:
 
 
 @torch.no_grad()
-def translate(merger: torch.nn.Linear, learned: torch.Tensor, wanted: torch.Tensor) -> None:
-    """Change a layer that outputs sums of the rows of `learned` (CODES, D) to output those of `wanted`."""
-    change = torch.linalg.pinv(learned) @ wanted  # (D, D): x = codes @ learned becomes codes @ wanted
+def translate(merger: torch.nn.Linear, learned: torch.Tensor, target: torch.Tensor) -> None:
+    """Change a layer that outputs sums of the rows of `learned` (CODES, D) to output those of `target`."""
+    change = torch.linalg.pinv(learned) @ target  # (D, D): x = codes @ learned becomes codes @ wanted
     merger.weight.copy_(change.T @ merger.weight)
     merger.bias.copy_(merger.bias @ change)

@@ -175,7 +175,7 @@ def train_encoder(given: EncoderSettings) -> None:
     record: dict[str, object] = {
         "recipe": asdict(recipe),
         "weights": sum(weight.numel() for weight in model.parameters()),
-        "pool": {"scenes": len(pairs.facts), "held_out": len(unseen.facts)},
+        "pool": {"scenes": len(pairs.attributes), "held_out": len(unseen.attributes)},
         "seconds": round(seconds),
         "held_out": held_out(model, unseen, tokenizer),
     }

@@ -50,7 +50,7 @@ def test_a_witness_says_what_frames_show(
     witness: Witness, times: list[float], said: str, is_known: bool
 ) -> None:
     assert witness.testimony(times)[0] == said
-    assert witness.is_known(times) is is_known
+    assert witness.is_answerable(times) is is_known
 
 
 def test_support_of_an_answer() -> None:

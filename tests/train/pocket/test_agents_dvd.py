@@ -102,9 +102,9 @@ def answer(text: str) -> Call:
 @pytest.mark.parametrize(
     ("witness", "expected"),
     [
-        (COLOR, [search(COLOR.asked.text, 3), answer("red")]),
+        (COLOR, [search(COLOR.labelled.text, 3), answer("red")]),
         (SPOKEN, [search("The old baker laughs.", 1), answer("market")]),
-        (FACT, [search(FACT.asked.text, 3), answer("lamp")]),
+        (FACT, [search(FACT.labelled.text, 3), answer("lamp")]),
     ],
 )
 def test_what_captions_tell_is_answered(witness: Witness, expected: list[Call]) -> None:
@@ -114,7 +114,7 @@ def test_what_captions_tell_is_answered(witness: Witness, expected: list[Call]) 
 def test_what_they_do_not_tell_is_looked_at() -> None:
     """The only caption of the market says that the ball jumps, which is no option."""
     first, second, third = calls(MOVE)
-    assert first == search(MOVE.asked.text, 3)
+    assert first == search(MOVE.labelled.text, 3)
     assert second == inspect("What does the ball do at the market?\nA. slides\nB. rests", 20.0, 25.0)
     assert third in (answer("A"), answer("B"))
 
@@ -122,7 +122,7 @@ def test_what_they_do_not_tell_is_looked_at() -> None:
 def test_what_comes_next_is_looked_at_around_the_clip() -> None:
     """Ten seconds before and after the clip from 20 to 25 s."""
     first, second, _ = calls(AFTER)
-    assert first == search(AFTER.asked.text, 1)
+    assert first == search(AFTER.labelled.text, 1)
     assert second == inspect("Which place comes right after the market?\nA. lake\nB. cave", 10.0, 35.0)
 
 
@@ -170,7 +170,7 @@ def test_prompts_are_those_that_the_method_sends(
         captioner=ScriptedModel([describe], forever=True),
         vqa=ScriptedModel([seen], forever=True),
     )
-    question = Question(witness.asked.text, witness.asked.choices)
+    question = Question(witness.labelled.text, witness.labelled.choices)
     result = method.run(item(question=question, subtitles=subtitles), context(SceneBackbone()))
     assert result.error is None
     prompts = [step.prompt for step in result.steps if step.kind == "act"]

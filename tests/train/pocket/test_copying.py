@@ -19,17 +19,17 @@ def rng() -> np.random.Generator:
 
 
 def test_words_are_repeated_unchanged(rng: np.random.Generator) -> None:
-    said, reply = drills.repeat_words(rng, 9)
-    assert said == f"Write it again: {reply}"
+    request, reply = drills.repeat_line(rng, 9)
+    assert request == f"Write it again: {reply}"
     assert len(reply.split()) == 9
-    said, reply = drills.repeat_code(rng)
-    assert said == f"Write it again:\n{reply}"
+    request, reply = drills.repeat_code(rng)
+    assert request == f"Write it again:\n{reply}"
 
 
 def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
     for _ in range(50):
-        said, reply = drills.name_item(rng)
-        line, _, question = said.partition("\n")
+        request, reply = drills.name_item(rng)
+        line, _, question = request.partition("\n")
         words = line.split()
         after = question.removeprefix("Write the two words after ").removesuffix(".")
         assert words.count(after) == 1
@@ -39,8 +39,8 @@ def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
 
 def test_a_line_is_filled_in_with_the_given_values(rng: np.random.Generator) -> None:
     for _ in range(50):
-        said, reply = drills.fill_template(rng)
-        *lines, task = said.split("\n")
+        request, reply = drills.fill_template(rng)
+        *lines, task = request.split("\n")
         values = dict(line.split(": ", 1) for line in lines)
         shown = task.removeprefix("Fill in: ")
         assert set(re.findall(r"<(\w+)>", shown)) == set(values)
@@ -66,15 +66,15 @@ def test_a_row_keeps_what_it_sees_and_gets_two_exchanges_more(rng: np.random.Gen
     assert row.picture is picture
     assert row.exchanges[0] == ("What is it?", " red")
     assert len(row.exchanges) == 3
-    said, reply = row.exchanges[1]
-    assert said.endswith(reply)
+    request, reply = row.exchanges[1]
+    assert request.endswith(reply)
 
 
 def test_a_number_is_picked_by_its_letter(rng: np.random.Generator) -> None:
     for _ in range(50):
-        said, reply = pick_count(rng)
-        if not said.startswith("Pick"):
+        request, reply = pick_count(rng)
+        if not request.startswith("Pick"):
             continue
-        number = re.match(r"Pick (\d)\.", said)
+        number = re.match(r"Pick (\d)\.", request)
         assert number is not None
-        assert f"\n{reply}. {number[1]}\n" in said
+        assert f"\n{reply}. {number[1]}\n" in request

@@ -20,7 +20,7 @@ from videopro.train.pocket.vision_targets import (
     CODES,
     GRID,
     KNOTS,
-    WORDS,
+    VOCABULARY,
     CodeTable,
     scene_symbols,
     symbols,
@@ -42,7 +42,7 @@ def visual() -> torch.nn.Module:
 
 
 def named(cells: np.ndarray, row: int, column: int) -> set[str]:
-    return {WORDS[i] for i in np.nonzero(cells[row, column, : len(WORDS)])[0]}
+    return {VOCABULARY[i] for i in np.nonzero(cells[row, column, : len(VOCABULARY)])[0]}
 
 
 def test_a_cell_names_what_stands_on_it() -> None:
@@ -61,7 +61,7 @@ def test_a_cell_names_what_stands_on_it() -> None:
 
 def test_edges_lie_between_two_knots() -> None:
     cells = symbols(FACT, (128, 64, 192, 128))
-    knots = cells[1, 2, len(WORDS) :].reshape(4, KNOTS).astype(float)
+    knots = cells[1, 2, len(VOCABULARY) :].reshape(4, KNOTS).astype(float)
     edges = knots @ np.linspace(0, 1, KNOTS)
     np.testing.assert_allclose(knots.sum(1), 1, atol=1e-3)
     np.testing.assert_allclose(edges, [0.4, 1 / 3, 0.6, 2 / 3], atol=1e-3)
@@ -70,7 +70,7 @@ def test_edges_lie_between_two_knots() -> None:
 def test_a_crop_has_its_own_cells_and_leaves_out_what_it_cuts_off() -> None:
     window = (96, 32, 224, 160)
     cells = symbols(FACT, (128, 64, 192, 128), window, (4, 4))
-    edges = cells[1, 1, len(WORDS) :].reshape(4, KNOTS).astype(float) @ np.linspace(0, 1, KNOTS)
+    edges = cells[1, 1, len(VOCABULARY) :].reshape(4, KNOTS).astype(float) @ np.linspace(0, 1, KNOTS)
     np.testing.assert_allclose(edges, [0.25, 0.25, 0.75, 0.75], atol=1e-3)
     assert not any("TAXI" in named(cells, r, c) for r in range(4) for c in range(4))
     beside = symbols(FACT, (128, 64, 192, 128), (0, 0, 140, 192), GRID)
@@ -82,14 +82,14 @@ def test_symbols_say_what_was_drawn() -> None:
     checked = 0
     for seed in range(12):
         plan = plan_scene(seed)
-        if plan.facts["actor"] is None:
+        if plan.annotation["actor"] is None:
             continue
-        color = plan.facts["actor"]["color"]  # type: ignore[index]
-        view, frames = drawing.SceneView(*plan.view), scene_symbols(plan.facts)
+        color = plan.annotation["actor"]["color"]  # type: ignore[index]
+        view, frames = drawing.SceneView(*plan.view), scene_symbols(plan.annotation)
         for time, cells in list(zip(plan.times, frames, strict=True))[::5]:
             picture = view.draw(time, plan.clock + time).astype(int)
             close = np.abs(picture - np.array(COLORS[color])).max(-1) < 60
-            on = cells[..., WORDS.index(color)] > 0
+            on = cells[..., VOCABULARY.index(color)] > 0
             area = np.kron(on, np.ones((64, 64), bool))
             assert on.any()
             # Most of what looks like the actor, and is not scenery, lies in the cells that name it.

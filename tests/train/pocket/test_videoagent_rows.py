@@ -14,7 +14,13 @@ from videopro.methods.videoagent.replies import Confidence
 from videopro.pocket.drawing import Actor
 from videopro.question import Question, prompts
 from videopro.train.pocket.agents.captions import RIGHT, Caption, drawn_caption
-from videopro.train.pocket.agents.videoagent import CaptionSearch, query_of, state_rows, told, wanted
+from videopro.train.pocket.agents.videoagent import (
+    CaptionSearch,
+    evidence_of,
+    query_of,
+    segments_to_search,
+    state_rows,
+)
 from videopro.train.pocket.agents.views import DrawnVideo
 from videopro.train.pocket.agents.witness import Witness
 from videopro.video import Frame
@@ -78,7 +84,7 @@ MARKETS = [market(24.5), market(28.5)]
 def test_the_teacher_says_what_captions_say(
     witness: Witness, captions: list[Caption], reason: str, option: str, confidence: int
 ) -> None:
-    says = told(witness, captions, 70.0)
+    says = evidence_of(witness, captions, 70.0)
     assert (says.reason, says.option, says.confidence) == (reason, option, confidence)
 
 
@@ -101,7 +107,7 @@ def test_the_teacher_looks_where_captions_leave_room(
     witness: Witness, captions: list[Caption], numbers: list[int], query: str
 ) -> None:
     segments = Timeline(70.0, 1.0).segments([int(each.time) for each in captions])
-    assert wanted(witness, captions, segments) == numbers
+    assert segments_to_search(witness, captions, segments) == numbers
     assert query_of(witness) == query
 
 

@@ -16,7 +16,7 @@ from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
 from videopro.pocket.script import make_script
 from videopro.train.pocket import ChunkFeatures, chunk_bounds, events
 from videopro.train.pocket.chunk_features import compute
-from videopro.train.pocket.chunk_pairs import chunk_times, draw_chunks, shown_facts, train_scripts
+from videopro.train.pocket.chunk_pairs import chunk_times, draw_chunks, train_scripts, visible_attributes
 from videopro.train.retrieval import asp_pocket, training
 from videopro.train.retrieval.asp_pocket import (
     PooledChunks,
@@ -49,7 +49,9 @@ def test_an_event_belongs_to_the_chunk_with_most_of_its_scene() -> None:
         times = chunk_times(plan.duration)[event.chunk]
         assert len(times) == 16
         assert event.frames == len([time for time in times if scene.start <= time < scene.end])
-        assert (event.frames > 0) == (event.facts in shown_facts(plan)[event.chunk]) or acted.count(scene) > 1
+        assert (event.frames > 0) == (
+            event.attributes in visible_attributes(plan)[event.chunk]
+        ) or acted.count(scene) > 1
     assert len({event.text for event in found}) > len(found) / 2
 
 

@@ -117,6 +117,7 @@ class AgentRows(IterableDataset):
         self.recipe, self.start = recipe, start
 
     def __iter__(self) -> Iterator[tuple[int, list[TokenBatch]]]:
+        # In the loader's process: the cores belong to the training.
         torch.set_num_threads(1)
         encoder = BatchEncoder(checkpoint.build_tokenizer())
         make = MAKERS[self.recipe.agent]
@@ -130,6 +131,7 @@ class AgentRows(IterableDataset):
 def build_adapter(recipe: AdapterRecipe) -> PeftModel:
     """The shipped pocket model with a new LoRA adapter, or with one to continue from."""
     torch.manual_seed(recipe.seed)
+    # In fp32 (autocast lowers the products): in bf16, small updates would be lost in rounding.
     base = Qwen3VLForConditionalGeneration.from_pretrained(model_dir(), dtype=torch.float32)
     base.model.language_model.config._attn_implementation = EXCHANGES
     if recipe.adapter is not None:
@@ -140,29 +142,29 @@ def build_adapter(recipe: AdapterRecipe) -> PeftModel:
     return cast(PeftModel, get_peft_model(base, config))
 
 
-def train_adapter(given: AdapterSettings) -> None:
+def train_adapter(settings: AdapterSettings) -> None:
     """Train, and write the adapter. Raises ConfigError for an unknown agent, or fewer steps than are done."""
-    if given.agent not in MAKERS:
-        raise ConfigError(f"unknown agent {given.agent!r}; {did_you_mean(given.agent, list(MAKERS))}")
-    torch.set_num_threads(given.threads)
-    given.output.mkdir(parents=True, exist_ok=True)
+    if settings.agent not in MAKERS:
+        raise ConfigError(f"unknown agent {settings.agent!r}; {did_you_mean(settings.agent, list(MAKERS))}")
+    torch.set_num_threads(settings.threads)
+    settings.output.mkdir(parents=True, exist_ok=True)
     recipe = AdapterRecipe(
-        given.agent,
-        given.steps,
-        given.seed,
-        draws=given.draws,
-        rank=given.rank,
-        lr=given.lr,
-        adapter=given.adapter,
+        settings.agent,
+        settings.steps,
+        settings.seed,
+        draws=settings.draws,
+        rank=settings.rank,
+        lr=settings.lr,
+        adapter=settings.adapter,
     )
     adapted = build_adapter(recipe)
     model = cast(Qwen3VLForConditionalGeneration, adapted.get_base_model())
     weights = [weight for weight in adapted.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=recipe.lr, betas=(0.9, 0.95), weight_decay=0.01)
-    start, spent = resume(given.output, adapted, optimizer)
+    start, spent = resume(settings.output, adapted, optimizer)
     if start > recipe.steps:
         raise ConfigError(
-            f"{given.output} has been trained for {start} steps, and {recipe.steps} are asked for; give "
+            f"{settings.output} has been trained for {start} steps, and {recipe.steps} are asked for; give "
             f"--steps {start} or more, or another --output"
         )
     loader = DataLoader(AgentRows(recipe, start), batch_size=None, num_workers=1, prefetch_factor=4)
@@ -183,11 +185,11 @@ def train_adapter(given: AdapterSettings) -> None:
         recent.append(float(np.mean(total)))
         if (step + 1) % 25 == 0 or step + 1 == recipe.steps:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
-            append_log(given.output, {**line, "seconds": round(time.time() - begun)})
+            append_log(settings.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 100 == 0 or step + 1 == recipe.steps:
-            save_state(given.output, adapted, optimizer, step + 1, time.time() - begun)
-    save_adapter(adapted, recipe, given.output)
+            save_state(settings.output, adapted, optimizer, step + 1, time.time() - begun)
+    save_adapter(adapted, recipe, settings.output)
 
 
 def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> None:
@@ -197,14 +199,15 @@ def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> Non
     for config in adapted.peft_config.values():
         config.base_model_name_or_path = "pocket"
     adapted.save_pretrained(str(folder), state_dict=state)
+    # PEFT's model card: a form with nothing filled in.
     (folder / "README.md").unlink(missing_ok=True)
     # No planner: it writes the replies of an agent.
     base = BaseRecord("pocket", folder_fingerprint(model_dir()))
     budgets = ModelRecord(checkpoint.FRAMES, checkpoint.PIXELS, base, versions=library_versions())
     write_model_record(folder, budgets)
-    facts = {name: value for name, value in asdict(recipe).items() if name != "adapter"}
+    recipe_record = {name: value for name, value in asdict(recipe).items() if name != "adapter"}
     record = {
-        "recipe": facts,
+        "recipe": recipe_record,
         # Not the path: the file's record beside it says how that one was made.
         "continued": recipe.adapter is not None,
         "weights": sum(weight.numel() for weight in state.values()),

@@ -52,8 +52,8 @@ def drawn_caption(rng: Rng, video: DrawnVideo, time: float) -> Caption:
     return Caption(time, scene.place, weather, actor)
 
 
-def misread(rng: Rng, word: str, words: Sequence[str], right: float) -> str:
-    """The word, as often as in a share `right` of all cases, else another one of `words`."""
+def misread(rng: Rng, word: str, vocabulary: Sequence[str], right: float) -> str:
+    """The word, as often as in a share `right` of all cases, else another one of `vocabulary`."""
     if rng.random() < right:
         return word
-    return choose(rng, [other for other in words if other != word])
+    return choose(rng, [other for other in vocabulary if other != word])

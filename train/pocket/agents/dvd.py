@@ -104,7 +104,7 @@ def database_of(rng: Rng, video: DrawnVideo) -> Database:
     return captioned(video, [caption(rng, video, each) for each in times])
 
 
-def captioned(video: DrawnVideo, told: Sequence[str]) -> Database:
+def captioned(video: DrawnVideo, captions: Sequence[str]) -> Database:
     """The database of a video whose clips have these captions."""
     lines = tuple(SubtitleLine(line.start, line.end, line.text) for line in video.script.lines)
     clips = tuple(
@@ -112,7 +112,7 @@ def captioned(video: DrawnVideo, told: Sequence[str]) -> Database:
             clip=number,
             start=start,
             end=end,
-            caption=told[number],
+            caption=captions[number],
             spoken=spoken_in(Subtitles(lines, "script"), start, end),
             cost=LineCost(),
         )
@@ -175,11 +175,11 @@ class SimulatedVqa(_Simulated):
     """Picks the right option as often as the pocket model does."""
 
     rng: Rng = field(kw_only=True)
-    asked: PocketQuestion = field(kw_only=True)
+    labelled: PocketQuestion = field(kw_only=True)
 
     def say(self, prompt: str) -> str:
-        letters = LETTERS[: len(self.asked.choices)]
-        return misread(self.rng, self.asked.answer, letters, VQA_RIGHT.get(self.asked.kind, 0.5))
+        letters = LETTERS[: len(self.labelled.choices)]
+        return misread(self.rng, self.labelled.answer, letters, VQA_RIGHT.get(self.labelled.kind, 0.5))
 
 
 # ---- the teacher -----------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class DvdTeacher(_Simulated):
 
     def next_call(self, tools: Sequence[Step]) -> dict[str, Any]:
         """The reply after these calls of tools."""
-        kind, question = self.witness.asked.kind, self.witness.question
+        kind, question = self.witness.labelled.kind, self.witness.question
         if not tools:
             if kind in LOOKED_OVER:
                 return self._inspect(0, int(f"{self.witness.video.duration:.0f}"))
@@ -215,57 +215,59 @@ class DvdTeacher(_Simulated):
         last = tools[-1]
         if last.kind == "frame_inspect":
             letter = last.raw.strip()
+            # The model may name no letter at all.
             return self._answer(letter if letter in question.letters else choose(self.rng, question.letters))
-        found = last.segments
-        told = "" if kind in LOOKED_AT else self._told(found)
-        if told:
-            return self._answer(told)
-        if not found or kind in ("narration", "story"):
+        clips = last.segments
+        option = "" if kind in LOOKED_AT else self._stated_option(clips)
+        if option:
+            return self._answer(option)
+        if not clips or kind in ("narration", "story"):
             return self._answer(choose(self.rng, question.letters))
-        best = self._at_place(found) or found
+        best = self._naming_the_location(clips) or clips
         start, end = best[0].start, best[0].end
         if kind in ("before", "after"):
             start, end = max(0.0, start - AROUND), end + AROUND
         return self._inspect(start, end)
 
     def _query(self) -> str:
-        said = _LINE.search(self.witness.asked.text)
-        return said[1] if said else self.witness.asked.text
+        line = _LINE.search(self.witness.labelled.text)
+        return line[1] if line else self.witness.labelled.text
 
     def _inspect(self, start: float, end: float) -> dict[str, Any]:
         ranges = [[round(start, 1), round(end, 1)]]
-        asked = prompts.multiple_choice(self.witness.question)
-        return _call("frame_inspect", question=asked, time_ranges=ranges)
+        question = prompts.multiple_choice(self.witness.question)
+        return _call("frame_inspect", question=question, time_ranges=ranges)
 
     def _answer(self, text: str) -> dict[str, Any]:
         # The method reads a letter or an option's text; this model copies a word before it finds its letter.
         return _call("answer", text=text)
 
-    def _at_place(self, found: Sequence[Segment]) -> list[Segment]:
+    def _naming_the_location(self, clips: Sequence[Segment]) -> list[Segment]:
         """Those of the clips whose captions name the question's place."""
-        return [clip for clip in found if f"at the {self.witness.place}." in clip.text]
+        return [clip for clip in clips if f"at the {self.witness.place}." in clip.text]
 
-    def _told(self, found: Sequence[Segment]) -> str:
+    def _stated_option(self, clips: Sequence[Segment]) -> str:
         """The option that the captions tell, most often and first; empty if they tell none."""
-        kind, text = self.witness.asked.kind, self.witness.asked.text
+        kind, text = self.witness.labelled.kind, self.witness.labelled.text
         values: list[str] = []
-        for clip in self._at_place(found) if self.witness.place else found:
+        for clip in self._naming_the_location(clips) if self.witness.place else clips:
             seen = _CAPTION.match(clip.text)
             if kind == "story":
                 values += [topic for topic in TOPICS if re.search(rf"\b{topic}\b", clip.text)]
             elif kind == "narration":
-                values += self._fact(clip.text)
+                values += self._stated_items(clip.text)
             elif seen is not None and kind in ("weather", "spoken"):
                 values.append(seen[5] if kind == "weather" else seen[4])
             # A caption of something else at the place does not tell what is asked.
             elif seen is not None and seen[1] and (kind == "shape" or f" {seen[2]}" in text):
                 values.append(seen[("color", "shape", "move").index(kind) + 1])
+        # A mistaken caption may name what is no option.
         values = [value for value in values if value in self.witness.question.choices]
         return Counter(values).most_common(1)[0][0] if values else ""
 
-    def _fact(self, text: str) -> list[str]:
-        facts = re.findall(r"\b([A-Z]\w+ \w+) a (\w+)\.", text)
-        return [thing for deed, thing in facts if deed in self.witness.asked.text]
+    def _stated_items(self, text: str) -> list[str]:
+        statements = re.findall(r"\b([A-Z]\w+ \w+) a (\w+)\.", text)
+        return [item for deed, item in statements if deed in self.witness.labelled.text]
 
 
 def _call(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -278,7 +280,7 @@ def _call(tool: str, **arguments: Any) -> dict[str, Any]:
 def searched(rng: Rng, witness: Witness, database: Database) -> DvdTeacher:
     """The teacher after the method's run on a question."""
     teacher = DvdTeacher(witness=witness, rng=rng)
-    models = {"llm": teacher, "vqa": SimulatedVqa(rng=rng, asked=witness.asked)}
+    models = {"llm": teacher, "vqa": SimulatedVqa(rng=rng, labelled=witness.labelled)}
     video = cast(Video, _Unseen(witness.video.duration))
     session = Session(witness.question, video, models, SETTINGS)
     teacher.session = session
@@ -292,5 +294,5 @@ def tool_rows(rng: Rng, questions: int = 3) -> list[PocketExample]:
     database = database_of(rng, video)
     drawn = generate_questions(video.script, draw=int(rng.integers(6)))
     order = rng.permutation(len(drawn))[:questions]
-    teachers = [searched(rng, Witness(video, drawn[int(place)]), database) for place in order]
+    teachers = [searched(rng, Witness(video, drawn[int(index)]), database) for index in order]
     return [PocketExample([pair for teacher in teachers for pair in teacher.pairs])]

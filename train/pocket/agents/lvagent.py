@@ -26,15 +26,15 @@ from videopro.methods.lvagent import (
 from videopro.pocket.questions import generate_questions
 from videopro.pocket.vocabulary import FAMILIES
 from videopro.train.pocket.agents.views import DrawnVideo
-from videopro.train.pocket.agents.witness import AGAINST, LOCAL, NOTHING, PLACE, SHOWN, Witness
+from videopro.train.pocket.agents.witness import AGAINST, ANSWER_SEEN, LOCAL, NOTHING, PLACE_SEEN, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng
 from videopro.video import uniform_times
 
-GLANCE, FRAMES, CHUNKS, WORDS, AGENTS = 4, (16, 16, 16, 8, 4), 6, 50, 3
+GLANCE, FRAMES, CHUNKS, KEY_LENGTH, AGENTS = 4, (16, 16, 16, 8, 4), 6, 50, 3
 """The method's own settings, and a team of three. A second look has as many frames as one of the budgets that
 methods are compared at."""
 
-POINTS: Mapping[str, int] = {SHOWN: 9, PLACE: 5, NOTHING: 3, AGAINST: 1}
+POINTS: Mapping[str, int] = {ANSWER_SEEN: 9, PLACE_SEEN: 5, NOTHING: 3, AGAINST: 1}
 
 FOCUS: Mapping[str, tuple[str, ...]] = {
     "lvagent": tuple(FAMILIES),
@@ -60,7 +60,7 @@ def discussion_rows(rng: Rng, focus: str = "lvagent") -> list[PocketExample]:
     drawn = generate_questions(video.script, draw=int(rng.integers(6)))
     shares = np.array([3.0 if question.kind in FOCUS[focus] else 1.0 for question in drawn])
     order = rng.choice(len(drawn), len(drawn), replace=False, p=shares / shares.sum())
-    witnesses = [Witness(video, drawn[int(place)]) for place in order]
+    witnesses = [Witness(video, drawn[int(index)]) for index in order]
     return [
         *glance_rows(rng, video, witnesses),
         *answer_rows(rng, video, witnesses),
@@ -70,7 +70,7 @@ def discussion_rows(rng: Rng, focus: str = "lvagent") -> list[PocketExample]:
 
 def key_of(witness: Witness) -> str:
     """What to look for, in the words of the pocket retriever's queries."""
-    kind = witness.asked.kind
+    kind = witness.labelled.kind
     if kind not in _KEYS:
         return "the whole video"
     (scene,) = witness.video.script.visits(witness.place)
@@ -84,37 +84,39 @@ def glance_rows(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> li
     times = random_times(rng, 0.0, video.duration, GLANCE)
     needs = [(whole_prompt(w.question, context_of(rng, w, times)), is_whole_needed(w)) for w in witnesses[:6]]
     again = generate_questions(video.script, draw=int(rng.integers(6, 12)))
-    local = [w for w in (*witnesses, *(Witness(video, asked) for asked in again)) if w.asked.kind in LOCAL]
-    keys = [(key_prompt(w.question, context_of(rng, w, times), WORDS), key_of(w)) for w in local]
+    local = [
+        w for w in (*witnesses, *(Witness(video, question) for question in again)) if w.labelled.kind in LOCAL
+    ]
+    keys = [(key_prompt(w.question, context_of(rng, w, times), KEY_LENGTH), key_of(w)) for w in local]
     # Exchanges share the text with which all begin: the lines, unless a history comes before them.
-    return [shown(rng, video, times, needs), shown(rng, video, times, keys)]
+    return [example(rng, video, times, needs), example(rng, video, times, keys)]
 
 
 def is_whole_needed(witness: Witness) -> str:
     """Yes or No: a moment can be looked for, the rest cannot."""
-    return "No" if witness.asked.kind in LOCAL else "Yes"
+    return "No" if witness.labelled.kind in LOCAL else "Yes"
 
 
 def answer_rows(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> list[PocketExample]:
     """The second look: answers of what the frames and lines tell, one that they do not, and reasons."""
     times = look(rng, witnesses[0])
-    known = [witness for witness in witnesses if witness.is_known(times)]
-    others = [witness for witness in witnesses if witness not in known]
-    taken = [*known[:5], *others[:1]]
-    answers = [(answer_prompt(w.question, context_of(rng, w, times)), w.asked.answer) for w in taken]
+    answerable = [witness for witness in witnesses if witness.is_answerable(times)]
+    unanswerable = [witness for witness in witnesses if witness not in answerable]
+    selected = [*answerable[:5], *unanswerable[:1]]
+    answers = [(answer_prompt(w.question, context_of(rng, w, times)), w.labelled.answer) for w in selected]
     reasons = []
-    for witness in [*known[:2], *others[:1]]:
+    for witness in [*answerable[:2], *unanswerable[:1]]:
         letter = opinion_letter(rng, witness, times)
         reasons.append((reason_prompt(witness.question, letter), witness.testimony(times)[0]))
-    return [shown(rng, video, times, answers), shown(rng, video, times, reasons)]
+    return [example(rng, video, times, answers), example(rng, video, times, reasons)]
 
 
 def look(rng: Rng, witness: Witness) -> list[float]:
     """The times (s) of a second look: uniform over the whole video, or at random in one of its chunks."""
     duration, frames = witness.video.duration, int(rng.choice(FRAMES))
-    if witness.asked.kind not in LOCAL or rng.random() < 0.2:
+    if witness.labelled.kind not in LOCAL or rng.random() < 0.2:
         return uniform_times(0.0, duration, frames)
-    (start, end), *_ = witness.asked.evidence
+    (start, end), *_ = witness.labelled.evidence
     chunk = int((start + end) / 2 * CHUNKS / duration)
     if rng.random() < 0.25:  # the retriever is not always right
         chunk = int(rng.integers(CHUNKS))
@@ -123,8 +125,8 @@ def look(rng: Rng, witness: Witness) -> list[float]:
 
 def opinion_letter(rng: Rng, witness: Witness, times: Sequence[float]) -> str:
     """What an agent answers that sees these frames: right if they tell it, else any letter."""
-    if witness.is_known(times):
-        return witness.asked.answer
+    if witness.is_answerable(times):
+        return witness.labelled.answer
     return str(rng.choice(list(witness.question.letters)))
 
 
@@ -162,6 +164,7 @@ def context_of(rng: Rng, witness: Witness, times: Sequence[float]) -> str:
         return "\n".join(lines)
     opinions, points = opinions_of(rng, witness, range(1, AGENTS + 1))
     removed = min(opinions, key=lambda opinion: (points[opinion.number], -opinion.number))
+    # As if all agents had given the same points.
     sums = {number: AGENTS * each for number, each in points.items()}
     return "\n".join([history_prompt(witness.question, opinions, sums, removed), *lines])
 
@@ -171,6 +174,6 @@ def random_times(rng: Rng, start: float, end: float, count: int) -> list[float]:
     return sorted(float(time) for time in rng.uniform(start, end, count))
 
 
-def shown(rng: Rng, video: DrawnVideo, times: Sequence[float], pairs: Sequence[QAPair]) -> PocketExample:
+def example(rng: Rng, video: DrawnVideo, times: Sequence[float], pairs: Sequence[QAPair]) -> PocketExample:
     """Exchanges about the frames at `times` (s)."""
     return PocketExample(list(pairs), video.frames(times, int(rng.integers(18, 25))), list(times))

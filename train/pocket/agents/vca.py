@@ -18,7 +18,7 @@ from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prom
 from videopro.pocket.questions import generate_questions
 from videopro.question import prompts
 from videopro.train.pocket.agents.views import DrawnVideo
-from videopro.train.pocket.agents.witness import SAID, WHOLE, Witness
+from videopro.train.pocket.agents.witness import SPOKEN, WHOLE_VIDEO, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, Rng
 
 BORDERS, BUFFERS, SHORTEST = 6, (16, 16, 16, 8, 8, 4), 1.0
@@ -63,19 +63,19 @@ class VcaTeacher:
         self.last = self.tree.split(node, spread(self.tree.even_borders(node, BORDERS), self.size))
         if node is not None:
             self.explored.append(node)
-        for place, part in enumerate(self.last):
-            ends = borders(self.last)[max(0, place - 1) : place + 1]
-            places = [self.witness.video.scene_at(time).place for time in ends]
-            part.score = float(self._score(places))
+        for number, part in enumerate(self.last):
+            ends = borders(self.last)[max(0, number - 1) : number + 1]
+            end_places = [self.witness.video.scene_at(time).place for time in ends]
+            part.score = float(self._score(end_places))
         self.buffer.update(borders(self.last), self.tree.relevance_at)
         self.rounds += 1
 
-    def _score(self, places: Sequence[str]) -> int:
-        kind = self.witness.asked.kind
-        if kind in WHOLE or kind in SAID:
-            return WITHIN if kind in WHOLE else 0
-        seen = places.count(self.witness.place)
-        return HIDDEN if seen == 0 else WITHIN if seen == len(places) else BESIDE
+    def _score(self, end_places: Sequence[str]) -> int:
+        kind = self.witness.labelled.kind
+        if kind in WHOLE_VIDEO or kind in SPOKEN:
+            return WITHIN if kind in WHOLE_VIDEO else 0
+        seen = end_places.count(self.witness.place)
+        return HIDDEN if seen == 0 else WITHIN if seen == len(end_places) else BESIDE
 
     def sees_some(self) -> bool:
         """Whether the parts of the last split differ in what they show of the place."""
@@ -83,12 +83,12 @@ class VcaTeacher:
 
     def has_seen_enough(self) -> bool:
         """Whether the buffer shows the answer, or no frame can."""
-        kind = self.witness.asked.kind
-        if kind in WHOLE or kind in SAID:
+        kind = self.witness.labelled.kind
+        if kind in WHOLE_VIDEO or kind in SPOKEN:
             return True
         if kind == "count":
             return self.rounds >= COUNT_ROUNDS or not self._coarse()
-        return self.witness.is_known(self.buffer.times)
+        return self.witness.is_answerable(self.buffer.times)
 
     def _coarse(self) -> list[Node]:
         """Open parts of the whole video that may hide a scene."""
@@ -99,7 +99,7 @@ class VcaTeacher:
         """The segment to explore; None: answer."""
         if self.has_seen_enough():
             return None
-        kind = self.witness.asked.kind
+        kind = self.witness.labelled.kind
         near = [node for node in self.tree.candidates if (node.score or 0) >= BESIDE]
         if near and kind == "after":
             return near[-1]
@@ -118,13 +118,13 @@ class VcaTeacher:
     def explore_pair(self) -> tuple[str, str]:
         """The request for a segment or the answer, and its reply."""
         node = self.next_segment()
-        reply = {"answer": self.witness.asked.answer} if node is None else {"segment": node.number}
-        said = explore_prompt(self.witness.question, self.tree.candidates, self.explored)
-        return said, json.dumps(reply)
+        reply = {"answer": self.witness.labelled.answer} if node is None else {"segment": node.number}
+        request = explore_prompt(self.witness.question, self.tree.candidates, self.explored)
+        return request, json.dumps(reply)
 
     def answer_pair(self) -> tuple[str, str]:
         """The request for a forced answer, and the right letter."""
-        return prompts.multiple_choice(self.witness.question), self.witness.asked.answer
+        return prompts.multiple_choice(self.witness.question), self.witness.labelled.answer
 
 
 def search_rows(rng: Rng, noise: float = 0.2, segments: int = 10) -> list[PocketExample]:
@@ -133,9 +133,10 @@ def search_rows(rng: Rng, noise: float = 0.2, segments: int = 10) -> list[Pocket
     prompts of a row list, all questions together."""
     video = DrawnVideo(int(rng.integers(1_000_000)))
     drawn = generate_questions(video.script, draw=int(rng.integers(6)))
-    shares = np.array([0.35 if question.kind in (*WHOLE, *SAID) else 1.0 for question in drawn])
+    # Questions that any frame or none answers leave little to search for.
+    shares = np.array([0.35 if question.kind in (*WHOLE_VIDEO, *SPOKEN) else 1.0 for question in drawn])
     order = rng.choice(len(drawn), len(drawn), replace=False, p=shares / shares.sum())
-    witnesses = [Witness(video, drawn[int(place)]) for place in order]
+    witnesses = [Witness(video, drawn[int(index)]) for index in order]
     lead = VcaTeacher(witnesses[0], int(rng.choice(BUFFERS)))
     lead.explore(None)
     stop = int(rng.choice([1, 2, 3, 4], p=ROUNDS))
@@ -150,7 +151,9 @@ def search_rows(rng: Rng, noise: float = 0.2, segments: int = 10) -> list[Pocket
     most = max(1, segments // (1 + lead.rounds))
     pupils = [lead, *(same_path(witness, lead.size, path) for witness in witnesses[1 : 2 * most + 2])]
     alike = [pupil for pupil in pupils if pupil.buffer.times == lead.buffer.times][: most + 1]
-    answers = [p.answer_pair() for p in alike if p.has_seen_enough() and p.witness.asked.kind not in SAID]
+    answers = [
+        p.answer_pair() for p in alike if p.has_seen_enough() and p.witness.labelled.kind not in SPOKEN
+    ]
     # Most segments show nothing of most questions: those come first of which some frame shows the place.
     telling = sorted(pupils, key=lambda pupil: not pupil.sees_some())[:most]
     rows = [

@@ -33,6 +33,7 @@ class DrawnVideo:
     def scene_at(self, time: float) -> Scene:
         """The scene on display at a time (s)."""
         scenes = self.script.scenes
+        # The very end of the video belongs to the last scene.
         return next((scene for scene in scenes if scene.start <= time < scene.end), scenes[-1])
 
     def frames(self, times: Sequence[float], crf: int = 21) -> np.ndarray:
@@ -44,6 +45,7 @@ class DrawnVideo:
                 self._views[scene.seed] = drawing.SceneView(
                     scene.place, self.script.weather, scene.actor, scene.sign, scene.seed
                 )
+            # On the raster of the world's frames, as its video files have them.
             inside = min(int(time * drawing.FPS) / drawing.FPS, scene.end) - scene.start
             pictures.append(self._views[scene.seed].draw(inside, scene.start + inside))
         return np.stack([downscale(frame) for frame in encode_and_decode(pictures, crf)])

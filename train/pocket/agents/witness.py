@@ -20,15 +20,15 @@ from videopro.train.pocket.agents.views import DrawnVideo
 
 LOCAL = ("color", "shape", "move", "sign", "before", "after")
 """Kinds of questions about one moment that frames show."""
-WHOLE = ("weather", "main_place")
+WHOLE_VIDEO = ("weather", "main_place")
 """Kinds that any frames of the video answer."""
-SAID = ("spoken", "narration", "story")
+SPOKEN = ("spoken", "narration", "story")
 """Kinds whose answer is in the subtitle lines."""
 
-SHOWN, PLACE, NOTHING, AGAINST = "shown", "place", "nothing", "against"
+ANSWER_SEEN, PLACE_SEEN, NOTHING, AGAINST = "shown", "place", "nothing", "against"
 """How far frames support an answer: they show it, they show its place only, neither, or they show another."""
 
-_PLACE = re.compile(rf"\b({'|'.join(PLACES)})\b")
+_PLACE_NAME = re.compile(rf"\b({'|'.join(PLACES)})\b")
 
 
 @dataclass(frozen=True)
@@ -36,29 +36,29 @@ class Witness:
     """One question about one video."""
 
     video: DrawnVideo
-    asked: PocketQuestion
+    labelled: PocketQuestion
 
     @cached_property
     def question(self) -> Question:
         """The question as a method gets it, without its answer."""
-        return Question(self.asked.text, self.asked.choices)
+        return Question(self.labelled.text, self.labelled.choices)
 
     @property
     def answer(self) -> str:
         """The right option."""
-        return self.question.choice(self.asked.answer)
+        return self.question.choice(self.labelled.answer)
 
     @cached_property
     def place(self) -> str:
         """The place that the question names; empty if it names none."""
-        named = _PLACE.search(self.asked.text)
+        named = _PLACE_NAME.search(self.labelled.text)
         return named[1] if named else ""
 
     def lines(self, times: Sequence[float]) -> list[str]:
         """The subtitle lines at the frames, as `Subtitles.visible_at` finds them."""
-        return [line.text for line in self._said(times)]
+        return [line.text for line in self._spoken(times)]
 
-    def _said(self, times: Sequence[float]) -> list[NarrationLine]:
+    def _spoken(self, times: Sequence[float]) -> list[NarrationLine]:
         lines = self.video.script.lines
         return [line for line in lines if any(line.start < time < line.end for time in times)]
 
@@ -68,13 +68,13 @@ class Witness:
     def testimony(self, times: Sequence[float]) -> tuple[str, str]:
         """What the frames at ascending `times` (s) show of the answer, as a sentence, and the option that
         this is; empty if it is none."""
-        kind, scenes = self.asked.kind, self._scenes(times)
+        kind, scenes = self.labelled.kind, self._scenes(times)
         if kind == "weather":
             return f"It is {self.answer}.", self.answer
         if kind == "main_place":
             ((most, _),) = Counter(scene.place for scene in scenes).most_common(1)
             return f"Most frames show the {most}.", most
-        if kind in SAID:
+        if kind in SPOKEN:
             return "No frame shows it.", ""
         there = [scene for scene in scenes if scene.place == self.place]
         if not there:
@@ -96,18 +96,19 @@ class Witness:
         sentence = f"A {actor.color} {actor.shape} {actor.move} at the {self.place}."
         return sentence, self.answer
 
-    def is_known(self, times: Sequence[float]) -> bool:
+    def is_answerable(self, times: Sequence[float]) -> bool:
         """Whether the frames at `times` (s), or the lines at them, give the answer."""
-        kind = self.asked.kind
+        kind = self.labelled.kind
         if kind == "sign":
+            # The sign is too small to be read, but a look at its place shows that it is there.
             return any(scene.place == self.place for scene in self._scenes(times))
-        if kind not in SAID:
+        if kind not in SPOKEN:
             return self.testimony(times)[1] == self.answer
-        said = self._said(times)
+        spoken = self._spoken(times)
         if kind == "story":
-            return sum(line.kind == "topic" for line in said) >= 2
-        (start, _), *_ = self.asked.evidence
-        return any(line.start == start for line in said)
+            return sum(line.kind == "topic" for line in spoken) >= 2
+        (start, _), *_ = self.labelled.evidence
+        return any(line.start == start for line in spoken)
 
     def support(self, times: Sequence[float], letter: str | None) -> str:
         """How far the frames at `times` (s) support an answer."""
@@ -115,5 +116,5 @@ class Witness:
         if letter is None or (option and self.question.choice(letter) != option):
             return AGAINST
         if option:
-            return SHOWN
-        return PLACE if sentence.startswith("The frames show") else NOTHING
+            return ANSWER_SEEN
+        return PLACE_SEEN if sentence.startswith("The frames show") else NOTHING
