@@ -79,18 +79,20 @@ def train(
         rows = rows.decoded(cache, training.decode_workers)
 
         def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
-            kept = int(training.kept_features_gb * 1e9)
-            return PromptEncoder(start.inputs, cache, run, frozen=frozen, kept_bytes=kept)
+            kept_bytes = int(training.kept_features_gb * 1e9)
+            return PromptEncoder(start.inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes)
     else:
         _keep_visual_tokens_out(training, start.inputs)
 
     # The policy: an adapter to continue, a new one, or the language model's own weights
-    model = load_trainable(start.found, model_settings)
+    model = load_trainable(start.checkpoint, model_settings)
+    # Quantized weights were loaded onto their device and cannot be moved.
     if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
         model.to(training.device)  # type: ignore[arg-type]
+    # Before an adapter is added: what answers shares the weights of the base alone.
     answerer = _answerer(training, model_settings, start, model)
     tuned, lora = put_trained(
-        model, model_settings, ["language"], adapter=start.adapter, base=start.found.name
+        model, model_settings, ["language"], adapter=start.adapter, base=start.checkpoint.name
     )
 
     # Rewards and evaluation
@@ -119,7 +121,7 @@ def train(
             eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
             if training.eval_strategy != "no"
             else None,
-            processing_class=start.found.processor,
+            processing_class=start.checkpoint.processor,
             peft_config=lora,
             callbacks=list(callbacks),
             make_prompts=make_prompts,
@@ -144,15 +146,16 @@ def train(
 
 def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> None:
     """Ban all visual tokens where TRL samples; by default it bans only one of them."""
-    given = training.generation_kwargs
-    if isinstance(given, str):
-        raise ConfigError(f"generation_kwargs is {given!r}; it must be a mapping")
+    generation = training.generation_kwargs
+    if isinstance(generation, str):
+        raise ConfigError(f"generation_kwargs is {generation!r}; it must be a mapping")
     banned = inputs.visual_tokens()
     if training.use_vllm:
+        # vLLM takes no list of banned tokens, and no bias below this one.
         ban: dict[str, Any] = {"logit_bias": dict.fromkeys(banned, -100.0)}
     else:
         ban = {"suppress_tokens": banned}
-    training.generation_kwargs = {**(given or {}), **ban}
+    training.generation_kwargs = {**(generation or {}), **ban}
 
 
 def _answerer(
@@ -162,8 +165,8 @@ def _answerer(
     model: PreTrainedModel,
 ) -> Backbone:
     """The backbone that answers inside programs. Call it before an adapter is added to `model`."""
-    made = start.found.planner
-    named = training.answerer or (made.base if made is not None else None)
+    planner = start.checkpoint.planner
+    named = training.answerer or (planner.base if planner is not None else None)
     if named:
         spec = read_spec(named, frames=start.frames, pixels=start.pixels)
         if spec.kind == "qwen":
@@ -179,18 +182,20 @@ def _answerer(
             "under ZeRO-3 no process has the whole model to answer inside programs; name an "
             "answerer, such as server:MODEL@URL, or use ZeRO-2"
         )
-    found = start.found
-    facts = {
+    checkpoint = start.checkpoint
+    identity = {
         "kind": "qwen",
-        "model": Path(found.source).name,
-        "weights": folder_fingerprint(found.folder),
+        "model": Path(checkpoint.source).name,
+        "weights": folder_fingerprint(checkpoint.folder),
         "adapter": None,
         "dtype": str(model.dtype).removeprefix("torch."),
         "frames": start.frames,
         "pixels": start.pixels,
     }
-    loaded = LoadedModel(without_adapter(model), None, found.processor, start.frames, start.pixels, facts)
-    return QwenBackbone.from_loaded(loaded, name=found.name)
+    loaded = LoadedModel(
+        without_adapter(model), None, checkpoint.processor, start.frames, start.pixels, identity
+    )
+    return QwenBackbone.from_loaded(loaded, name=checkpoint.name)
 
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
@@ -210,7 +215,7 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
             "refinement in an episode of two turns, which starts with the video, gets a pass of its own",
         ),
     ]
-    return "\n".join([line, *(f"{count} of them {what}" for count, what in notes if count)])
+    return "\n".join([line, *(f"{count} of them {note}" for count, note in notes if count)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

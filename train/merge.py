@@ -34,11 +34,11 @@ def merge(config: MergeConfig) -> None:
         raise ConfigError(f"{output}: already exists; name a folder that does not")
     # Merged in fp32 and rounded once, on the CPU, where every model fits.
     spec = read_spec(config.base, adapter=config.adapter, dtype="fp32", device_map="cpu")
-    found = find_checkpoint(spec.model)
+    checkpoint = find_checkpoint(spec.model)
     loaded = load_model(spec)
     assert loaded.adapter is not None
     merged: Any = loaded.adapter.merge_and_unload()
-    stored = found.settings.dtype
+    stored = checkpoint.settings.dtype
     merged = merged.to(stored if isinstance(stored, torch.dtype) else torch.float32)
     damaged = non_finite(merged.named_parameters())
     if damaged is not None:
@@ -52,10 +52,12 @@ def merge(config: MergeConfig) -> None:
     try:
         with writing(output.name, output.parent, then="re-run the command, or give another --output"):
             merged.save_pretrained(part)
-            keep_beyond(merged, found.folder, part)
-            found.processor.save_pretrained(part)
-            planner = made_from(found, loaded.planner)
-            record = ModelRecord(loaded.frames, loaded.pixels, found.as_base, planner, library_versions())
+            keep_beyond(merged, checkpoint.folder, part)
+            checkpoint.processor.save_pretrained(part)
+            planner = made_from(checkpoint, loaded.planner)
+            record = ModelRecord(
+                loaded.frames, loaded.pixels, checkpoint.as_base, planner, library_versions()
+            )
             write_model_record(part, record)
             publish_checkpoint(part, output)
     finally:

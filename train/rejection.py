@@ -61,30 +61,31 @@ def sample(
         groups.setdefault(row.video, []).append(row)
     for path, video_rows in groups.items():
         with ExitStack() as stack:
-            shown: Visual | None = None
+            visual: Visual | None = None
             try:
+                # A video that cannot be read leaves the prompts without a video as they are.
                 if any(row.prompt_video for row in video_rows):
                     with unexpected_as(NativeError):
-                        shown = _encode_video(path, policy, stack)
+                        visual = _encode_video(path, policy, stack)
             except (VideoError, NativeError) as error:
                 where = "" if isinstance(error, VideoError) else f"{path}: "
                 print(f"left out: {where}{error}", file=sys.stderr)
                 video_rows = [row for row in video_rows if not row.prompt_video]
             at_once = max(1, config.batch_size // config.samples)
             for start in range(0, len(video_rows), at_once):
-                asked = video_rows[start : start + at_once]
-                found = _correct_replies(asked, _write(asked, shown, policy, config), rewards)
-                for row, right in zip(asked, found, strict=True):
+                batch = video_rows[start : start + at_once]
+                correct = _correct_replies(batch, _write(batch, visual, policy, config), rewards)
+                for row, right in zip(batch, correct, strict=True):
                     keep(row.id, right)
 
 
 def _write(
-    rows: Sequence[GRPORow], shown: Visual | None, policy: Backbone, config: RejectionConfig
+    rows: Sequence[GRPORow], visual: Visual | None, policy: Backbone, config: RejectionConfig
 ) -> list[str]:
     """Sample replies: those of the first row, then those of the next."""
     requests = [
         GenerateRequest(
-            shown if row.prompt_video else None, row.prompt, derive_seed(config.seed, row.id, number)
+            visual if row.prompt_video else None, row.prompt, derive_seed(config.seed, row.id, number)
         )
         for row in rows
         for number in range(config.samples)
@@ -103,39 +104,39 @@ def _encode_video(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
 def _correct_replies(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
     """For each row, its correct and well-formed replies, in order."""
     each = len(replies) // len(rows)
-    asked = [row for row in rows for _ in range(each)]
+    repeated = [row for row in rows for _ in range(each)]
     # The rewards turn the adapter off for each call. A block around all of them would belong to this thread,
     # and the programs would wait for it forever.
-    turns = rewards.run(asked, replies)
-    found: list[list[str]] = [[] for _ in rows]
-    for number, (row, turn) in enumerate(zip(asked, turns, strict=True)):
+    turns = rewards.run(repeated, replies)
+    correct: list[list[str]] = [[] for _ in rows]
+    for number, (row, turn) in enumerate(zip(repeated, turns, strict=True)):
         execution = turn.outcome.execution
         if execution is not None:
             earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
             if earned.accuracy == 1 and earned.format == 1:
-                found[number // each].append(turn.reply)
-    return found
+                correct[number // each].append(turn.reply)
+    return correct
 
 
 def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
     """The first reply with each distinct program, and that program, in order."""
-    found: dict[str, tuple[str, Program]] = {}
+    programs: dict[str, tuple[str, Program]] = {}
     for reply in replies:
         program = parse_program(reply)
-        found.setdefault(program.digest, (reply, program))
-    return list(found.values())
+        programs.setdefault(program.digest, (reply, program))
+    return list(programs.values())
 
 
 def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
     """The replies as rows of `sft.jsonl`."""
-    shown = prompt.prompt_video
+    has_video = prompt.prompt_video
     return [
         {
             "messages": [
-                {"role": "user", "content": (PLACEHOLDER if shown else "") + prompt.prompt},
+                {"role": "user", "content": (PLACEHOLDER if has_video else "") + prompt.prompt},
                 {"role": "assistant", "content": reply},
             ],
-            **({"videos": [str(prompt.video)]} if shown else {}),
+            **({"videos": [str(prompt.video)]} if has_video else {}),
             "id": f"{prompt.id}/own-{number}",
             "kind": program.mode if prompt.kind == "plan" else prompt.kind,
         }
@@ -148,13 +149,13 @@ def run(config: RejectionConfig) -> str:
     prompts = _read_prompts(config)
     log = config.output.with_name(config.output.name + ".samples")
     # The batch size and the number of workers change only the duration.
-    facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
-    facts = json.loads(json.dumps(facts, default=str))
-    done = _sampled_earlier(log, facts)
+    identity = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
+    identity = json.loads(json.dumps(identity, default=str))
+    done = _sampled_earlier(log, identity)
     right = JsonLinesLog(log, make_folder=True)
     try:
         if not done:
-            right.append({"settings": facts})
+            right.append({"settings": identity})
         open_rows = [row for row in prompts if row.id not in done]
         if open_rows:
             policy, rewards = _load(config)
@@ -168,57 +169,57 @@ def run(config: RejectionConfig) -> str:
                 sample(open_rows, policy, rewards, config, keep)
     finally:
         right.close()
-    done = _sampled_earlier(log, facts)
-    made = [row for prompt in prompts for row in as_rows(prompt, done.get(prompt.id, []))]
-    if not made:
+    done = _sampled_earlier(log, identity)
+    own_rows = [row for prompt in prompts for row in as_rows(prompt, done.get(prompt.id, []))]
+    if not own_rows:
         raise RunError(
             f"none of the programs for {len(prompts)} prompts is right, so there are no rows to write"
         )
     try:
-        write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in made))
+        write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in own_rows))
     except OSError as error:
         raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
     solved = sum(bool(done.get(prompt.id)) for prompt in prompts)
-    found = sum(len(done.get(prompt.id, [])) for prompt in prompts)
+    right_count = sum(len(done.get(prompt.id, [])) for prompt in prompts)
     return (
-        f"{config.output}: {len(made)} programs, of {found} right among {config.samples * len(prompts)}; "
-        f"{solved} of {len(prompts)} prompts have one"
+        f"{config.output}: {len(own_rows)} programs, of {right_count} right among "
+        f"{config.samples * len(prompts)}; {solved} of {len(prompts)} prompts have one"
     )
 
 
 def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
     """The prompts that a backbone can be asked; prints which rows are left out. Raises DatasetError if no
     row is left."""
-    found = read_grpo_rows(config.data, config.kinds)
-    print(found.summary(), file=sys.stderr)
-    asked = [row for row in found.rows if row.system is None and not row.before]
-    if others := len(found.rows) - len(asked):
+    file = read_grpo_rows(config.data, config.kinds)
+    print(file.summary(), file=sys.stderr)
+    usable = [row for row in file.rows if row.system is None and not row.before]
+    if unusable := len(file.rows) - len(usable):
         print(
-            f"{others} rows are left out: they have a system turn or text before the video, and a backbone "
+            f"{unusable} rows are left out: they have a system turn or text before the video, and a backbone "
             "is asked with the video first",
             file=sys.stderr,
         )
-    if not asked:
+    if not usable:
         raise DatasetError(f"{config.data}: no row begins with its video, so no prompt can be sampled")
-    return asked
+    return usable
 
 
-def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:
+def _sampled_earlier(log: Path, identity: Any) -> dict[str, list[str]]:
     """The correct replies of rows sampled earlier, by id. Raises RunError if other settings were used."""
     if not log.exists():
         return {}
     text = log.read_text(encoding="utf-8")
     # A line that a killed process left incomplete is cut off when the log is opened.
-    whole = text[: text.rfind("\n") + 1]
+    complete = text[: text.rfind("\n") + 1]
     set_aside = SetAside(log, "a prompt without another line is sampled again")
-    found: dict[str, list[str]] = {}
-    for number, text in enumerate(whole.split("\n")[:-1], start=1):
+    correct: dict[str, list[str]] = {}
+    for number, text in enumerate(complete.split("\n")[:-1], start=1):
         try:
             line = parse_json(text)
             if number == 1:
                 settings = dict(line["settings"])
             else:
-                found[line["id"]] = line["right"]
+                correct[line["id"]] = line["right"]
         except (ValueError, KeyError, TypeError) as error:
             if number == 1:
                 raise RunError(
@@ -226,12 +227,12 @@ def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:
                 ) from error
             set_aside.add(number, error)
     set_aside.tell()
-    if whole and settings != facts:
-        differing = [name for name in facts if settings.get(name) != facts[name]]
+    if complete and settings != identity:
+        differing = [name for name in identity if settings.get(name) != identity[name]]
         raise RunError(
             f"{log}: was sampled with other settings ({', '.join(differing)}); give another output"
         )
-    return found
+    return correct
 
 
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:

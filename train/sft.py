@@ -67,9 +67,9 @@ def train(
     rows = TrainingRows.read(training, read_rows).decoded(cache, training.decode_workers)
 
     # The model, and which parts of it are trained
-    model = load_trainable(start.found, model_settings)
+    model = load_trainable(start.checkpoint, model_settings)
     parts = trained_parts(training.vision, training.projector)
-    tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.found.name)
+    tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.checkpoint.name)
     programs = start.evaluation(
         training,
         modules=training.mapping("eval_modules"),
@@ -87,7 +87,7 @@ def train(
         if training.eval_strategy != "no"
         else None,
         data_collator=VideoCollator(start.inputs, cache),
-        processing_class=start.found.processor,
+        processing_class=start.checkpoint.processor,
         peft_config=lora,
         callbacks=list(callbacks),
         programs=programs,

@@ -65,6 +65,7 @@ class VideoCollator:
     def __init__(self, inputs: QwenInputs, frames: FrameCache) -> None:
         self._inputs = inputs
         self._frames = frames
+        # Padding is masked, so any token serves.
         pad = inputs.tokenizer.pad_token_id
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 

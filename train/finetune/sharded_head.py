@@ -24,7 +24,7 @@ def gather_head(model: PreTrainedModel) -> Iterator[None]:
 
     def gathered() -> SimpleNamespace:
         head = find()
-        return SimpleNamespace(weight=_whole(head.weight), bias=_whole(head.bias))
+        return SimpleNamespace(weight=_full_tensor(head.weight), bias=_full_tensor(head.bias))
 
     model.get_output_embeddings = gathered  # type: ignore[method-assign]
     try:
@@ -33,7 +33,7 @@ def gather_head(model: PreTrainedModel) -> Iterator[None]:
         del model.get_output_embeddings
 
 
-def _whole(weight: Tensor | None) -> Tensor | None:
+def _full_tensor(weight: Tensor | None) -> Tensor | None:
     if not isinstance(weight, DTensor):
         return weight
     return weight.full_tensor(grad_placements=[Partial("avg")] * weight.device_mesh.ndim)

@@ -37,12 +37,12 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
     def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
         """The mean over all labelled tokens of the batch, across micro-batches and ranks."""
         # TRL's token count starts at 0 in each process; the one in the state is saved with checkpoints.
-        kept = self.args.include_num_input_tokens_seen == "no"
-        if kept:
+        is_uncounted = self.args.include_num_input_tokens_seen == "no"
+        if is_uncounted:
             self._total_train_tokens = self.state.num_input_tokens_seen
         with self._dummy.on(), gather_head(self._base):
             loss = super().compute_loss(*arguments, **settings)
-        if kept:
+        if is_uncounted:
             self.state.num_input_tokens_seen = self._total_train_tokens
         return loss
 
@@ -53,13 +53,13 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         labels = self._own_labels(self._prepare_input(inputs["labels"]))
         tokens = labels[:, 1:].ne(IGNORE_INDEX).sum()
         with self._without_aux_loss():
-            found = super().prediction_step(
+            output = super().prediction_step(
                 model, {**inputs, "labels": labels}, prediction_loss_only, ignore_keys
             )
-        self.count_eval_loss(found[0], tokens)
+        self.count_eval_loss(output[0], tokens)
         # As many as TRL's own metrics of this batch were measured on.
         self._eval_tokens.append(float(self.accelerator.gather_for_metrics(tokens).sum()))
-        return found
+        return output
 
     def evaluation_loop(self, *arguments: Any, **settings: Any) -> Any:
         """As in TRL; its metrics of tokens are means over all tokens too."""
@@ -68,6 +68,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         counted = sum(self._eval_tokens)
         for name in ("entropy", "mean_token_accuracy"):
             values: list[Any] = self._metrics["eval"][name]
+            # Only if TRL has a value for each batch that was counted here.
             if len(values) == len(self._eval_tokens) and counted:
                 weighted = zip(values, self._eval_tokens, strict=True)
                 self._metrics["eval"][name] = [sum(value * tokens for value, tokens in weighted) / counted]
@@ -80,8 +81,8 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         if not (state.end_of_dataloader and state.remainder > 0):
             return labels
         first = self.accelerator.process_index * self.args.per_device_eval_batch_size
-        is_own = torch.arange(first, first + len(labels), device=labels.device) < state.remainder
-        return labels.masked_fill(~is_own[:, None], IGNORE_INDEX)
+        is_first = torch.arange(first, first + len(labels), device=labels.device) < state.remainder
+        return labels.masked_fill(~is_first[:, None], IGNORE_INDEX)
 
     @contextmanager
     def _without_aux_loss(self) -> Iterator[None]:

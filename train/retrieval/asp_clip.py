@@ -100,12 +100,13 @@ class AspClip(nn.Module):
         length) token ids with their mask."""
         clips, frames = pixels.shape[:2]
         seen = self.clip.get_image_features(pixel_values=pixels.flatten(0, 1)).pooler_output
-        words = self.clip.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
+        texts = self.clip.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
         seen = seen.view(clips, frames, -1)
-        return score_pooled(normalize(words, dim=-1), pool_by_each(seen, self.temporal(seen)))
+        return score_pooled(normalize(texts, dim=-1), pool_by_each(seen, self.temporal(seen)))
 
     def scale(self) -> Tensor:
         """The factor of the similarities in the softmax."""
+        # CLIP's own bound.
         scale: Tensor = self.clip.logit_scale.exp().clamp(max=100.0)
         return scale
 
@@ -152,11 +153,11 @@ def run(settings: AspClipTraining) -> None:
         seed=settings.seed,
         skip_broken=settings.skip_broken,
     )
-    kept, unseen = split(pairs, settings.held_out, settings.seed)
-    if len(kept) < settings.batch:
+    train_pairs, unseen = split(pairs, settings.held_out, settings.seed)
+    if len(train_pairs) < settings.batch:
         raise ConfigError(
-            f"{len(kept)} pairs are left for training, fewer than a batch of {settings.batch}; lower batch "
-            "or held_out, or add sources"
+            f"{len(train_pairs)} pairs are left for training, fewer than a batch of {settings.batch}; lower "
+            "batch or held_out, or add sources"
         )
     model, encoder, config = build(settings)
     count = choose_trained(model, settings.trained, settings.frozen_layers)
@@ -167,11 +168,12 @@ def run(settings: AspClipTraining) -> None:
         settings.steps, settings.batch, settings.lr, settings.warmup, settings.weight_decay, settings.seed
     )
     load = PairBatches(encoder, settings.frames, settings.workers, settings.output / "unreadable.jsonl")
+    # Made at the first step, since only the loop knows where a resumed run goes on.
     stream: list[Iterator[tuple[Tensor, Tensor, Tensor]]] = []
 
     def loss_at(step: int) -> Tensor:
         if not stream:
-            stream.append(load.endless(kept, settings.batch, settings.seed, step, settings.steps))
+            stream.append(load.endless(train_pairs, settings.batch, settings.seed, step, settings.steps))
         with torch.autocast(load.device.type, torch.bfloat16, enabled=settings.bf16):
             scores = model(*next(stream[0])).float()
         return contrastive_loss(model.scale() * scores, torch.eye(len(scores), device=scores.device))
@@ -182,8 +184,8 @@ def run(settings: AspClipTraining) -> None:
         batches = list(load.once(unseen, settings.batch))
         scores = [model(*batch) for batch in batches]
         model.train()
-        own = [torch.eye(len(each), device=each.device) for each in scores]
-        losses = [contrastive_loss(model.scale() * s, eye) for s, eye in zip(scores, own, strict=True)]
+        targets = [torch.eye(len(each), device=each.device) for each in scores]
+        losses = [contrastive_loss(model.scale() * s, eye) for s, eye in zip(scores, targets, strict=True)]
         hits = torch.cat([s.argmax(1) == torch.arange(len(s), device=s.device) for s in scores])
         loss = float(torch.stack(losses).mean())
         return {"loss": round(loss, 4), "top1": round(float(hits.float().mean()), 4), "pairs": len(hits)}

@@ -93,16 +93,16 @@ class PooledChunks(nn.Module):
     def forward(self, frames: Tensor, texts: Tensor) -> Tensor:
         """(n_texts, n_chunks) cosine similarities of (n_texts, h) texts with (n_chunks, 16, h) frames, h
         being the towers' width."""
-        words = normalize(self.text_projection(texts), dim=-1)
+        text_features = normalize(self.text_projection(texts), dim=-1)
         seen = self.visual_projection(frames)
         if self.pooling == "frame":
-            return torch.einsum("td,cfd->tcf", words, normalize(seen, dim=-1)).amax(2)
+            return torch.einsum("td,cfd->tcf", text_features, normalize(seen, dim=-1)).amax(2)
         if self.temporal is None:
-            return words @ _mean(seen).T
+            return text_features @ _mean(seen).T
         temporal = self.temporal(seen)
         if self.pooling == "temporal":
-            return words @ _mean(seen + temporal).T
-        return score_pooled(words, pool_by_each(seen, temporal))
+            return text_features @ _mean(seen + temporal).T
+        return score_pooled(text_features, pool_by_each(seen, temporal))
 
     def projections(self) -> dict[str, Tensor]:
         """The weights that replace those of the pocket encoder."""
@@ -117,10 +117,10 @@ def _mean(frames: Tensor) -> Tensor:
 
 
 def batch_loss(
-    model: PooledChunks, data: ChunkFeatures, shown: np.ndarray, size: int, seed: list[int]
+    model: PooledChunks, data: ChunkFeatures, candidates: np.ndarray, size: int, seed: list[int]
 ) -> Tensor:
-    """The contrastive loss of `size` random captions among `shown` with their chunks."""
-    captions = np.random.default_rng(seed).choice(shown, size, replace=False)
+    """The contrastive loss of `size` random captions among `candidates` with their chunks."""
+    captions = np.random.default_rng(seed).choice(candidates, size, replace=False)
     chunks = data.own[captions]
     fit = torch.from_numpy(data.fit(captions, chunks).astype(np.float32))
     scores = model(torch.from_numpy(data.frames[chunks]), torch.from_numpy(data.captions[captions]))
@@ -136,9 +136,10 @@ def hits(model: PooledChunks, data: ChunkFeatures) -> dict[str, np.ndarray]:
     fit = data.fit(captions, chunks)
     in_own_video = data.own[captions][:, None] // CHUNKS == chunks[None] // CHUNKS
     best = np.where(in_own_video, scores, -np.inf).argmax(1)
+    # Stable: equal scores rank in the same order everywhere.
     ranked = np.take_along_axis(fit, np.argsort(-scores, axis=1, kind="stable"), 1)
-    found = {SIX: fit[np.arange(len(captions)), best]}
-    return found | {f"{top} of all": ranked[:, :top].any(1) for top in TOPS}
+    outcomes = {SIX: fit[np.arange(len(captions)), best]}
+    return outcomes | {f"{top} of all": ranked[:, :top].any(1) for top in TOPS}
 
 
 def recall(model: PooledChunks, data: ChunkFeatures) -> dict[str, float]:
@@ -161,60 +162,64 @@ def over_videos(gaps: np.ndarray, videos: np.ndarray) -> dict[str, object]:
     return {"mean": round(float(np.mean(means)), 4), "ci95": ends, "videos": len(means)}
 
 
-def summarize(found: Mapping[str, Sequence[dict[str, np.ndarray]]], videos: np.ndarray) -> dict[str, object]:
+def summarize(
+    hits_of: Mapping[str, Sequence[dict[str, np.ndarray]]], videos: np.ndarray
+) -> dict[str, object]:
     """For each figure: each pooling over seeds, and what "asp" has more than the others, paired by seed; for
-    the first figure also over videos, with the mean over seeds. `found`: the hits of each pooling and seed;
+    the first figure also over videos, with the mean over seeds. `hits_of`: the hits of each pooling and seed;
     `videos`: each caption's."""
     summary: dict[str, object] = {}
-    for figure in found["asp"][0]:
-        values = {pooling: [float(run[figure].mean()) for run in runs] for pooling, runs in found.items()}
-        rows = {pooling: over_seeds(own) for pooling, own in values.items()}
+    for figure in hits_of["asp"][0]:
+        values = {pooling: [float(run[figure].mean()) for run in runs] for pooling, runs in hits_of.items()}
+        rows = {pooling: over_seeds(shares) for pooling, shares in values.items()}
         for other in ("mean", "temporal"):
             gaps = [a - b for a, b in zip(values["asp"], values[other], strict=True)]
             rows[f"asp - {other}"] = over_seeds(gaps)
             if figure == SIX:
-                each = [np.mean([run[figure] for run in found[name]], axis=0) for name in ("asp", other)]
+                each = [np.mean([run[figure] for run in hits_of[name]], axis=0) for name in ("asp", other)]
                 rows[f"asp - {other}, over videos"] = over_videos(each[0] - each[1], videos)
         summary[figure] = rows
     return summary
 
 
-def compare_poolings(given: PoolingSettings) -> None:
+def compare_poolings(settings: PoolingSettings) -> None:
     """Train every pooling from every seed, and write the record. Raises ConfigError without a split or a
     seed."""
-    if not given.splits or not given.seeds:
+    if not settings.splits or not settings.seeds:
         raise ConfigError("give at least one of --splits and one of --seeds")
     torch.set_num_threads(1)
-    parts = {name: ChunkFeatures.load(given.features / f"{name}.npz") for name in ("train", *given.splits)}
-    shown = np.flatnonzero(parts["train"].shown > 0)
-    config = AspClipConfig(width=96, heads=4, layers=given.layers, base="pocket")
+    parts = {
+        name: ChunkFeatures.load(settings.features / f"{name}.npz") for name in ("train", *settings.splits)
+    }
+    visible = np.flatnonzero(parts["train"].shown > 0)
+    config = AspClipConfig(width=96, heads=4, layers=settings.layers, base="pocket")
     untrained = {pooling: PooledChunks(pooling, config, 0) for pooling in ("mean", "frame")}
-    found: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in given.splits}
+    hits_of: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in settings.splits}
     trained: dict[str, dict[str, float]] = {}
-    recipe = RetrieverRecipe(steps=given.steps, batch=given.batch)
+    recipe = RetrieverRecipe(steps=settings.steps, batch=settings.batch)
     for pooling, rate in POOLINGS.items():
-        for seed in given.seeds:
+        for seed in settings.seeds:
             model = PooledChunks(pooling, config, seed)
-            folder = given.output / f"{pooling}-{seed}"
+            folder = settings.output / f"{pooling}-{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             seconds = train(
                 model,
                 replace(recipe, lr=rate, seed=seed),
                 folder,
                 lambda step, model=model, seed=seed: batch_loss(  # type: ignore[misc]
-                    model, parts["train"], shown, given.batch, [seed, step]
+                    model, parts["train"], visible, settings.batch, [seed, step]
                 ),
-                lambda model=model: recall(model, parts[given.splits[0]]),  # type: ignore[misc]
+                lambda model=model: recall(model, parts[settings.splits[0]]),  # type: ignore[misc]
             )
-            for name in given.splits:
-                found[name].setdefault(pooling, []).append(hits(model, parts[name]))
+            for name in settings.splits:
+                hits_of[name].setdefault(pooling, []).append(hits(model, parts[name]))
             count = sum(weight.numel() for weight in model.parameters())
             trained[pooling] = {"parameters": count, "seconds of the last seed": round(seconds)}
-            if pooling == "asp" and seed == given.seeds[0]:
+            if pooling == "asp" and seed == settings.seeds[0]:
                 assert model.temporal is not None
-                write_folder(given.output / "model", config, model.temporal, model.projections())
+                write_folder(settings.output / "model", config, model.temporal, model.projections())
     record = {
-        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": given.seeds, "layers": given.layers},
+        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": settings.seeds, "layers": settings.layers},
         "pairs": {
             name: {
                 "videos": len(part.frames) // CHUNKS,
@@ -229,16 +234,16 @@ def compare_poolings(given: PoolingSettings) -> None:
         },
         "trained": trained,
         "untrained": {
-            pooling: {name: recall(model, parts[name]) for name in given.splits}
+            pooling: {name: recall(model, parts[name]) for name in settings.splits}
             for pooling, model in untrained.items()
         },
         "recall": {
-            name: summarize(found[name], part.own[part.shown > 0] // CHUNKS)
+            name: summarize(hits_of[name], part.own[part.shown > 0] // CHUNKS)
             for name, part in parts.items()
-            if name in found
+            if name in hits_of
         },
     }
-    for path in (given.output / "record.json", given.output / "model" / "training_record.json"):
+    for path in (settings.output / "record.json", settings.output / "model" / "training_record.json"):
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(record["recall"], indent=1))
 

@@ -101,6 +101,7 @@ def new_model(config: LanguageBindConfig, seed: int) -> LanguageBindVideo:
                 weight.normal_(0.0, 0.02 if "patch" in name else config.vision.hidden_size**-0.5)
             elif weight.ndim == 2:
                 last = name.endswith(("out_proj.weight", "fc2.weight"))
+                # Two residual branches in each of four layers: their sum stays at the size of one.
                 weight.normal_(0.0, (weight.shape[1] * (8 if last else 1)) ** -0.5)
     return model
 
@@ -127,6 +128,7 @@ def held_out(
     model.eval()
     losses, hits = [], []
     for number in range(batches):
+        # The same batches at each measurement.
         batch = pairs.batch(64, (777, number))
         losses.append(float(loss_of(model, batch, tokenizer)))
         side = model.config.vision.image_size
@@ -153,22 +155,22 @@ def write(
         raise RuntimeError(f"{folder} has {size} bytes; at most {MAX_BYTES} are shipped")
 
 
-def train_encoder(given: EncoderSettings) -> None:
+def train_encoder(settings: EncoderSettings) -> None:
     """Train, measure and write the encoder."""
-    torch.set_num_threads(given.threads)
-    given.output.mkdir(parents=True, exist_ok=True)
-    recipe = RetrieverRecipe(steps=given.steps, batch=given.batch, seed=given.seed)
+    torch.set_num_threads(settings.threads)
+    settings.output.mkdir(parents=True, exist_ok=True)
+    recipe = RetrieverRecipe(steps=settings.steps, batch=settings.batch, seed=settings.seed)
 
     tokenizer = retriever_tokenizer()
     plain = pocket_config(len(tokenizer))
     config = LanguageBindConfig.read(plain)
     model = new_model(config, recipe.seed)
-    pairs = ClipTextPairs(given.frames, config.vision.num_frames, slice(None, -HELD_OUT))
-    unseen = ClipTextPairs(given.frames, config.vision.num_frames, slice(-HELD_OUT, None))
+    pairs = ClipTextPairs(settings.frames, config.vision.num_frames, slice(None, -HELD_OUT))
+    unseen = ClipTextPairs(settings.frames, config.vision.num_frames, slice(-HELD_OUT, None))
     seconds = train(
         model,
         recipe,
-        given.output,
+        settings.output,
         lambda step: loss_of(model, pairs.batch(recipe.batch, (recipe.seed, step)), tokenizer),
         lambda: held_out(model, unseen, tokenizer),
     )
@@ -179,13 +181,13 @@ def train_encoder(given: EncoderSettings) -> None:
         "seconds": round(seconds),
         "held_out": held_out(model, unseen, tokenizer),
     }
-    write(model, plain, given.output / "model", record)
-    for split in given.splits:
+    write(model, plain, settings.output / "model", record)
+    for split in settings.splits:
         record[f"recall@3 {split}"] = recall(
-            f"languagebind:{given.output / 'model'}", split, given.output / "index"
+            f"languagebind:{settings.output / 'model'}", split, settings.output / "index"
         )
-        append_log(given.output, {split: record[f"recall@3 {split}"]})
-        write(model, plain, given.output / "model", record)
+        append_log(settings.output, {split: record[f"recall@3 {split}"]})
+        write(model, plain, settings.output / "model", record)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -78,7 +78,8 @@ class PairBatches:
         )
         for loaded in loader:
             good = [(pair, pixels) for pair, pixels in loaded if isinstance(pixels, Tensor)]
-            self._name([(pair, why) for pair, why in loaded if isinstance(why, str)])
+            self._name([(pair, reason) for pair, reason in loaded if isinstance(reason, str)])
+            # The other clips of a batch are its negatives, and one alone has none.
             if len(good) < 2:
                 raise RunError(
                     f"{len(loaded) - len(good)} of a batch's {len(loaded)} videos cannot be read; see "
@@ -89,13 +90,13 @@ class PairBatches:
             yield pixels, tokens.input_ids, tokens.attention_mask
 
     def _name(self, unreadable: Sequence[tuple[CaptionPair, str]]) -> None:
-        new = [(pair, why) for pair, why in unreadable if pair not in self.named]
+        new = [(pair, reason) for pair, reason in unreadable if pair not in self.named]
         if not new:
             return
         log = JsonLinesLog(self.log)
         try:
-            for pair, why in new:
-                log.append({"video": str(pair.video), "caption": pair.caption, "problem": why})
+            for pair, reason in new:
+                log.append({"video": str(pair.video), "caption": pair.caption, "problem": reason})
                 self.named.add(pair)
         finally:
             log.close()

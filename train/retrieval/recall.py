@@ -30,8 +30,8 @@ def evidence_clips(clips: Sequence[tuple[float, float]], evidence: Sequence[Sequ
     shared = [
         sum(max(0.0, min(end, to) - max(start, since)) for since, to in evidence) for start, end in clips
     ]
-    held = [i for i, (start, end) in enumerate(clips) if shared[i] >= (end - start) / 2]
-    return held or [max(range(len(clips)), key=shared.__getitem__)]
+    indices = [i for i, (start, end) in enumerate(clips) if shared[i] >= (end - start) / 2]
+    return indices or [max(range(len(clips)), key=shared.__getitem__)]
 
 
 def recall(encoder: str, split: str, root: Path) -> dict[str, object]:
@@ -41,6 +41,7 @@ def recall(encoder: str, split: str, root: Path) -> dict[str, object]:
     `encoder`: as in `load_encoder`. `root`: folder for the indexes.
     """
     model = load_encoder(encoder, "cpu")
+    # The questions first: of the videos, only those that they name are made.
     folder = world.ensure(split, videos=())
     questions = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
     by_video: dict[str, list[dict]] = defaultdict(list)
@@ -52,8 +53,8 @@ def recall(encoder: str, split: str, root: Path) -> dict[str, object]:
     for name in counted(list(by_video), f"recall on {split}"):
         index = build_index(Video.open(folder / name), model, root=root)
         for question in by_video[name]:
-            found = {number for number, _ in index.search(question["question"], TOP)}
-            hit = not found.isdisjoint(evidence_clips(index.clips, question["evidence"]))
+            retrieved = {number for number, _ in index.search(question["question"], TOP)}
+            hit = not retrieved.isdisjoint(evidence_clips(index.clips, question["evidence"]))
             for group in (question["family"], "all", f"all, {question['length']}"):
                 hits[group][name].append(hit)
     figures: dict[str, object] = {}

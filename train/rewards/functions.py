@@ -144,6 +144,7 @@ class ProgramRewards:
     ) -> list[RewardedRollout]:
         """The batch with its rewards; TRL gives the same object to each function in turn."""
         replies = [texts_of(completion) for completion in completions]
+        # The same object is no proof of the same batch, so the replies are compared too.
         if self._latest is not None and self._latest[0] is completions:
             latest = self._latest[1]
             if [[turn.reply for turn in rollout.turns] for rollout in latest] == replies:

@@ -38,8 +38,10 @@ class RewardedRollout:
     @property
     def tried(self) -> list[tuple[TurnOutcome, Execution]]:
         """The turns with their executions; empty if any of them could not be run."""
-        found = [(turn, turn.outcome.execution) for turn in self.turns if turn.outcome.execution is not None]
-        return found if len(found) == len(self.turns) else []
+        executed = [
+            (turn, turn.outcome.execution) for turn in self.turns if turn.outcome.execution is not None
+        ]
+        return executed if len(executed) == len(self.turns) else []
 
 
 def error_class(error: Failure) -> str:
@@ -58,7 +60,7 @@ def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
     share of rollouts with a second turn, and `first_right` the accuracy of first turns.
     """
     tried = [rollout.tried for rollout in scored if rollout.tried]
-    found = {
+    metrics = {
         "left_out": 1 - len(tried) / len(scored),
         "planner_tokens": sum(rollout.tokens for rollout in scored) / len(scored),
     }
@@ -66,25 +68,25 @@ def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
         executions = [turns[0][1] for turns in tried]
         failed = Counter(error_class(run.error) for run in executions if run.error is not None)
         for status in ("ok", "empty", "failed"):
-            found[status] = _mean([execution.status == status for execution in executions])
-        found |= {f"failed/{name}": failed[name] / len(tried) for name in ERRORS}
-        found["guess"] = _mean([is_guess(execution) for execution in executions])
-        found["native_share"] = _mean([turns[0][0].mode == "native" for turns in tried])
+            metrics[status] = _mean([execution.status == status for execution in executions])
+        metrics |= {f"failed/{name}": failed[name] / len(tried) for name in ERRORS}
+        metrics["guess"] = _mean([is_guess(execution) for execution in executions])
+        metrics["native_share"] = _mean([turns[0][0].mode == "native" for turns in tried])
         every = [[execution for _, execution in turns] for turns in tried]
-        found["module_calls"] = _mean([sum(len(execution.calls) for execution in turns) for turns in every])
-        found["frames"] = _mean([sum(map(_frames, turns)) for turns in every])
+        metrics["module_calls"] = _mean([sum(len(execution.calls) for execution in turns) for turns in every])
+        metrics["frames"] = _mean([sum(map(_frames, turns)) for turns in every])
         answered = [run.answer.confidence for run in executions if run.answer.letter is not None]
         if answered:
-            found["confidence"] = _mean(answered)
-        found["refined"] = _mean([len(turns) > 1 for turns in tried])
+            metrics["confidence"] = _mean(answered)
+        metrics["refined"] = _mean([len(turns) > 1 for turns in tried])
         right = [rollout.row.right for rollout in scored if rollout.tried]
-        found["first_right"] = _mean([is_right(*pair) for pair in zip(executions, right, strict=True)])
-    return {f"programs/{name}": value for name, value in found.items()}
+        metrics["first_right"] = _mean([is_right(*pair) for pair in zip(executions, right, strict=True)])
+    return {f"programs/{name}": value for name, value in metrics.items()}
 
 
 def log_line(scored: RewardedRollout) -> dict[str, Any]:
     """A rollout as a line of the log: its first reply, and under `refined` the second, if any."""
-    row, (first, *others) = scored.row, scored.turns
+    row, (first, *later_turns) = scored.row, scored.turns
     return {
         "id": row.id,
         "kind": row.kind,
@@ -93,7 +95,7 @@ def log_line(scored: RewardedRollout) -> dict[str, Any]:
         "tokens": scored.tokens,
         "rewards": asdict(scored.rewards),
         **_turn(first, row),
-        "refined": _turn(others[-1], row) if others else None,
+        "refined": _turn(later_turns[-1], row) if later_turns else None,
     }
 
 

@@ -103,10 +103,12 @@ def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]
             f"the dataset has no column {', '.join(missing)}; use the rows of a grpo.jsonl and keep all "
             "columns (remove_unused_columns: false)"
         )
-    given = {name: columns[name] for name in COLUMNS if name in columns}
+    row_columns = {name: columns[name] for name in COLUMNS if name in columns}
     return [
-        read_row({name: values[place] for name, values in given.items()}, f"row {columns['id'][place]!r}")
-        for place in range(count)
+        read_row(
+            {name: values[index] for name, values in row_columns.items()}, f"row {columns['id'][index]!r}"
+        )
+        for index in range(count)
     ]
 
 

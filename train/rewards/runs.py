@@ -98,7 +98,7 @@ class ProgramRunner:
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
         self._streaks = Streaks()
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         # A new thread uses the first GPU, whichever GPU the process uses.
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
         self._threads = ThreadPoolExecutor(
@@ -140,6 +140,8 @@ class ProgramRunner:
         programs = [self._program(reply) for reply in replies]
         futures = [self._begin(row, program) for row, program in zip(rows, programs, strict=True)]
         try:
+            # What a run raises is the machine's (`_run` turns all else into an outcome), so the others are
+            # not waited for.
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             # After an error or an interruption no further program may begin.
@@ -179,17 +181,17 @@ class ProgramRunner:
             return ProgramOutcome(error=error)
         except UnexpectedError as error:
             failure = Failure(type(error).__name__, str(error), log=str(error))
-            met = () if error.record is None else (error.record,)
-            execution, log = Execution("failed", error=failure, exceptions=met), failure.log
+            exceptions = () if error.record is None else (error.record,)
+            execution, log = Execution("failed", error=failure, exceptions=exceptions), failure.log
         self._tell(execution.exceptions)
         return ProgramOutcome(execution, log)
 
-    def _leave_out(self, what: str, error: VideoProError) -> None:
+    def _leave_out(self, subject: str, error: VideoProError) -> None:
         with self._lock:
-            if what in self.left_out:
+            if subject in self.left_out:
                 return
-            self.left_out[what] = str(error)
-        print(f"rewards: {what} is left out: {error}", file=sys.stderr)
+            self.left_out[subject] = str(error)
+        print(f"rewards: {subject} is left out: {error}", file=sys.stderr)
 
     def _check_streak(self, rows: Sequence[RewardRow], outcomes: Sequence[ProgramOutcome]) -> None:
         """Raise WorkerBug if one exception leaves out video after video."""
@@ -209,8 +211,8 @@ class ProgramRunner:
         """Print the first traceback of each exception that nobody foresaw."""
         for exception in exceptions:
             with self._lock:
-                is_new = exception.key not in self._told
-                self._told.add(exception.key)
+                is_new = exception.key not in self._reported
+                self._reported.add(exception.key)
             if is_new:
                 print(f"rewards: a program met an exception:\n{exception.traceback}", file=sys.stderr)
 

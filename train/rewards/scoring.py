@@ -64,8 +64,8 @@ def score(
     follows, nor its mode."""
     program = attempts[0][0]
     right_form = [not format_faults(*attempt) for attempt in attempts]
-    wanted = wanted_mode(kind, oracle)
-    consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
+    target_mode = wanted_mode(kind, oracle)
+    consistent = None if target_mode is None else float(right_form[0] and program.mode == target_mode)
     # Every turn of the episode was needed.
     selected = select_answer([execution for _, execution in attempts], math.inf, final).selected
     return Rewards(
@@ -88,6 +88,7 @@ def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str)
         return 0.0
     if not answer.letters:
         return answer.confidence * is_right(execution, right)
+    # Normalized: over the whole vocabulary, the letters' probabilities sum to less than 1.
     return sum(answer.letters.get(letter, 0.0) for letter in right) / sum(answer.letters.values())
 
 
@@ -110,30 +111,30 @@ def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
     one of which looks at the video. A program that failed while it ran is well-formed; one that the executor
     refused is not. Nor is one that ended in a guess, since it hides its failure from refinement.
     """
-    found = list(program.faults)
+    faults = list(program.faults)
     if program.parameters:
-        found += _signature(program)
+        faults += _signature(program)
         unknown = [name for name in program.calls if name not in MODULES]
-        found += [f"It calls {name}, which does not exist." for name in unknown]
+        faults += [f"It calls {name}, which does not exist." for name in unknown]
         if not unknown and set(program.calls) <= CLAIMS:
-            found.append("It looks at nothing: it calls no module.")
+            faults.append("It looks at nothing: it calls no module.")
     if execution.error is not None and execution.error.type in _REFUSED:
-        found.append(f"The executor refuses it: {execution.error.message}")
+        faults.append(f"The executor refuses it: {execution.error.message}")
     if is_guess(execution):
-        found.append("Its answer came from no query.")
-    return tuple(dict.fromkeys(found))
+        faults.append("Its answer came from no query.")
+    return tuple(dict.fromkeys(faults))
 
 
 def _signature(program: Program) -> list[str]:
     """Why the executor cannot call the function. Planners are asked for `(video, question)`, the release uses
     `(video_path, question, choices, duration)`, and anything in between is accepted."""
-    found = []
+    faults = []
     absent = [name for name in program.required if name not in INPUTS]
     if absent:
-        found.append(f"{ENTRY} asks for {', '.join(absent)}; there are {', '.join(INPUTS)}.")
+        faults.append(f"{ENTRY} asks for {', '.join(absent)}; there are {', '.join(INPUTS)}.")
     elif not {"video", "video_path"} & set(program.parameters):
-        found.append(f"{ENTRY} takes no video.")
-    return found
+        faults.append(f"{ENTRY} takes no video.")
+    return faults
 
 
 def wanted_mode(kind: PromptKind, oracle: Mode | None) -> Mode | None:

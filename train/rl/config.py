@@ -67,7 +67,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
 
     def check_sampling(self) -> None:
         """Raise ConfigError for sampling settings that prompts with videos do not support."""
-        given = {
+        unsupported = {
             "use_vllm": self.use_vllm,
             "top_k": self.top_k != 0,
             "min_p": self.min_p is not None,
@@ -75,7 +75,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
             "generation_kwargs": bool(self.generation_kwargs),
             "cache_implementation": self.cache_implementation is not None,
         }
-        for name, changed in given.items():
+        for name, changed in unsupported.items():
             if changed:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!r}, but prompts with videos are sampled in this process "

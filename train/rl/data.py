@@ -56,13 +56,13 @@ def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> RowsOfFile[GRP
         lines[row.id] = number
         return row
 
-    found = read_rows_of_file(path, "a grpo.jsonl", read)
-    chosen = [row for row in found.rows if row.kind in kinds]
+    file = read_rows_of_file(path, "a grpo.jsonl", read)
+    chosen = [row for row in file.rows if row.kind in kinds]
     if not chosen:
         raise DatasetError(
-            f"{path}: no prompts of kind {', '.join(kinds)}: its {len(found.rows)} rows are of other kinds"
+            f"{path}: no prompts of kind {', '.join(kinds)}: its {len(file.rows)} rows are of other kinds"
         )
-    return replace(found, rows=chosen)
+    return replace(file, rows=chosen)
 
 
 def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> GRPORow:

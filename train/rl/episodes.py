@@ -40,16 +40,16 @@ class RefinementTurns:
         """For each reply, the row of its refinement; None if it needs none or could not be run. Raises the
         same errors as the reward functions."""
         refinements: list[GRPORow | None] = [None] * len(rows)
-        plans = [place for place, row in enumerate(rows) if row.kind in PLAN_KINDS]
-        turns = self._runs.run([rows[place] for place in plans], [replies[place] for place in plans])
-        for place, turn in zip(plans, turns, strict=True):
+        plans = [index for index, row in enumerate(rows) if row.kind in PLAN_KINDS]
+        turns = self._runs.run([rows[index] for index in plans], [replies[index] for index in plans])
+        for index, turn in zip(plans, turns, strict=True):
             execution = turn.outcome.execution
             if execution is None or is_confident(execution, self._tau):
                 continue
-            row = rows[place]
+            row = rows[index]
             kind, prompt = build_refinement(
                 row.question, turn.program, execution, turn.outcome.log, file=self._prompt_file
             )
             # As in inference: without a system turn, and with the video first.
-            refinements[place] = replace(row, kind=kind, prompt=prompt, system=None, before="")
+            refinements[index] = replace(row, kind=kind, prompt=prompt, system=None, before="")
         return refinements

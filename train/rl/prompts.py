@@ -71,7 +71,7 @@ class PromptEncoder:
                 stacklevel=2,
             )
         self._heads: LRUCache[Path, tuple[_Start, EncodedPrompt]] = LRUCache(
-            kept_bytes, lambda kept: features_bytes(kept[1].features)
+            kept_bytes, lambda entry: features_bytes(entry[1].features)
         )
         self.looked = 0
         """Videos whose features were computed in order to be kept."""
@@ -79,20 +79,22 @@ class PromptEncoder:
     def encode(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
         """The prompts of rows; rows with equal prompts share one object. Runs the vision tower, without
         gradients, on videos whose features are not kept. Raises VideoError or BackboneError."""
-        made: dict[tuple[_Start, str], PolicyPrompt] = {}
+        distinct: dict[tuple[_Start, str], PolicyPrompt] = {}
         heads: dict[_Start, EncodedPrompt] = {}
         prompts = []
         for row in rows:
             start = _start(row)
-            if (start, row.prompt) not in made:
+            if (start, row.prompt) not in distinct:
                 if not row.prompt_video:
-                    made[start, row.prompt] = self._placed(self._inputs.text(row.text, system=row.system), 0)
+                    distinct[start, row.prompt] = self._placed(
+                        self._inputs.text(row.text, system=row.system), 0
+                    )
                 else:
                     if start not in heads:
                         heads[start] = self._head(row, start)
                     encoded = heads[start].append_text(self._inputs.tail(row.prompt))
-                    made[start, row.prompt] = self._placed(encoded, len(heads[start].ids))
-            prompts.append(made[start, row.prompt])
+                    distinct[start, row.prompt] = self._placed(encoded, len(heads[start].ids))
+            prompts.append(distinct[start, row.prompt])
         return prompts
 
     def _placed(self, encoded: EncodedPrompt, head: int) -> PolicyPrompt:
@@ -101,18 +103,20 @@ class PromptEncoder:
 
     def _head(self, row: GRPORow, start: _Start) -> EncodedPrompt:
         """The head of a row's prompt. All heads that show a video share its features."""
-        kept = self._heads.get(row.video)
-        if kept is not None and kept[0] == start:
-            return kept[1]
+        cached = self._heads.get(row.video)
+        if cached is not None and cached[0] == start:
+            return cached[1]
         head = self._inputs.head(self._frames.frames(row.video), system=row.system, before=row.before)
         if not self._keeps:
             return head
-        if kept is not None:
-            return replace(head, tensors=kept[1].tensors, features=kept[1].features)
+        # The same video after another system turn or text: its features are the same.
+        if cached is not None:
+            return replace(head, tensors=cached[1].tensors, features=cached[1].features)
         core: Any = self._run.model
         with torch.no_grad():
             head = encode_vision(core.model, head, self._run.device)
         self.looked += 1
+        # The cache raises for an entry that is larger than all of it.
         if features_bytes(head.features) <= self._heads.maxsize:
             self._heads[row.video] = start, head
         return head

@@ -26,11 +26,11 @@ class Rollout:
 
     def replies(self, completion: Sequence[int]) -> list[list[int]]:
         """Split a completion into the reply to each prompt. A truncated completion gives what is left."""
-        rest, found = list(completion), []
+        remaining, replies = list(completion), []
         for length in self.lengths:
-            found.append(rest[:length])
-            rest = rest[length:]
-        return [*found, rest]
+            replies.append(remaining[:length])
+            remaining = remaining[length:]
+        return [*replies, remaining]
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class Turns:
     @classmethod
     def of(cls, rollouts: Sequence[Rollout], ids: torch.Tensor, mask: torch.Tensor) -> Turns:
         """The turns of completions: `ids` and `mask`, (rows, tokens), padded on the right."""
-        made = cls([], [], [], [], [])
+        turns = cls([], [], [], [], [])
         completions = zip(rollouts, ids.tolist(), mask.sum(-1).tolist(), strict=True)
         for row, (rollout, completion, length) in enumerate(completions):
             start = 0
             for prompt, reply in zip(rollout.prompts, rollout.replies(completion[:length]), strict=True):
                 first = rollout.prompts[0]
-                made.roots.append(first if prompt.begins_as(first) else prompt)
-                made.prompts.append(prompt)
-                made.replies.append(reply)
-                made.rows.append(row)
-                made.starts.append(start)
+                turns.roots.append(first if prompt.begins_as(first) else prompt)
+                turns.prompts.append(prompt)
+                turns.replies.append(reply)
+                turns.rows.append(row)
+                turns.starts.append(start)
                 start += len(reply)
-        return made
+        return turns
 
     def joined(self, values: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
         """Convert values per turn, (turns, longest reply), to values per completion, (rows, tokens), with 0
@@ -71,16 +71,16 @@ class Turns:
             # One turn per row: only the width may differ.
             return torch.nn.functional.pad(values, (0, shape[1] - values.shape[1]))
         turns = [turn for turn, reply in enumerate(self.replies) for _ in reply]
-        places = [place for reply in self.replies for place in range(len(reply))]
+        offsets = [offset for reply in self.replies for offset in range(len(reply))]
         rows = [row for row, reply in zip(self.rows, self.replies, strict=True) for _ in reply]
         columns = [
-            start + place
+            start + offset
             for start, reply in zip(self.starts, self.replies, strict=True)
-            for place in range(len(reply))
+            for offset in range(len(reply))
         ]
         at = (torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long))
         return values.new_zeros(shape).index_put(
-            tuple(index.to(values.device) for index in at), values[turns, places]
+            tuple(index.to(values.device) for index in at), values[turns, offsets]
         )
 
     def padded(self, pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -91,10 +91,10 @@ class Turns:
         ids = torch.full((len(self.prompts), before + width), pad)
         mask = torch.zeros_like(ids)
         for row, (prompt, reply) in enumerate(zip(self.prompts, self.replies, strict=True)):
-            whole = torch.tensor([*prompt.encoded.ids, *reply], dtype=torch.long)
+            tokens = torch.tensor([*prompt.encoded.ids, *reply], dtype=torch.long)
             start = before - len(prompt.encoded.ids)
-            ids[row, start : start + len(whole)] = whole
-            mask[row, start : start + len(whole)] = 1
+            ids[row, start : start + len(tokens)] = tokens
+            mask[row, start : start + len(tokens)] = 1
         return ids.to(device), mask.to(device), width
 
 

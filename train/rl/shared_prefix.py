@@ -43,9 +43,9 @@ class PackedBatch:
     def unpack(self, packed: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
         """Values per place, (groups, tokens), as values per token of each reply, (replies, width); 0 after
         the end of a reply (`lengths`, (replies,))."""
-        places = torch.arange(width, device=packed.device)
-        at = (self.starts[:, None] + places).clamp(max=packed.shape[1] - 1)
-        return packed[self.rows[:, None], at].masked_fill(places >= lengths[:, None], 0)
+        offsets = torch.arange(width, device=packed.device)
+        at = (self.starts[:, None] + offsets).clamp(max=packed.shape[1] - 1)
+        return packed[self.rows[:, None], at].masked_fill(offsets >= lengths[:, None], 0)
 
 
 def check_shareable(run: QwenRunner) -> None:
@@ -82,24 +82,24 @@ def pack(
     shape = (len(rows), max(len(row.ids) for row in rows))
 
     def filled(fill: int, lines: Iterable[Sequence[int]]) -> torch.Tensor:
-        made = torch.full(shape, fill)
-        for row, line in zip(made, lines, strict=True):
+        tensor = torch.full(shape, fill)
+        for row, line in zip(tensor, lines, strict=True):
             row[: len(line)] = torch.tensor(line, dtype=torch.long)
-        return made
+        return tensor
 
     positions = torch.zeros((4, *shape), dtype=torch.long)
     for number, row in enumerate(rows):
-        positions[0, number, : len(row.ids)] = torch.tensor(row.places)
+        positions[0, number, : len(row.ids)] = torch.tensor(row.text_positions)
         positions[1:, number, : len(row.ids)] = torch.cat(row.positions, dim=1)
-    made = {
+    tensors = {
         "input_ids": filled(pad, (row.ids for row in rows)),
         "mm_token_type_ids": filled(0, (row.types for row in rows)),
         "position_ids": positions,
         "shift_labels": filled(IGNORE_INDEX, (row.labels for row in rows)),
     }
-    inputs = {name: tensor.to(run.device) for name, tensor in made.items()}
+    inputs = {name: tensor.to(run.device) for name, tensor in tensors.items()}
     inputs["attention_mask"] = _tree_mask(
-        filled(_PADDING, (row.prompt_places for row in rows)).to(run.device),
+        filled(_PADDING, (row.prompt_numbers for row in rows)).to(run.device),
         filled(_PADDING, (row.branches for row in rows)).to(run.device),
     )
     inputs |= visual_inputs([row.root.encoded for row in rows], run.device)
@@ -122,51 +122,55 @@ class _PackedRow:
         self.ids: list[int] = []
         self.types: list[int] = []
         self.labels: list[int] = []
-        self.places: list[int] = []
+        self.text_positions: list[int] = []
         self.positions: list[torch.Tensor] = []
-        self.prompt_places: list[int] = []
+        self.prompt_numbers: list[int] = []
         """The prompt that each token belongs to; _VIDEO: all prompts."""
         self.branches: list[int] = []
         """The reply that each token belongs to; _PROMPT: none."""
         self.starts: dict[int, int] = {}
         """The place at which each reply's first token is predicted."""
-        prompt_places: dict[int, list[int]] = {}
+        by_prompt: dict[int, list[int]] = {}
         for number in numbers:
-            prompt_places.setdefault(id(prompts[number]), []).append(number)
-        for place, answered in enumerate(prompt_places.values()):
+            by_prompt.setdefault(id(prompts[number]), []).append(number)
+        for index, answered in enumerate(by_prompt.values()):
             prompt = prompts[answered[0]]
-            start = 0 if place == 0 else prompt.head
+            start = 0 if index == 0 else prompt.head
             last = len(prompt.encoded.ids) - 1
             self.types += prompt.encoded.types[start:last]
             self.positions.append(prompt.positions[:, start:last].cpu())
             video = max(prompt.head - start, 0)
-            self.prompt_places += [_VIDEO] * video + [place] * (last - start - video)
+            self.prompt_numbers += [_VIDEO] * video + [index] * (last - start - video)
             self.branches += [_PROMPT] * (last - start)
             self.labels += [IGNORE_INDEX] * (last - start)
-            self.places += range(start, last)
+            self.text_positions += range(start, last)
             self.ids += prompt.encoded.ids[start:last]
             for number in answered:
-                self._reply(number, place, prompt, replies[number])
+                self._reply(number, index, prompt, replies[number])
 
-    def _reply(self, number: int, place: int, prompt: PolicyPrompt, reply: Sequence[int]) -> None:
+    def _reply(self, number: int, index: int, prompt: PolicyPrompt, reply: Sequence[int]) -> None:
         length = len(reply)
         last = len(prompt.encoded.ids) - 1
         self.starts[number] = len(self.ids)
+        # An empty reply predicts nothing, so it has no branch.
         self.ids += [prompt.encoded.ids[-1], *reply[:-1]][:length]
         self.types += [0] * length
         self.labels += reply
-        self.places += range(last, last + length)
+        self.text_positions += range(last, last + length)
+        # The branch begins with the prompt's last token, one before the reply's first.
         self.positions.append((prompt.next_position - 1 + torch.arange(length)).expand(3, -1))
-        self.prompt_places += [place] * length
+        self.prompt_numbers += [index] * length
         self.branches += [number] * length
 
 
-def _tree_mask(prompt_places: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
+def _tree_mask(prompt_numbers: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
     """The attention mask, (rows, 1, tokens, tokens): a token attends to earlier tokens of the video, of its
     own prompt and of its own reply. Padding attends to the video and itself, since a softmax over nothing is
     NaN."""
-    width = prompt_places.shape[1]
-    before = torch.ones((width, width), dtype=torch.bool, device=prompt_places.device).tril()
-    key_places, reply = prompt_places[:, None, :], branches[:, None, :]
-    same = (prompt_places[:, :, None] == key_places) & ((reply == _PROMPT) | (branches[:, :, None] == reply))
-    return (before & ((key_places == _VIDEO) | same))[:, None]
+    width = prompt_numbers.shape[1]
+    before = torch.ones((width, width), dtype=torch.bool, device=prompt_numbers.device).tril()
+    key_prompts, reply = prompt_numbers[:, None, :], branches[:, None, :]
+    same = (prompt_numbers[:, :, None] == key_prompts) & (
+        (reply == _PROMPT) | (branches[:, :, None] == reply)
+    )
+    return (before & ((key_prompts == _VIDEO) | same))[:, None]

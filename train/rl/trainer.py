@@ -122,6 +122,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
                     "shared_prompt: false, or router_aux_loss_coef: 0"
                 )
         trained = {part_of(name) for name, weight in base.named_parameters() if weight.requires_grad}
+        # Features of a video may be kept only while no weight that makes them is trained.
         self._frozen = trained <= {"language"}
         self._dummy = DummyVision(base.model)
         self._prompt_encoder = make_prompts(self._run, self._frozen)
@@ -143,24 +144,24 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             return super()._prepare_inputs(generation_batch)
         steps = self.args.steps_per_sampling
         if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
-            made = self._generate_and_score_completions(generation_batch)
-            self._buffered_inputs: Any = split_tensor_dict(made, steps)
+            scored = self._generate_and_score_completions(generation_batch)
+            self._buffered_inputs: Any = split_tensor_dict(scored, steps)
         return self._buffered_inputs[self._step % steps]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._rows = [row_from_columns(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [{"prompt": chat(row.text, row.system), ROW: row} for row in self._rows]
-        made: dict[str, Any] = {**super()._generate_and_score_completions(inputs)}
-        advantages = made["advantages"]
-        made["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
-        made[ROW_IDS] = [row.id for row in self._rows]
-        return made if self._prompt_encoder is None else {**made, "rollouts": self._rollouts}
+        scored: dict[str, Any] = {**super()._generate_and_score_completions(inputs)}
+        advantages = scored["advantages"]
+        scored["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
+        scored[ROW_IDS] = [row.id for row in self._rows]
+        return scored if self._prompt_encoder is None else {**scored, "rollouts": self._rollouts}
 
-    def _calculate_rewards(self, *given: Any) -> torch.Tensor:
+    def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
         # In double precision: in single, eight rewards of 0.7 (those of rows without an oracle mode) have
         # another mean than 0.7, and a group of equal rewards would look unequal.
-        return super()._calculate_rewards(*given).double()
+        return super()._calculate_rewards(*arguments).double()
 
     def _generate(self, prompts: list[Any]) -> Any:
         if self._prompt_encoder is None:
@@ -168,15 +169,15 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         if self._prefetcher is not None:
             self._prefetcher.prepare(self._rows)
         self._conversations = {}
-        with self._whole():
+        with self._gathered_weights():
             self._rollouts = [Rollout((prompt,)) for prompt in self._prompt_encoder.encode(self._rows)]
-            ids, written, mask, completions, *others = super()._generate(prompts)
+            ids, written, mask, completions, *extras = super()._generate(prompts)
         # Two-turn rollouts as conversations.
         completions = [self._conversations.get(row, text) for row, text in enumerate(completions)]
-        return (ids, written, mask, completions, *others)
+        return (ids, written, mask, completions, *extras)
 
     @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _gathered_weights(self) -> Iterator[None]:
         """Within, the policy's weights are gathered in this process, and no gradients are recorded."""
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
@@ -196,10 +197,11 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             return super()._tokenize_prompts(prompts)
         return [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts], None, {}
 
-    def _generate_single_turn(self, prompt_ids: Any, *others: Any, **settings: Any) -> Any:
+    def _generate_single_turn(self, prompt_ids: Any, *arguments: Any, **settings: Any) -> Any:
         if self._prompt_encoder is None:
-            return super()._generate_single_turn(prompt_ids, *others, **settings)
+            return super()._generate_single_turn(prompt_ids, *arguments, **settings)
         assert self.model is not None
+        # Without dropout, as log-probabilities are computed.
         was_training = self.model.training
         seed = self._seed()
         self.model.eval()
@@ -220,14 +222,14 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         assert self._prompt_encoder is not None
         texts = self._texts(replies)
         next_rows = enumerate(next_turn(self._rows, texts))
-        asked = {row: question for row, question in next_rows if question is not None}
-        if not asked:
+        refinements = {row: question for row, question in next_rows if question is not None}
+        if not refinements:
             return
-        prompts = self._prompt_encoder.encode(list(asked.values()))
-        written = self._write(prompts, _mix_seed(seed, 1), list(asked))
+        prompts = self._prompt_encoder.encode(list(refinements.values()))
+        written = self._write(prompts, _mix_seed(seed, 1), list(refinements))
         refined = self._texts([_ids(reply) for reply in written])
         for (row, question), prompt, reply, text in zip(
-            asked.items(), prompts, written, refined, strict=True
+            refinements.items(), prompts, written, refined, strict=True
         ):
             first = self._rollouts[row].prompts[0]
             self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
@@ -242,6 +244,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         written: dict[int, SampledReply] = {}
         for batch in batches_by_length(prompts, self.args.sampling_batch_size or len(prompts)):
+            # Each distinct prompt runs once and is forked for its replies.
             distinct = list(dict.fromkeys(prompts[number] for number in batch))
             state = self._run.start([prompt.encoded for prompt in distinct])
             state = self._run.fork(state, [distinct.index(prompts[number]) for number in batch])
@@ -361,6 +364,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             return super().compute_loss(model, inputs, *arguments, **settings)
         if self._has_no_gradient(inputs):
             trained = [weight for weight in model.parameters() if weight.requires_grad]
+            # A loss of 0 with a graph: the trainer takes the step as any other, with gradients of 0.
             zero = torch.zeros((), device=self._run.device)
             return sum((0 * weight.sum() for weight in trained), start=zero)
         self._rollouts = inputs["rollouts"]

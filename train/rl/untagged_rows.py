@@ -24,22 +24,23 @@ _QUESTION = re.compile(
 _CHOICE = re.compile(r"^[ \t]*(?P<letter>[A-Z])[.)][ \t]*(?P<text>\S[^\n]*?)[ \t]*$")
 _LOG = re.compile(r"\berror log\b", re.I)
 _REFINE = re.compile(r"\brefine this (?:visual )?program\b", re.I)
-_SHOWN = re.compile(rf"def {ENTRY}\b.*?(?=\brefine this\b|</code>|\Z)", re.I | re.S)
+_PROGRAM = re.compile(rf"def {ENTRY}\b.*?(?=\brefine this\b|</code>|\Z)", re.I | re.S)
 
 
 def question_of_prompt(prompt: str, where: str) -> tuple[str, list[str]]:
     """The text and the choices of the last question that a prompt shows. Raises DatasetError if it shows
     none, or if where its choices end is unclear."""
-    found = list(_QUESTION.finditer(prompt))
-    if not found:
+    questions = list(_QUESTION.finditer(prompt))
+    if not questions:
         raise DatasetError(
             f"{where}: has no columns 'question' and 'choices', and its prompt shows no 'Question: ...' with "
             "'Choices:'; add the columns"
         )
-    for shown in reversed(found):
-        choices = _lettered(prompt[shown.end() :].split("\n"))
+    # Earlier questions may be examples.
+    for question in reversed(questions):
+        choices = _lettered(prompt[question.end() :].split("\n"))
         if len(choices) >= 2:
-            return shown["text"], choices
+            return question["text"], choices
     raise DatasetError(
         f"{where}: the choices in its prompt cannot be told apart (one line each, A. B. C. ...); add the "
         "columns 'question' and 'choices'"
@@ -55,8 +56,8 @@ def _lettered(lines: Sequence[str]) -> list[str]:
         if choice is None or choice["letter"] != LETTERS[len(choices) : len(choices) + 1]:
             break
         choices.append(choice["text"])
-    rest = "\n".join(lines[len(choices) :]).split("\n\n")[0]
-    return [] if any(_CHOICE.match(line) for line in rest.split("\n")) else choices
+    remainder = "\n".join(lines[len(choices) :]).split("\n\n")[0]
+    return [] if any(_CHOICE.match(line) for line in remainder.split("\n")) else choices
 
 
 def kind_of_prompt(prompt: str) -> str:
@@ -67,23 +68,23 @@ def kind_of_prompt(prompt: str) -> str:
         return "bug_fix"
     if not _REFINE.search(prompt):
         return "plan"
-    shown = _SHOWN.search(prompt)
-    program = parse_program(f"<code>\n{shown[0].strip() if shown is not None else ''}\n</code>")
+    source = _PROGRAM.search(prompt)
+    program = parse_program(f"<code>\n{source[0].strip() if source is not None else ''}\n</code>")
     return "native_refinement" if program.mode == "native" else "program_refinement"
 
 
 def gold_letter(record: Mapping[str, Any], question: Question, where: str) -> str:
     """The letter of a row's gold answer, which may be a letter, a choice's text, or a reply that names one.
     Raises DatasetError if the row has none."""
-    given = {name: record[name] for name in GOLD if record.get(name) not in (None, "")}
-    if not given:
+    gold = {name: record[name] for name in GOLD if record.get(name) not in (None, "")}
+    if not gold:
         raise DatasetError(
             f"{where}: has no gold answer ({', '.join(GOLD)}), so no reply to it can be rewarded"
         )
-    letters = {name: _letter(value, question) for name, value in given.items()}
+    letters = {name: _letter(value, question) for name, value in gold.items()}
     if None in letters.values() or len(set(letters.values())) > 1:
         raise DatasetError(
-            f"{where}: its gold answer {', '.join(f'{name}={value!r}' for name, value in given.items())} is "
+            f"{where}: its gold answer {', '.join(f'{name}={value!r}' for name, value in gold.items())} is "
             f"not one of {', '.join(question.letters)}"
         )
     (letter,) = set(letters.values())

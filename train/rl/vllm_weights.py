@@ -65,7 +65,7 @@ def _merged_parameters(vllm: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _adapted(model: nn.Module) -> dict[int, BaseTunerLayer]:
     """The adapter's layer of each weight of the base that has one."""
-    found: dict[int, BaseTunerLayer] = {}
+    layers: dict[int, BaseTunerLayer] = {}
     for module in model.modules():
         if isinstance(module, BaseTunerLayer):
             base = module.get_base_layer()
@@ -73,8 +73,8 @@ def _adapted(model: nn.Module) -> dict[int, BaseTunerLayer]:
             only = getattr(module, "parameter_name", None)
             for name, weight in base.named_parameters(recurse=False):
                 if only in (None, name):
-                    found[id(weight)] = module
-    return found
+                    layers[id(weight)] = module
+    return layers
 
 
 def _merged(layer: BaseTunerLayer, name: str) -> torch.Tensor:
@@ -82,12 +82,12 @@ def _merged(layer: BaseTunerLayer, name: str) -> torch.Tensor:
     weights, in the policy's own module alone: what answers has a module of its own around the same
     weights."""
     base = layer.get_base_layer()
-    own = dict(base.named_parameters(recurse=False))
+    originals = dict(base.named_parameters(recurse=False))
     try:
-        for key, weight in own.items():
+        for key, weight in originals.items():
             base._parameters[key] = nn.Parameter(weight.detach().clone(), requires_grad=False)
         layer.merge()
         return base._parameters[name].data  # type: ignore[union-attr]
     finally:
         layer.merged_adapters.clear()
-        base._parameters.update(own)
+        base._parameters.update(originals)

@@ -96,12 +96,12 @@ def _video(record: Mapping[str, Any], where: str) -> str | None:
     videos = record.get("video") if videos is None else videos
     if videos is None:
         return None
-    found = [videos] if isinstance(videos, str) else videos
-    if not isinstance(found, list) or not all(isinstance(video, str) and video for video in found):
+    paths = [videos] if isinstance(videos, str) else videos
+    if not isinstance(paths, list) or not all(isinstance(video, str) and video for video in paths):
         raise DatasetError(f"{where}: field 'videos' must be a list of paths, not {videos!r}")
-    if len(found) > 1:
-        raise DatasetError(f"{where}: lists {len(found)} videos; only one per row is supported")
-    return found[0] if found else None
+    if len(paths) > 1:
+        raise DatasetError(f"{where}: lists {len(paths)} videos; only one per row is supported")
+    return paths[0] if paths else None
 
 
 def _field(message: Any, name: str, where: str) -> str:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from transformers.trainer_pt_utils import safe_globals
 
 from videopro.storage import non_finite_in
-from videopro.train.runtime.checkpoint_files import MANIFEST, file_facts, read_manifest, step_of
+from videopro.train.runtime.checkpoint_files import MANIFEST, file_identity, read_manifest, step_of
 
 STATE = "trainer_state.json"
 # What torch.load, zipfile and JSON raise for files that are truncated, emptied or overwritten.
@@ -40,24 +40,24 @@ def find_fault(folder: Path, *, weights_only: bool = False) -> str | None:
     return next(checks, None) or next(_holding_nan(folder), None)
 
 
-def _by_list(folder: Path, listed: Any) -> Iterator[str]:
-    for name, known in listed.items():
+def _by_list(folder: Path, recorded: Any) -> Iterator[str]:
+    for name, expected in recorded.items():
         file = folder / name
         try:
-            found = file_facts(file) if file.is_file() else None
+            actual = file_identity(file) if file.is_file() else None
         except OSError as error:
             yield f"{name} cannot be read ({error.strerror})"
             continue
-        if found is None:
+        if actual is None:
             yield f"{name} is missing"
-        elif not isinstance(known, dict) or found["size"] != known.get("size"):
-            yield f"{name} has {found['size']:,} bytes, but {_size(known)} were written"
-        elif found != known:
+        elif not isinstance(expected, dict) or actual["size"] != expected.get("size"):
+            yield f"{name} has {actual['size']:,} bytes, but {_size(expected)} were written"
+        elif actual != expected:
             yield f"{name} has changed since it was written"
 
 
-def _size(known: Any) -> str:
-    size = known.get("size") if isinstance(known, dict) else None
+def _size(expected: Any) -> str:
+    size = expected.get("size") if isinstance(expected, dict) else None
     return f"{size:,}" if isinstance(size, int) else "an unknown number"
 
 
@@ -75,24 +75,25 @@ def _by_reading(folder: Path, weights_only: bool) -> Iterator[str]:
         if not list(folder.glob("rng_state*.pth")):
             lacking.append("rng_state")
         yield from (f"{name} is missing" for name in lacking)
+    # DeepSpeed's pointer to the folder of its shards.
     latest = folder / "latest"
     if latest.is_file() and not (folder / latest.read_text(errors="replace").strip()).is_dir():
         yield "the folder named in its file 'latest' is missing"
     for file in sorted(folder.rglob("*")):
-        why = _unreadable(file)
-        if why is not None:
-            yield f"{file.relative_to(folder)} cannot be read ({why})"
+        reason = _unreadable(file)
+        if reason is not None:
+            yield f"{file.relative_to(folder)} cannot be read ({reason})"
 
 
 def _state(folder: Path) -> Iterator[str]:
     try:
-        found = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         yield f"{STATE} is missing"
     except (OSError, ValueError, RecursionError) as error:
         yield f"{STATE} cannot be read ({_first_line(error)})"
     else:
-        step = found.get("global_step") if isinstance(found, dict) else None
+        step = state.get("global_step") if isinstance(state, dict) else None
         if step != step_of(folder):
             yield f"{STATE} belongs to step {step!r}"
 

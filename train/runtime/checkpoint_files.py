@@ -43,13 +43,13 @@ def write_manifest(folder: Path, lengths: Mapping[str, int]) -> None:
     """Write a manifest of a folder's files into it, and flush all of it to disk. `lengths`: the present
     length of each of the run's logs, in bytes. Raises OSError."""
     names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
-    content = {"files": {name: file_facts(folder / name) for name in names}, "logs": dict(lengths)}
+    content = {"files": {name: file_identity(folder / name) for name in names}, "logs": dict(lengths)}
     (folder / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for path in (*(folder / name for name in names), folder / MANIFEST, folder):
         _flush(path)
 
 
-def file_facts(file: Path) -> dict[str, Any]:
+def file_identity(file: Path) -> dict[str, Any]:
     """What identifies a file's content: its size in bytes and, unless it is large, its SHA-256."""
     size = file.stat().st_size
     if size > HASHED_BYTES:
@@ -69,21 +69,22 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return content
 
 
-def publish_checkpoint(made: Path, place: Path) -> None:
-    """Rename a file or folder to `place`, replacing what is there. Raises OSError."""
-    if place.is_dir():
-        discard(place)
-    os.replace(made, place)
-    _flush(place.parent)
+def publish_checkpoint(staged: Path, target: Path) -> None:
+    """Rename a file or folder to `target`, replacing what is there. Raises OSError."""
+    # `os.replace` does not replace a folder that has files.
+    if target.is_dir():
+        discard(target)
+    os.replace(staged, target)
+    _flush(target.parent)
 
 
 def keep_latest(output: Path, limit: int | None, best: Path | None) -> None:
     """Delete the oldest checkpoints until `limit` are left, but never the latest or the `best`. None or 0
     keeps all."""
-    found = checkpoints(output)
-    kept = {*found[:1], best} & set(found)
-    surplus = len(found) - max(limit or len(found), len(kept))
-    deletable = [checkpoint for checkpoint in reversed(found) if checkpoint not in kept]
+    saved = checkpoints(output)
+    protected = {*saved[:1], best} & set(saved)
+    surplus = len(saved) - max(limit or len(saved), len(protected))
+    deletable = [checkpoint for checkpoint in reversed(saved) if checkpoint not in protected]
     for checkpoint in deletable[: max(0, surplus)]:
         discard(checkpoint)
 
@@ -91,6 +92,7 @@ def keep_latest(output: Path, limit: int | None, best: Path | None) -> None:
 def discard(folder: Path) -> None:
     """Delete a folder; renamed first, so that a half-deleted one is not mistaken for a complete one."""
     renamed = folder.with_name(f"deleted-{folder.name}")
+    # What an earlier kill has left.
     remove(renamed)
     os.rename(folder, renamed)
     remove(renamed)

@@ -32,17 +32,17 @@ def coverage_line(model: nn.Module) -> str:
 def weights_by_kind(model: nn.Module) -> tuple[int, Counter[str]]:
     """How many of the model's own weights are trained, or adapted by layers that are, and how many of each
     kind are not. An adapter's own weights do not count."""
-    adapted, own = set(), set()
+    adapted, adapter_ids = set(), set()
     for module in model.modules():
         if isinstance(module, BaseTunerLayer):
-            own |= {id(weight) for weight in _adapter_weights(module)}
+            adapter_ids |= {id(weight) for weight in _adapter_weights(module)}
             base = module.get_base_layer()
             weight = getattr(base, getattr(module, "parameter_name", "weight"), None)
             if any(weight.requires_grad for weight in _adapter_weights(module)):
                 adapted.add(id(weight))
     trained, left = 0, Counter[str]()
     for name, weight in model.named_parameters():
-        if id(weight) in own or ".modules_to_save." in name:
+        if id(weight) in adapter_ids or ".modules_to_save." in name:
             continue
         if weight.requires_grad or id(weight) in adapted or ".original_module." in name:
             trained += _count(weight)

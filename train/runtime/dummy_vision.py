@@ -45,16 +45,16 @@ class DummyVision:
         finally:
             self._on = before
 
-    def _before(self, core: Any, _: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+    def _before(self, core: Any, _: tuple[Any, ...], inputs: Mapping[str, Any]) -> None:
         pixels = ("pixel_values", "pixel_values_videos")
-        self._no_pixels = self._on and all(given.get(name) is None for name in pixels)
+        self._no_pixels = self._on and all(inputs.get(name) is None for name in pixels)
 
     def _add_dummy(
-        self, language: Any, arguments: tuple[Any, ...], given: dict[str, Any]
+        self, language: Any, arguments: tuple[Any, ...], inputs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         if not self._no_pixels:
             return None
-        embeddings = given["inputs_embeds"]
+        embeddings = inputs["inputs_embeds"]
         pixels = embeddings.new_zeros(self._shape)
         grid = torch.tensor([[1, self._merge, self._merge]], device=embeddings.device)
         features = self._core.get_video_features(pixels, grid, return_dict=True)
@@ -64,4 +64,4 @@ class DummyVision:
             *(part for layer in features.get("deepstack_features") or () for part in layer),
         ]
         total = sum(part.sum() for part in parts).to(embeddings.dtype)
-        return arguments, {**given, "inputs_embeds": embeddings + 0.0 * total}
+        return arguments, {**inputs, "inputs_embeds": embeddings + 0.0 * total}

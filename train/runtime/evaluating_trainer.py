@@ -33,20 +33,21 @@ class EvaluatingTrainer(Trainer):
     ) -> dict[str, float]:
         """The trainer's own metrics on held-out rows, if there are any, and the metrics of held-out
         questions."""
-        with random_state_kept():
-            found = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        with preserved_random_state():
+            metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
             if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
                 figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
                 # Logged separately: in training mode TRL would add its training averages to the line.
                 tuned: Any = self.model
                 tuned.eval()
                 self.log(dict(figures))
-                found.update(figures)
-        return found
+                metrics.update(figures)
+        return metrics
 
     def count_eval_loss(self, loss: torch.Tensor, weight: torch.Tensor | float) -> None:
         """Count the mean loss of a batch of this process, over `weight` tokens or rows."""
         if weight > 0:
+            # In double precision: a sum over all tokens loses digits in single.
             counted = torch.as_tensor(weight, dtype=torch.float64, device=loss.device)
             self._eval_loss += torch.stack([loss.detach() * counted, counted]).cpu()
 
@@ -72,7 +73,7 @@ class EvaluatingTrainer(Trainer):
 
 
 @contextmanager
-def random_state_kept() -> Iterator[None]:
+def preserved_random_state() -> Iterator[None]:
     """After the block, all random numbers are those that would have followed without it: dropout in training
     is the same, whether a run is evaluated or not."""
     python, numpy = random.getstate(), np.random.get_state()

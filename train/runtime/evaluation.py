@@ -44,7 +44,7 @@ class ProgramEvaluation:
     def __init__(
         self,
         held_out: EvalQuestions,
-        found: Checkpoint,
+        checkpoint: Checkpoint,
         *,
         frames: int,
         pixels: int,
@@ -60,7 +60,7 @@ class ProgramEvaluation:
         folder to which each evaluation writes its results per question, as JSON lines. Raises ConfigError for
         unknown modules."""
         self._held_out = held_out
-        self._found = found
+        self._checkpoint = checkpoint
         self._frames = frames
         self._pixels = pixels
         self._log = log
@@ -106,10 +106,10 @@ class ProgramEvaluation:
         """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
         if self._backbone is None:
             adapter = model if is_peft_model(model) else None
-            weights = folder_fingerprint(self._found.folder)
-            facts = {
+            weights = folder_fingerprint(self._checkpoint.folder)
+            identity = {
                 "kind": "qwen",
-                "model": self._found.name,
+                "model": self._checkpoint.name,
                 "weights": weights,
                 "adapter": None,
                 "dtype": str(model.dtype).removeprefix("torch."),
@@ -119,17 +119,18 @@ class ProgramEvaluation:
             loaded = LoadedModel(
                 model=model.get_base_model() if adapter is not None else model,
                 adapter=adapter,
-                processor=self._found.processor,
+                processor=self._checkpoint.processor,
                 frames=self._frames,
                 pixels=self._pixels,
-                facts=facts,
-                planner=self._found.planner,
+                facts=identity,
+                planner=self._checkpoint.planner,
             )
-            self._backbone = QwenBackbone.from_loaded(loaded, name=self._found.name)
+            self._backbone = QwenBackbone.from_loaded(loaded, name=self._checkpoint.name)
             self._adapted = adapter is not None
         return self._backbone
 
     def _video(self, items: Sequence[Item], backbone: QwenBackbone) -> Iterator[PlanRecord]:
+        # Once per question: training does not change the base.
         lacking = [item for item in items if item.id not in self._oracle]
         base = self._planner.answerer(backbone) if lacking else backbone
         if lacking and (self._adapted or base is not backbone):

@@ -48,8 +48,8 @@ class FiniteStepsMixin(Trainer):
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """As in transformers; the batch may also have ROW_IDS."""
         self._ids = list(inputs.get(ROW_IDS, ()))
-        known = {name: value for name, value in inputs.items() if name != ROW_IDS}
-        return super().compute_loss(model, known, *arguments, **settings)
+        model_inputs = {name: value for name, value in inputs.items() if name != ROW_IDS}
+        return super().compute_loss(model, model_inputs, *arguments, **settings)
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         # The only method that transformers calls between a step's last backward pass and the optimizer step.
@@ -70,14 +70,14 @@ class FiniteStepsMixin(Trainer):
         suspects = [rank for rank in ranks if rank["certain"]] or ranks
         ids = [row for rank in suspects for row in rank["rows"]]
         worst = next((loss for rank in ranks for loss in rank["loss"] if not math.isfinite(loss)), None)
-        what = f"the loss is {worst}" if worst is not None else f"the norm of the gradient is {gradient}"
-        raise self.stopped(what, ids)
+        problem = f"the loss is {worst}" if worst is not None else f"the norm of the gradient is {gradient}"
+        raise self.stopped(problem, ids)
 
-    def stopped(self, what: str, ids: Sequence[str]) -> RunError:
-        """The error that ends a run at the current step because of `what`, in the rows with these ids."""
+    def stopped(self, problem: str, ids: Sequence[str]) -> RunError:
+        """The error that ends a run at the current step because of `problem`, in the rows with these ids."""
         named = ", ".join(dict.fromkeys(ids)) or "of this step"
         return RunError(
-            f"step {self.state.global_step + 1}: {what}, with the rows {named}; check these first. {_FIX}"
+            f"step {self.state.global_step + 1}: {problem}, with the rows {named}; check these first. {_FIX}"
         )
 
     def _on_any(self, here: bool) -> bool:
@@ -91,7 +91,7 @@ class FiniteStepsMixin(Trainer):
         """Raise RunError, on every rank, if a trained weight is NaN or infinite on any rank."""
         name = non_finite(self._trained())
         if self._on_any(name is not None):
-            first = next(found for found in gather_object([name]) if found is not None)
+            first = next(each for each in gather_object([name]) if each is not None)
             raise RunError(
                 f"step {self.state.global_step}: some weights are NaN or infinite (the first: {first}); they "
                 f"were not saved. {_FIX}"

@@ -68,7 +68,7 @@ class FrameCache:
         def prepare_video(path: Path) -> str | None:
             try:
                 _, file = self._file(path)
-                if not _whole(file):
+                if not _is_complete(file):
                     self._decode(path, file)
             except VideoError as error:
                 return str(error)
@@ -78,8 +78,8 @@ class FrameCache:
 
         distinct = list(dict.fromkeys(paths))
         with ThreadPoolExecutor(workers) as threads:
-            found = zip(distinct, threads.map(prepare_video, distinct), strict=True)
-            return {path: why for path, why in found if why is not None}
+            results = zip(distinct, threads.map(prepare_video, distinct), strict=True)
+            return {path: reason for path, reason in results if reason is not None}
 
     def _file(self, path: Path) -> tuple[str, Path]:
         """The video's content id, and its file in the cache: named by content, so that a moved video is found
@@ -117,7 +117,7 @@ class FrameCache:
         return frames
 
 
-def _whole(file: Path) -> bool:
+def _is_complete(file: Path) -> bool:
     """Whether a file exists and is as long as its header says."""
     try:
         with safe_open(file, framework="np") as stored:

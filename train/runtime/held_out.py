@@ -40,12 +40,12 @@ def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuest
     """
     oracle: dict[str, Mode] = {}
     if spec.startswith("pocket:"):
-        found = benchmarks.load("pocket", split=spec.removeprefix("pocket:"))
+        benchmark = benchmarks.load("pocket", split=spec.removeprefix("pocket:"))
     elif Path(spec).is_dir():
-        found = benchmarks.load("jsonl", root=Path(spec))
+        benchmark = benchmarks.load("jsonl", root=Path(spec))
     else:
-        found, oracle = _read(Path(spec))
-    items = found.select(limit=limit, seed=seed)
+        benchmark, oracle = _read(Path(spec))
+    items = benchmark.select(limit=limit, seed=seed)
     nameless = next((item for item in items if item.answer is None), None)
     if nameless is not None and nameless.question.is_open:
         raise DatasetError(
@@ -54,9 +54,9 @@ def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuest
         )
     if nameless is not None:
         raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
-    if found.fetch is not None:
-        found.fetch(items)
-    return EvalQuestions(tuple(items), found.protocol, oracle)
+    if benchmark.fetch is not None:
+        benchmark.fetch(items)
+    return EvalQuestions(tuple(items), benchmark.protocol, oracle)
 
 
 def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:

@@ -36,12 +36,13 @@ def run_training(
     state = PartialState()
     adapter = folder_fingerprint(adapter_folder(start.adapter)) if start.adapter else None
     run = describe_run(training, model, start, rows=digest(training.train_path), adapter=adapter)
+    # Before the first file is written: another run's folder is left as it is.
     if checkpoints(output):
         check_same_run(output, run)
     is_adapter = bool(model.use_peft or start.adapter)
     trainer.model_record = start.record(is_adapter=is_adapter)
     if not is_adapter:
-        trainer.base_folder = start.found.folder
+        trainer.base_folder = start.checkpoint.folder
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
         last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)

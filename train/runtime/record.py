@@ -40,13 +40,13 @@ def describe_run(
 ) -> dict[str, Any]:
     """The facts that decide a run's final weights: all settings but harmless ones, and digests of the files.
     `rows` is the digest of the training file, `adapter` the fingerprint of the adapter that is continued."""
-    facts = {**deciding_settings(training), **deciding_settings(model)}
+    deciding = {**deciding_settings(training), **deciding_settings(model)}
     for name in training.without_effect():
-        facts.pop(name, None)
-    facts |= {
+        deciding.pop(name, None)
+    deciding |= {
         "data": rows,
-        "model": Path(start.found.source).name,
-        "weights": folder_fingerprint(start.found.folder),
+        "model": Path(start.checkpoint.source).name,
+        "weights": folder_fingerprint(start.checkpoint.folder),
         "adapter": adapter,
         "frames": start.frames,
         "pixels": start.pixels,
@@ -54,7 +54,7 @@ def describe_run(
         "processes": PartialState().num_processes,
     }
     # As it will be read back from JSON.
-    return json.loads(json.dumps(facts, default=str))
+    return json.loads(json.dumps(deciding, default=str))
 
 
 def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
@@ -67,10 +67,10 @@ def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
         raise RunError(
             f"{output}: has checkpoints but no readable {RECORD}; give another output_dir"
         ) from error
-    known = {**_UNRECORDED, **before}
-    differing = [name for name in run if name in known and known[name] != run[name]]
+    recorded = {**_UNRECORDED, **before}
+    differing = [name for name in run if name in recorded and recorded[name] != run[name]]
     if differing and differing != _extended_by(before, run):
-        changes = ", ".join(f"{name} was {known[name]!r} and is {run[name]!r}" for name in differing)
+        changes = ", ".join(f"{name} was {recorded[name]!r} and is {run[name]!r}" for name in differing)
         raise RunError(f"{output}: has checkpoints of another run: {changes}; give another output_dir")
 
 

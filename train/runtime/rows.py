@@ -76,17 +76,17 @@ def read_rows_of_file(
             rows.append(read(record, where, number))
         except DatasetError as error:
             left_out[number] = str(error).removeprefix(f"{where}: ")
-    found = RowsOfFile(path, rows, left_out)
-    found.check_some()
-    return found
+    rows_of_file = RowsOfFile(path, rows, left_out)
+    rows_of_file.check_some()
+    return rows_of_file
 
 
 def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:
     """The rows whose video can be read (or that have none), and the dropped ones. Raises DatasetError if no
     row is left."""
-    kept = [row for row in rows if row.video not in failures]
+    readable = [row for row in rows if row.video not in failures]
     dropped = [row for row in rows if row.video in failures]
-    if not kept:
-        path, why = next(iter(failures.items()))
-        raise DatasetError(f"none of {len(rows)} rows has a readable video; the first: {path}: {why}")
-    return kept, dropped
+    if not readable:
+        path, reason = next(iter(failures.items()))
+        raise DatasetError(f"none of {len(rows)} rows has a readable video; the first: {path}: {reason}")
+    return readable, dropped

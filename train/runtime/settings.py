@@ -42,59 +42,62 @@ def read_settings(
     ConfigError."""
     program = f"videopro {command}"
     parser = TrlParser((kind, ModelConfig), **parser_texts(command))  # type: ignore[arg-type]
-    words = _with_config_file(list(sys.argv[1:] if argv is None else argv), command)
-    _check_names(kind, words, program)
+    arguments = _with_config_file(list(sys.argv[1:] if argv is None else argv), command)
+    _check_names(kind, arguments, program)
     try:
-        training, model = parser.parse_args_and_config(words)
+        training, model = parser.parse_args_and_config(arguments)
     except (ValueError, OSError, json.JSONDecodeError) as error:
         raise ConfigError(f"{program}: {error}") from error
     return training, model
 
 
-def _with_config_file(words: list[str], command: str) -> list[str]:
-    """The words with the name of a shipped config as its path, as TRL's parser takes it."""
-    for place, word in enumerate(words):
-        flag, equals, name = word.partition("=")
-        if flag == "--config" and (equals or place + 1 < len(words)):
-            rest = words[place + 1 :] if equals else words[place + 2 :]
-            named = name if equals else words[place + 1]
-            return [*words[:place], "--config", str(config_file(named, command)), *rest]
-    return words
+def _with_config_file(arguments: list[str], command: str) -> list[str]:
+    """The arguments with the name of a shipped config as its path, as TRL's parser takes it."""
+    for index, argument in enumerate(arguments):
+        flag, equals, name = argument.partition("=")
+        if flag == "--config" and (equals or index + 1 < len(arguments)):
+            remaining = arguments[index + 1 :] if equals else arguments[index + 2 :]
+            named = name if equals else arguments[index + 1]
+            return [*arguments[:index], "--config", str(config_file(named, command)), *remaining]
+    return arguments
 
 
-def _check_names(kind: type[Settings], words: Sequence[str], program: str) -> None:
+def _check_names(kind: type[Settings], arguments: Sequence[str], program: str) -> None:
     """Raise ConfigError for an unknown flag or an unknown key of the file, with the nearest known name, and
     for settings whose extra is not installed."""
-    known = [option.name for cls in (kind, ModelConfig) for option in fields(cls)]
-    flags = {f"--{name}" for name in known} | {f"--no_{name}" for name in known} | {"--config", "--help"}
-    for word in words:
-        flag = word.partition("=")[0]
+    names = [option.name for cls in (kind, ModelConfig) for option in fields(cls)]
+    flags = {f"--{name}" for name in names} | {f"--no_{name}" for name in names} | {"--config", "--help"}
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        # TRL's parser takes hyphens and underscores alike.
         if flag.startswith("--") and flag.replace("-", "_").replace("__", "--", 1) not in flags:
             raise ConfigError(f"{program}: unknown argument {flag!r}; {_hint(flag, flags, program)}")
-    given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
-    if words[-1:] == ["--config"]:
+    chosen = {
+        argument.partition("=")[0].removeprefix("--") for argument in arguments if argument.startswith("--")
+    }
+    if arguments[-1:] == ["--config"]:
         raise ConfigError(f"{program}: --config needs a file, or the name of a shipped config")
-    if sum(word.partition("=")[0] == "--config" for word in words) > 1:
+    if sum(argument.partition("=")[0] == "--config" for argument in arguments) > 1:
         raise ConfigError(f"{program}: --config is given twice; give one, and flags for what differs from it")
-    if "--config" in words:
-        file = words[words.index("--config") + 1]
+    if "--config" in arguments:
+        file = arguments[arguments.index("--config") + 1]
         for key in read_yaml(Path(file)):
-            if key not in known and key != "env":
-                raise ConfigError(f"{file}: unknown setting {key!r}; {_hint(key, known, program)}")
-            given.add(key)
+            if key not in names and key != "env":
+                raise ConfigError(f"{file}: unknown setting {key!r}; {_hint(key, names, program)}")
+            chosen.add(key)
     # accelerate's launcher sets the variable for configs/accelerate/zero2.yaml and zero3.yaml.
-    if "deepspeed" in given or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+    if "deepspeed" in chosen or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         check_extra("deepspeed", "training under DeepSpeed", "deepspeed")
 
 
-def _hint(name: str, known: Collection[str], program: str) -> str:
-    """What an unknown flag or key may stand for. `known`: the known ones, in the same form."""
+def _hint(name: str, names: Collection[str], program: str) -> str:
+    """What an unknown flag or key may stand for. `names`: the known ones, in the same form."""
     plain = name.removeprefix("--").replace("-", "_")
     ours = ("--" if name.startswith("--") else "") + _MS_SWIFT.get(plain, "")
-    if ours in known:
+    if ours in names:
         return f"ms-swift's {plain} is {ours!r} here"
     # There are hundreds.
-    near = difflib.get_close_matches(name, sorted(known), n=1)
+    near = difflib.get_close_matches(name, sorted(names), n=1)
     return f"did you mean {near[0]!r}?" if near else f"{program} --help lists all settings"
 
 

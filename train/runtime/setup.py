@@ -41,7 +41,7 @@ R = TypeVar("R", bound=HasVideo)
 class TrainingSetup:
     """The model that a run starts from, and how it is shown videos (as in inference)."""
 
-    found: Checkpoint
+    checkpoint: Checkpoint
     adapter: str | None
     """Folder or hub name of an adapter to continue training."""
     frames: int
@@ -63,26 +63,26 @@ class TrainingSetup:
             pixels=training.pixels,
         )
         check_needs(training_needs(training, spec))
-        found = find_checkpoint(spec.model)
-        resolved = resolve_record(spec, found)
+        checkpoint = find_checkpoint(spec.model)
+        resolved = resolve_record(spec, checkpoint)
         who = f"adapter {spec.adapter!r}" if spec.adapter else f"model {spec.model!r}"
         prompts, notes = _prompts(training, resolved, who)
         if PartialState().is_main_process:
             for note in (*resolved.notes, *notes):
                 print(f"warning: {note}", file=sys.stderr)
         frames, pixels = resolved.frames, resolved.pixels
-        inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
-        return cls(found, spec.adapter, frames, pixels, inputs, prompts)
+        inputs = QwenInputs(checkpoint.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
+        return cls(checkpoint, spec.adapter, frames, pixels, inputs, prompts)
 
     def record(self, *, is_adapter: bool) -> ModelRecord:
         """What the folder of the trained planner records of it. An adapter leaves its base when it is turned
         off; a planner that was trained as a whole names what answers inside its programs."""
-        own = PlannerRecord(prompts={} if self.prompts is None else self.prompts.texts)
+        planner = PlannerRecord(prompts={} if self.prompts is None else self.prompts.texts)
         return ModelRecord(
             self.frames,
             self.pixels,
-            self.found.as_base,
-            own if is_adapter else made_from(self.found, own),
+            self.checkpoint.as_base,
+            planner if is_adapter else made_from(self.checkpoint, planner),
             library_versions(),
         )
 
@@ -98,11 +98,12 @@ class TrainingSetup:
         """The evaluation on held-out questions, if there are any. `longest`: maximum tokens of a program."""
         if not training.eval_questions:
             return None
+        # The first process makes or downloads the videos; the others find them.
         with PartialState().main_process_first():
             held_out = load_eval_questions(training.eval_questions, limit=training.eval_limit, seed=seed)
         return ProgramEvaluation(
             held_out,
-            self.found,
+            self.checkpoint,
             frames=self.frames,
             pixels=self.pixels,
             prompts=None if self.prompts is None else self.prompts.texts,
@@ -133,7 +134,9 @@ class TrainingRows(Generic[R]):
             for file in files:
                 print(file.summary(), file=sys.stderr)
         left_out = {
-            f"{file.path.name}, line {number}": why for file in files for number, why in file.left_out.items()
+            f"{file.path.name}, line {number}": reason
+            for file in files
+            for number, reason in file.left_out.items()
         }
         return cls(files[0].rows, files[1].rows if len(files) > 1 else [], left_out)
 
@@ -158,8 +161,8 @@ def _prompts(
     """The user's prompts, and a note where those of the settings are not those of the start."""
     recorded = start.planner
     if training.prompts is not None:
-        given = read_prompts(training.prompts)
-        return given, tuple(prompt_notes(who, recorded, "auto", given))
+        prompts = read_prompts(training.prompts)
+        return prompts, tuple(prompt_notes(who, recorded, "auto", prompts))
     if recorded is None or not recorded.prompts:
         return None, ()
     return PromptFile(recorded.prompts, f"recorded by {who}"), ()
@@ -183,6 +186,6 @@ def _name_dropped(dropped: Sequence[HasVideo], failures: Mapping[Path, str]) -> 
     """Print which rows are dropped, and why."""
     if dropped:
         print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
-    for path, why in failures.items():
+    for path, reason in failures.items():
         ids = [row.id for row in dropped if row.video == path]
-        print(f"  {why} (rows {', '.join(ids)})", file=sys.stderr)
+        print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)

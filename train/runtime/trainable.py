@@ -55,14 +55,14 @@ def linear_pattern(model: nn.Module, parts: Collection[Part]) -> str:
         )
 
     head = model.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
-    found = {
+    patterns = {
         general(name)
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear) and module is not head and part_of(f"{name}.") in parts
     }
-    if not found:
+    if not patterns:
         raise ConfigError(f"the model has no linear layers in its {' and '.join(sorted(parts))} to adapt")
-    return "|".join(sorted(found))
+    return "|".join(sorted(patterns))
 
 
 def trained_parts(vision: str, projector: str) -> list[Part]:
@@ -75,7 +75,7 @@ def trained_parts(vision: str, projector: str) -> list[Part]:
     return parts
 
 
-def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
+def load_trainable(checkpoint: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
     """A checkpoint's model in the dtype that the settings ask for and, for QLoRA, with 4-bit weights."""
     options: dict[str, Any] = {}
     quantization = get_quantization_config(settings)
@@ -92,7 +92,7 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
             options["device_map"] = {"": PartialState().local_process_index}
     if settings.attn_implementation is not None:
         options["attn_implementation"] = settings.attn_implementation
-    model = load_weights(found, None, dtype=settings.dtype, **options)
+    model = load_weights(checkpoint, None, dtype=settings.dtype, **options)
     # An adapter's config names its base as the settings do, not by its path on this machine.
     model.name_or_path = settings.model_name_or_path
     if is_deepspeed_zero3_enabled():
@@ -141,10 +141,10 @@ def _check_parameters(model: nn.Module, settings: ModelConfig) -> None:
     if isinstance(named, str):
         settings.lora_target_parameters = named = [named]
     linear = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    others = [name for name, _ in model.named_parameters() if name not in linear]
+    outside = [name for name, _ in model.named_parameters() if name not in linear]
     for target in named:
-        if not any(name == target or name.endswith(f".{target}") for name in others):
-            experts = [name.split(".")[-3:] for name in others if ".experts." in name]
+        if not any(name == target or name.endswith(f".{target}") for name in outside):
+            experts = [name.split(".")[-3:] for name in outside if ".experts." in name]
             kinds = sorted({".".join(pieces) for pieces in experts})
             fix = f"its experts are {', '.join(kinds)}" if kinds else "leave it out"
             raise ConfigError(

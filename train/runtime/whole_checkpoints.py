@@ -57,7 +57,7 @@ class AtomicCheckpointsMixin(Trainer):
         return Path(str(self.args.output_dir))
 
     @contextmanager
-    def staged_checkpoint(self, what: str) -> Iterator[Path]:
+    def staged_checkpoint(self, name: str) -> Iterator[Path]:
         """A temporary folder, the same on every rank, for files that are moved to the run's folder once they
         are complete. It is removed after the block. Raises RunError for what cannot be written."""
         aside = self.output / UNFINISHED
@@ -66,7 +66,7 @@ class AtomicCheckpointsMixin(Trainer):
             remove(aside)
         state.wait_for_everyone()
         try:
-            with writing(what, self.output, then=RESUME_HINT, needed=_bytes_of_last(self.output)):
+            with writing(name, self.output, then=RESUME_HINT, needed=_bytes_of_last(self.output)):
                 aside.mkdir(parents=True, exist_ok=True)
                 yield aside
         finally:
@@ -87,7 +87,7 @@ class AtomicCheckpointsMixin(Trainer):
                 self._writing_in = None
             self._name_best(aside, name)
             self.accelerator.wait_for_everyone()
-            self._put_in_place(aside / name, self.output / name)
+            self._publish(aside / name, self.output / name)
         if self.args.should_save:
             best = self.state.best_model_checkpoint
             keep_latest(self.output, self.args.save_total_limit, Path(best) if best else None)
@@ -119,16 +119,16 @@ class AtomicCheckpointsMixin(Trainer):
         if self.base_folder is not None:
             keep_beyond(self.accelerator.unwrap_model(self.model), self.base_folder, folder)
 
-    def _put_in_place(self, made: Path, place: Path) -> None:
+    def _publish(self, staged: Path, target: Path) -> None:
         """Move a checkpoint to its place, once on each machine: without a shared disk, each has the states of
         its own ranks."""
         state = PartialState()
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
         for is_chosen in (state.is_main_process, state.is_local_main_process):
-            if is_chosen and made.exists():
-                self.complete(made)
-                write_manifest(made, lengths)
-                publish_checkpoint(made, place)
+            if is_chosen and staged.exists():
+                self.complete(staged)
+                write_manifest(staged, lengths)
+                publish_checkpoint(staged, target)
             state.wait_for_everyone()
 
 
@@ -137,24 +137,24 @@ def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: 
     beginning. Later, damaged ones are reported and renamed, and `logs` are cut back to their length at the
     checkpoint."""
     state = PartialState()
-    found: list[Path | None] = [None]
+    last: list[Path | None] = [None]
     if state.is_main_process:
         remove(output / UNFINISHED)
-        found = [_last_complete(output, weights_only)]
-        lengths = _lengths(found[0])
+        last = [_last_complete(output, weights_only)]
+        lengths = _lengths(last[0])
         for log in logs:
             # Checkpoints of older versions do not record the logs' lengths.
             if lengths is not None:
                 truncate_log(log, lengths.get(log.name, 0))
-    broadcast_object_list(found)
-    return found[0]
+    broadcast_object_list(last)
+    return last[0]
 
 
 def _last_complete(output: Path, weights_only: bool) -> Path | None:
     damaged = False
     for checkpoint in checkpoints(output):
-        why = find_fault(checkpoint, weights_only=weights_only)
-        if why is None:
+        fault = find_fault(checkpoint, weights_only=weights_only)
+        if fault is None:
             if damaged:
                 print(f"the run resumes from {checkpoint.name}", file=sys.stderr)
             return checkpoint
@@ -162,7 +162,8 @@ def _last_complete(output: Path, weights_only: bool) -> Path | None:
         aside = output / f"damaged-{checkpoint.name}"
         publish_checkpoint(checkpoint, aside)
         print(
-            f"{checkpoint} is damaged: {why}; it was renamed {aside.name} and can be deleted", file=sys.stderr
+            f"{checkpoint} is damaged: {fault}; it was renamed {aside.name} and can be deleted",
+            file=sys.stderr,
         )
         damaged = True
     if damaged:

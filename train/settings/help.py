@@ -11,7 +11,7 @@ from videopro.train.settings.common import TrainingConfig
 from videopro.train.settings.grpo import GRPOSettings
 from videopro.train.settings.sft import SFTSettings
 
-_OWN: dict[str, type[TrainingConfig]] = {"sft": SFTSettings, "grpo": GRPOSettings}
+_SETTINGS: dict[str, type[TrainingConfig]] = {"sft": SFTSettings, "grpo": GRPOSettings}
 
 
 class _Help(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
@@ -46,6 +46,6 @@ def help_without_extra(command: str) -> Callable[[], None]:
             f'\n\nOur own settings. With the extra "train" installed, this lists those of TRL\'s '
             f"{command.upper()}Config and ModelConfig too, such as output_dir and model_name_or_path."
         )
-        print(HfArgumentParser(_OWN[command], **texts).format_help())  # type: ignore[arg-type]
+        print(HfArgumentParser(_SETTINGS[command], **texts).format_help())  # type: ignore[arg-type]
 
     return show

@@ -72,13 +72,13 @@ def test_texts_say_what_they_need_and_no_heldout_wording_is_used() -> None:
         for kind in ("shape", "color", "move", "after", "before", "count", "sign")
         for form in vocabulary.PHRASINGS[kind]["heldout"]
     }
-    assert not heldout & {text.words for text in texts}
+    assert not heldout & {text.text for text in texts}
     for text, facts in zip(texts, [BEACH] * 400 + [EMPTY] * 400, strict=True):
         assert text.fits(facts), text
-        assert ("beach" in text.words) == (("place", "beach") in text.needs)
-        assert ("ring" in text.words) == (("shape", "ring") in text.needs)
-        assert ("red" in text.words) == (("color", "red") in text.needs)
-    assert len({text.words for text in texts}) > 30
+        assert ("beach" in text.text) == (("place", "beach") in text.needs)
+        assert ("ring" in text.text) == (("shape", "ring") in text.needs)
+        assert ("red" in text.text) == (("color", "red") in text.needs)
+    assert len({text.text for text in texts}) > 30
 
 
 def test_a_clip_shows_ten_seconds_in_order_and_fit_is_the_share(pool: Path) -> None:

@@ -218,7 +218,7 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     monkeypatch.setattr(library, "_cache", CallCache())
     measured = evaluation(held_out(oracle_mode=None), tmp_path)
     record = PlannerRecord("pocket", folder_fingerprint(model_dir()))
-    measured._found = replace(measured._found, record=ModelRecord(planner=record))
+    measured._checkpoint = replace(measured._checkpoint, record=ModelRecord(planner=record))
     found = measured(trained)
     assert (found["questions"], found["executed"]) == (2, 1.0)
     # The oracle of the first question, and the answers of both programs.

@@ -28,7 +28,7 @@ LONGVR: Mapping[str, Callable[[Path, Units], CaptionPairs]] = {
     "youcook2": load_youcook2,
 }
 SOURCES = {**LONGVR, "pocket": load_pocket}
-_MAX_LISTED = 5
+_MAX_EXAMPLES = 5
 
 
 def load_pairs(
@@ -46,35 +46,35 @@ def load_pairs(
     for name, folder in folders.items():
         if not folder.is_dir():
             raise DatasetError(f"{name}: folder {folder} does not exist; give the folder of its annotations")
-        found = SOURCES[name](folder, units)
-        print(_report(name, found), flush=True)
-        if found.broken and not skip_broken:
+        source = SOURCES[name](folder, units)
+        print(_report(name, source), flush=True)
+        if source.broken and not skip_broken:
             raise DatasetError(
-                f"{name}: {len(found.broken)} broken records: {_some(found.broken)}; fix them, or leave "
+                f"{name}: {len(source.broken)} broken records: {_some(source.broken)}; fix them, or leave "
                 "them out with --skip-broken"
             )
-        if not found.pairs:
+        if not source.pairs:
             raise DatasetError(
-                f"{name}: {folder} has no pair whose video is there: {_some([*found.missing])}"
+                f"{name}: {folder} has no pair whose video is there: {_some([*source.missing])}"
             )
-        kept = found.pairs
-        if name in limits and limits[name] < len(kept):
-            chosen = np.random.default_rng([seed, len(kept)]).choice(len(kept), limits[name], replace=False)
-            kept = [kept[int(i)] for i in sorted(chosen)]
-        pairs += kept
+        drawn = source.pairs
+        if name in limits and limits[name] < len(drawn):
+            chosen = np.random.default_rng([seed, len(drawn)]).choice(len(drawn), limits[name], replace=False)
+            drawn = [drawn[int(i)] for i in sorted(chosen)]
+        pairs += drawn
     return pairs
 
 
-def _report(name: str, found: CaptionPairs) -> str:
-    lines = [f"{name}: {len(found.pairs):,} pairs"]
-    if found.broken:
-        lines.append(f"  {len(found.broken):,} broken records: {_some(found.broken)}")
-    if found.missing:
-        lost = sum(found.missing.values())
-        lines.append(f"  {len(found.missing):,} missing videos ({lost:,} pairs): {_some([*found.missing])}")
+def _report(name: str, source: CaptionPairs) -> str:
+    lines = [f"{name}: {len(source.pairs):,} pairs"]
+    if source.broken:
+        lines.append(f"  {len(source.broken):,} broken records: {_some(source.broken)}")
+    if source.missing:
+        lost = sum(source.missing.values())
+        lines.append(f"  {len(source.missing):,} missing videos ({lost:,} pairs): {_some([*source.missing])}")
     return "\n".join(lines)
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
-    return "; ".join(names[:_MAX_LISTED]) + more
+    more = f" and {len(names) - _MAX_EXAMPLES:,} more" if len(names) > _MAX_EXAMPLES else ""
+    return "; ".join(names[:_MAX_EXAMPLES]) + more

@@ -41,7 +41,7 @@ def load_activitynet(root: Path, units: Units) -> CaptionPairs:
         spans = [span(*sorted((moment(pair[0]), moment(pair[1])))) for pair in times]
         return file_name(name), [(text, *at) for text, at in zip(sentences, spans, strict=True)]
 
-    found = CaptionPairs()
+    pairs = CaptionPairs()
     rows = [(f"{path}, {name!r}", (name, record)) for name, record in content.items()]
-    found.read(VideoFiles(root), ("videos", "."), rows, captions)
-    return found
+    pairs.read(VideoFiles(root), ("videos", "."), rows, captions)
+    return pairs

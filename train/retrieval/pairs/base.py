@@ -51,17 +51,17 @@ class CaptionPairs:
         for where, record in rows:
             try:
                 name, captions = captions_of(record)
-                found = [(_caption(caption), start, end) for caption, start, end in captions]
+                annotated = [(_caption(caption), start, end) for caption, start, end in captions]
             except DatasetError as error:
                 self.broken.append(f"{where}: {error}")
                 continue
-            if not found:
+            if not annotated:
                 continue  # of another split
             video = files.video(name, *folders)
             if not video.is_file():
-                self.missing[name] = self.missing.get(name, 0) + len(found)
+                self.missing[name] = self.missing.get(name, 0) + len(annotated)
                 continue
-            self.pairs += [CaptionPair(caption, video, start, end) for caption, start, end in found]
+            self.pairs += [CaptionPair(caption, video, start, end) for caption, start, end in annotated]
 
 
 def _caption(value: Any) -> str:
@@ -107,12 +107,12 @@ def file_name(value: Any) -> str:
 
 def annotation_file(root: Path, source: str, *names: str) -> Path:
     """The first of these files in a source's folder. Raises DatasetError if there is none."""
-    found = next((root / name for name in names if (root / name).is_file()), None)
-    if found is None:
+    path = next((root / name for name in names if (root / name).is_file()), None)
+    if path is None:
         raise DatasetError(
             f"{source}: {root / names[0]} does not exist; give the folder with the official annotations"
         )
-    return found
+    return path
 
 
 def read_json(path: Path, source: str) -> Any:

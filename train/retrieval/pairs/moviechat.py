@@ -23,6 +23,6 @@ def load_moviechat(root: Path, units: Units) -> CaptionPairs:
         (name,) = named(info, "video_path")
         return file_name(name), [(caption, 0.0, None)]
 
-    found = CaptionPairs()
-    found.read(VideoFiles(root), ("raw_videos", "videos", "."), [(str(p), p) for p in paths], captions)
-    return found
+    pairs = CaptionPairs()
+    pairs.read(VideoFiles(root), ("raw_videos", "videos", "."), [(str(p), p) for p in paths], captions)
+    return pairs

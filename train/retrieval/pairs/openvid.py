@@ -25,12 +25,13 @@ def load_openvid(root: Path, units: Units) -> CaptionPairs:
             raise DatasetError("does not have the columns of the first line")
         return file_name(name), [(caption, 0.0, None)]
 
-    found = CaptionPairs()
-    found.read(VideoFiles(root), ("video", "videos", "."), _rows(path), captions)
-    return found
+    pairs = CaptionPairs()
+    pairs.read(VideoFiles(root), ("video", "videos", "."), _rows(path), captions)
+    return pairs
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    # Some captions are longer than the module's default limit.
     csv.field_size_limit(sys.maxsize)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

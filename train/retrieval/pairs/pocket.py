@@ -13,10 +13,10 @@ from videopro.train.retrieval.pairs.base import CaptionPair, CaptionPairs, Units
 def load_pocket(root: Path, units: Units) -> CaptionPairs:
     """The pairs, with their sixth or the whole video. The videos are made in `root` if they are missing.
     Raises BenchmarkError if they cannot be written."""
-    folder, found = world.ensure("train", root), CaptionPairs()
+    folder, pairs = world.ensure("train", root), CaptionPairs()
     for name, plan in split_scripts("train"):
         bounds = chunk_bounds(plan.duration)
         for event in events(plan):
             start, end = bounds[event.chunk] if units == "segments" else (0.0, None)
-            found.pairs.append(CaptionPair(event.text, folder / "videos" / f"{name}.mp4", start, end))
-    return found
+            pairs.pairs.append(CaptionPair(event.text, folder / "videos" / f"{name}.mp4", start, end))
+    return pairs

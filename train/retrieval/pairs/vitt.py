@@ -55,7 +55,7 @@ def load_vitt(root: Path, units: Units) -> CaptionPairs:
         # Tags at one time: the last of them has the segment.
         return file_name(name), [each for each in spans if each[2] is None or each[2] > each[1]]
 
-    found = CaptionPairs()
+    pairs = CaptionPairs()
     rows = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    found.read(VideoFiles(root), ("videos", "."), rows, captions)
-    return found
+    pairs.read(VideoFiles(root), ("videos", "."), rows, captions)
+    return pairs

@@ -46,14 +46,14 @@ def load_youcook2(root: Path, units: Units) -> CaptionPairs:
             return file_name(name), [(joined([sentence for sentence, _, _ in read]), 0.0, None)]
         return file_name(name), read
 
-    found = CaptionPairs()
+    pairs = CaptionPairs()
     rows = [
         (f"{path}, {name!r}", (name, record))
         for name, record in database.items()
         if not isinstance(record, dict) or record.get("subset") == "training"
     ]
-    found.read(VideoFiles(root), ("raw_videos", "videos", "."), rows, captions)
-    return found
+    pairs.read(VideoFiles(root), ("raw_videos", "videos", "."), rows, captions)
+    return pairs
 
 
 def joined(captions: list[Any]) -> str:
