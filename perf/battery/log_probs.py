@@ -29,7 +29,7 @@ def compare(bench: Bench, tokens: int) -> Figures:
     prompts = trainer._prompt_encoder.encode(rows)
     run = trainer._run
     model.eval()
-    with trainer._whole():
+    with trainer._gathered_weights():
         state = run.fork(run.start([prompts[0].encoded]), [0] * len(rows))
         written = run.generate(
             state,
