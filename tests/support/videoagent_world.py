@@ -90,7 +90,7 @@ class SceneVideoAgent(VideoAgentMethod):
 
     def models(self, backbone: Any) -> dict[str, Any]:
         known = {"llm": self.llm, "captioner": self.captioner}
-        return {role: known[role] for role in self.role_names()}
+        return {role: known[role] for role in self.equipment().roles}
 
     def answer(self, **changes: Any) -> Result:
         """The result of one question about the minute; all lines must have been used."""

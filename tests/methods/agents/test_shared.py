@@ -22,6 +22,7 @@ from videopro.methods.agents import (
     BudgetLimits,
     BudgetSpent,
     Conclusion,
+    Equipment,
     ModelLoader,
     Prepared,
     Session,
@@ -246,15 +247,13 @@ class GuessRun(AgentRun):
 class GuessMethod(AgentMethod):
     name = "guess"
     Settings = AgentSettings
-    roles = ("llm",)
-    seeing_role = "llm"
 
     def __init__(self, settings: AgentSettings, model: ScriptedModel) -> None:
         self._model = model
         super().__init__(settings)
 
-    def role_names(self) -> dict[str, str]:
-        return {"llm": "self"}
+    def equipment(self) -> Equipment:
+        return Equipment({"llm": "self"}, seeing="llm")
 
     def models(self, backbone: Any) -> dict[str, Any]:
         return {"llm": self._model}

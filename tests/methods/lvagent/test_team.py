@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import reason_world as world
 from tests.support.lvagent_world import SceneMethod, agents, discuss
-from tests.support.method_world import context
+from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
@@ -99,7 +99,7 @@ def test_the_runs_backbone_by_two_names_is_refused() -> None:
     assert isinstance(method, LvAgentMethod)
     backbone = load_backbone("pocket")
     with pytest.raises(ConfigError, match="'self' and 'pocket' have the same weights"):
-        method.models(backbone)
+        next(method.run_video([item()], context(backbone)))
     other = create("lvagent", {"agents": ["self", "pocket+pocket-sft"]})
     assert isinstance(other, LvAgentMethod)
     assert list(other.models(backbone)) == ["self", "pocket+pocket-sft"]

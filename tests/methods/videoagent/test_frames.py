@@ -101,7 +101,8 @@ def test_without_captions_the_language_model_sees_the_frames() -> None:
         *[FIRST] * 3, *[sorted([*FIRST, 10.5])] * 2
     ]  # fmt: skip
     assert "from these times in seconds: 6.5, 10.5, 18.5," in method.llm.requests[3].prompt
-    assert (method.seeing_role, list(method.role_names())) == ("llm", ["llm"])
+    equipment = method.equipment()
+    assert (equipment.seeing, list(equipment.roles)) == ("llm", ["llm"])
     assert "captioner" not in method.identity()
 
 

@@ -6,7 +6,7 @@ paper's algorithm.
 
 from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent, spread
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
-from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
+from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Equipment, Prepared, Scene
 from videopro.methods.agents.models import (
     AgentModel,
     BackboneModel,
@@ -32,6 +32,7 @@ __all__ = [
     "BudgetLimits",
     "BudgetSpent",
     "Conclusion",
+    "Equipment",
     "ModelLoader",
     "ModelReply",
     "Prepared",

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from videopro.backbones import Backbone, BackboneConfig, model_needs
@@ -78,6 +78,20 @@ class Scene:
     subtitles: Subtitles | None = None
 
 
+@dataclass(frozen=True)
+class Equipment:
+    """What an agent works with under its settings."""
+
+    roles: Mapping[str, str]
+    """The name of the model in each role, such as "llm"."""
+    seeing: str
+    """The role that is shown frames, and that a native fallback asks."""
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    """The encoders that it loads, as settings of `ModuleSettings`."""
+    evidence: bool = False
+    """Whether the settings ask for an ablation with the annotated evidence (an oracle)."""
+
+
 class AgentRun(ABC):
     """An agent at work on one question; it keeps what it has learned between `run` and `conclude`."""
 
@@ -95,19 +109,15 @@ class AgentRun(ABC):
 
 
 class AgentMethod(Method):
-    """A method whose steps are requests to models and tools. Subclasses name their roles, prepare a video,
-    and start a run for each question."""
+    """A method whose steps are requests to models and tools. Subclasses say with which models they work,
+    prepare a video, and start a run for each question."""
 
     Settings: ClassVar[type[AgentSettings]]
-    roles: ClassVar[tuple[str, ...]]
-    """The settings that name models, such as "llm"."""
-    seeing_role: str
-    """The role that is shown frames, and that a native fallback asks."""
     settings: AgentSettings
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
-        for name in self.role_names().values():
+        for name in self.equipment().roles.values():
             if name != SELF:
                 read_role(name, settings.api_key_env)
         self._lock = threading.Lock()
@@ -116,38 +126,30 @@ class AgentMethod(Method):
 
     # ---- what a subclass defines -----------------------------------------------------------------------
 
-    def role_names(self) -> dict[str, str]:
-        """The name of the model in each role."""
-        return {role: getattr(self.settings, role) for role in self.roles}
+    @abstractmethod
+    def equipment(self) -> Equipment:
+        """The models and encoders under its settings."""
 
     def prepare(self, scene: Scene) -> Prepared:
         """Make what all questions about the video share, once, and record what it costs with a meter of its
         own. Raises one of QUESTION_ERRORS for a video of which it cannot be made."""
         return Prepared()
 
-    def needs_evidence(self) -> bool:
-        """Whether the settings ask for an ablation with the annotated evidence (an oracle)."""
-        return False
-
     @abstractmethod
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         """An agent for one question."""
 
-    def encoders(self) -> dict[str, str]:
-        """The encoders that it loads, as settings of `ModuleSettings`."""
-        return {}
-
     # ---- the interface of a method ---------------------------------------------------------------------
 
     def adapt(self, request: RunRequest) -> Adaptation:
-        return replace(super().adapt(request), models=self.role_names(), needs=self._needs)
+        return replace(super().adapt(request), models=self.equipment().roles, needs=self._needs)
 
     def _needs(self, model: BackboneConfig) -> list[Need]:
-        needs = []
-        for role, name in self.role_names().items():
+        needs, equipment = [], self.equipment()
+        for role, name in equipment.roles.items():
             if name != SELF:
                 needs += model_needs(read_role(name, self.settings.api_key_env), role)
-        named: dict[str, Any] = dict(self.encoders())
+        named: dict[str, Any] = dict(equipment.encoders)
         if named:
             settings, pocket = ModuleSettings(**named), expects_pocket(model)
             needs += module_needs(settings, pocket=pocket, flag=self.flag_without_model, parts=tuple(named))
@@ -158,8 +160,11 @@ class AgentMethod(Method):
         # Neither changes an answer.
         del facts["max_parallel"]
         del facts["api_key_env"]
-        for role, name in self.role_names().items():
+        equipment = self.equipment()
+        for role, name in equipment.roles.items():
             facts[role] = public_role(name)
+        if equipment.evidence:
+            facts["oracle"] = "evidence"
         # Left out where they are unset, so that a new limit does not change the keys of older runs.
         for limit in ("max_frames", "max_tokens", "max_steps", "max_seconds"):
             if facts[limit] is None:
@@ -181,7 +186,7 @@ class AgentMethod(Method):
                 frames = backbone.frames if self.settings.preset == "equal" else None
                 self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
             loader = self._loader
-        return {role: loader[name] for role, name in self.role_names().items()}
+        return {role: loader[name] for role, name in self.equipment().roles.items()}
 
     def module_models(self, scene: Scene, settings: ModuleSettings) -> ModuleModels:
         """The encoders of these settings, loaded once per process; of one call's settings only."""
@@ -215,7 +220,7 @@ class AgentMethod(Method):
             return
         # Recorded apart, so that a run that finds it ready reports the same cost as the one that made it.
         context.meter.take()
-        clock = SharedClock()
+        clock, sees_evidence = SharedClock(), self.equipment().evidence
 
         def answer(item: Item) -> Result:
             session = Session(
@@ -225,7 +230,7 @@ class AgentMethod(Method):
                 self.settings,
                 subtitles=subtitles,
                 seed=context.seed,
-                evidence=item.evidence if self.needs_evidence() else (),
+                evidence=item.evidence if sees_evidence else (),
                 observer=context.observer,
             )
             with clock.running() as watch:
@@ -293,7 +298,7 @@ class AgentMethod(Method):
 
     def _fallback(self, session: Session) -> Round:
         """Ask the model that sees frames directly, as the native method does."""
-        role = self.seeing_role
+        role = self.equipment().seeing
         before = len(session.steps)
         session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from videopro.cli import cache_root
-from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
+from videopro.methods.agents import AgentMethod, AgentRun, Equipment, Prepared, Scene, Session
 from videopro.methods.dvd.agent import DvdRun
 from videopro.methods.dvd.database import CAPTIONER, DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
@@ -16,12 +16,12 @@ class DvdMethod(AgentMethod):
     name = "dvd"
     Settings = DvdSettings
     settings: DvdSettings
-    roles = ("llm", "captioner", "vqa")
-    seeing_role = "vqa"
     answers_open_questions = True
 
-    def encoders(self) -> dict[str, str]:
-        return {"text_encoder": self.settings.text_encoder}
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        roles = {"llm": settings.llm, CAPTIONER: settings.captioner, "vqa": settings.vqa}
+        return Equipment(roles, seeing="vqa", encoders={"text_encoder": settings.text_encoder})
 
     def prepare(self, scene: Scene) -> Prepared:
         encoders = self.module_models(scene, ModuleSettings(text_encoder=self.settings.text_encoder))

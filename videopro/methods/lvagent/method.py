@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from videopro.backbones import Backbone
 from videopro.errors import ConfigError
 from videopro.methods.agents import (
     AgentMethod,
-    AgentModel,
     AgentRun,
+    Equipment,
     Prepared,
     Scene,
     Session,
@@ -34,36 +33,30 @@ class LvAgentMethod(AgentMethod):
         self._team = Team(settings.agents) if settings.team is None else read_team(settings.team)
         check_agents(self._team.agents)
         super().__init__(settings)
-        self.seeing_role = next(iter(self.role_names()))
         self._is_checked = False
 
-    def role_names(self) -> dict[str, str]:
-        return {public_role(name): name for name in self._team.agents}
-
-    def encoders(self) -> dict[str, str]:
-        return {"encoder": self.settings.encoder}
+    def equipment(self) -> Equipment:
+        roles = {public_role(name): name for name in self._team.agents}
+        return Equipment(roles, seeing=next(iter(roles)), encoders={"encoder": self.settings.encoder})
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
         # The roles are their own names, and the team is what its file says.
-        facts = {key: value for key, value in facts.items() if key not in {"team", *self.role_names()}}
+        roles = self.equipment().roles
+        facts = {key: value for key, value in facts.items() if key not in {"team", *roles}}
         chosen = self._team.selection
         return {
             **facts,
-            "agents": list(self.role_names()),
+            "agents": list(roles),
             **({} if chosen is None else {"selection": chosen.key}),
         }
 
-    def models(self, backbone: Backbone) -> dict[str, AgentModel]:
-        """The agents, loaded once per process. Raises ConfigError for two with the same weights."""
-        models = super().models(backbone)
-        if not self._is_checked:
-            check_weights({name: model.identity() for name, model in models.items()})
-            self._is_checked = True
-        return models
-
     def prepare(self, scene: Scene) -> Prepared:
-        """Index the chunks. The index is kept on the disk, with what making it cost."""
+        """Index the chunks. The index is kept on the disk, with what making it cost. Raises ConfigError for
+        two agents with the same weights."""
+        if not self._is_checked:
+            check_weights({name: model.identity() for name, model in scene.models.items()})
+            self._is_checked = True
         encoder = self.encoder(scene, self.settings.encoder, "chunks are found by an encoder")
         video = scene.context.video
         index, made = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
+from videopro.methods.agents import AgentMethod, AgentRun, Equipment, Prepared, Scene, Session
 from videopro.methods.vca.agent import ScoreFrames, VcaRun
 from videopro.methods.vca.rewards import frame_similarity
 from videopro.methods.vca.settings import VcaSettings
@@ -17,21 +16,16 @@ class VcaMethod(AgentMethod):
     name = "vca"
     Settings = VcaSettings
     settings: VcaSettings
-    roles = ("llm",)
-    seeing_role = "llm"
     answers_open_questions = True
 
-    def identity(self) -> dict[str, Any]:
-        facts = super().identity()
-        if self.needs_evidence():
-            facts["oracle"] = "evidence"
-        return facts
-
-    def needs_evidence(self) -> bool:
-        return self.settings.reward == "evidence"
-
-    def encoders(self) -> dict[str, str]:
-        return {"encoder": self.settings.encoder} if self.settings.reward == "image" else {}
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        return Equipment(
+            {"llm": settings.llm},
+            seeing="llm",
+            encoders={"encoder": settings.encoder} if settings.reward == "image" else {},
+            evidence=settings.reward == "evidence",
+        )
 
     def prepare(self, scene: Scene) -> Prepared:
         if self.settings.reward != "image":
@@ -40,7 +34,7 @@ class VcaMethod(AgentMethod):
         return Prepared(partial(frame_similarity, encoder))
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        if self.needs_evidence():
+        if self.settings.reward == "evidence":
             known = "" if session.evidence else ", and this question has none"
             session.note(f"oracle: segments are scored by the annotated evidence{known}")
         score: ScoreFrames | None = prepared.content

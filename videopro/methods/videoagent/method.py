@@ -10,6 +10,7 @@ from videopro.methods.agents import (
     AgentModel,
     AgentRun,
     BackboneModel,
+    Equipment,
     Prepared,
     Scene,
     Session,
@@ -40,22 +41,19 @@ class VideoAgentMethod(AgentMethod):
     name = "videoagent"
     Settings = VideoAgentSettings
     settings: VideoAgentSettings
-    roles = (LLM, CAPTIONER)
     answers_open_questions = True
 
     def __init__(self, settings: VideoAgentSettings) -> None:
         super().__init__(settings)
-        self.seeing_role = LLM if settings.captions == "none" else CAPTIONER
         self._captions: CallCache[Step] = CallCache()
 
-    def role_names(self) -> dict[str, str]:
-        names = super().role_names()
-        if self.settings.captions == "none":
-            del names[CAPTIONER]
-        return names
-
-    def encoders(self) -> dict[str, str]:
-        return {"encoder": self.settings.encoder} if self._retrieves() else {}
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        encoders = {"encoder": settings.encoder} if self._retrieves() else {}
+        if settings.captions == "none":
+            return Equipment({LLM: settings.llm}, seeing=LLM, encoders=encoders)
+        roles = {LLM: settings.llm, CAPTIONER: settings.captioner}
+        return Equipment(roles, seeing=CAPTIONER, encoders=encoders)
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
