@@ -15,11 +15,11 @@ from tests.support.stub_server import StubFault, StubServer, completion, entry
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import ServerBackbone
 from videopro.backbones.server.completion import InvalidReply, read_completion, read_models
-from videopro.backbones.server.http import retry_after
+from videopro.backbones.server.failures import retry_after
 from videopro.backbones.server.replies import read_choice, read_generation
 from videopro.errors import BackboneError, RunError
-from videopro.methods.planners.api import ApiPlanner
 from videopro.methods.planners.base import PlanRequest
+from videopro.methods.planners.server import ApiPlanner
 
 GOOD = completion(
     "A",

@@ -34,8 +34,8 @@ from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, TeacherBudget
 from videopro.executor import Limits, parse_program
 from videopro.methods import MethodContext, create
-from videopro.methods.planners.api import ApiPlanner
 from videopro.methods.planners.base import PlanRequest
+from videopro.methods.planners.server import ApiPlanner
 from videopro.methods.program import build_refinement, execute
 from videopro.modules.calls import REMOVABLE, VideoHandle
 from videopro.modules.errors import ModuleError

@@ -10,7 +10,7 @@ import pytest
 from tests.support.server_cases import COLOURS, RAY_CARD, Make, frames
 from tests.support.stub_server import BadRequest, StubServer, letter
 from videopro.backbones import BackboneConfig, ChoiceRequest
-from videopro.backbones.server.facts import ServerFacts
+from videopro.backbones.server.profile import ServerProfile
 from videopro.errors import BackboneError, ConfigError
 
 BUDGET = {"frames": 4, "pixels": 1024}
@@ -115,8 +115,8 @@ class Silent:
 @pytest.mark.parametrize("url", ["https://api.openai.com/v1", "https://me.openai.azure.com/openai/v1"])
 def test_openai_itself_gets_no_field_of_an_engine(url: str, engine: Any) -> None:
     config = BackboneConfig("m", kind="server", base_url=url, engine=engine)
-    facts = ServerFacts(config, Silent(url), "")  # type: ignore[arg-type]
-    assert (facts.engine(), facts.notes) == ("organization-owner", ())
+    profile = ServerProfile(config, Silent(url), "", Silent(url).complete)  # type: ignore[arg-type]
+    assert (profile.engine, profile.notes) == ("organization-owner", ())
 
 
 def test_an_engine_that_is_none_is_refused() -> None:

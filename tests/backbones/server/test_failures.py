@@ -16,8 +16,8 @@ from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, BackoffDela
 from tests.support.stub_server import BadRequest, StubFault, StubServer, completion, entry, letter, text_of
 from videopro.backbones import BackboneConfig, ChoiceRequest
 from videopro.backbones.server import ServerBackbone
-from videopro.backbones.server import http as server_http
-from videopro.backbones.server.http import retry_after
+from videopro.backbones.server import connection as server_connection
+from videopro.backbones.server.failures import retry_after
 from videopro.errors import BackboneError
 
 
@@ -311,7 +311,7 @@ def test_a_broken_list_of_models_is_retried_and_then_reported(
 
 
 def test_an_endless_reply_is_reported(stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "LARGEST_BODY", 1 << 20)
+    monkeypatch.setattr(server_connection, "LARGEST_BODY", 1 << 20)
     stub.faults = [StubFault(200, b" " * (2 << 20))]
     with pytest.raises(BackboneError, match="more than 1 MiB"):
         make(stub, retries=0).answer(None, COLOURS)

@@ -13,9 +13,9 @@ import pytest
 from tests.support.server_cases import COLOURS, Make, frames
 from tests.support.stub_server import BadRequest, StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
-from videopro.backbones.server.flags import wanted_flag
+from videopro.backbones.server.failures import wanted_flag
+from videopro.backbones.server.profile import find_served
 from videopro.backbones.server.prompt_check import difference, film_frames, own_prompt
-from videopro.backbones.server.served import budget, find_served
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
 
@@ -78,19 +78,19 @@ def test_an_adapter_says_with_what_it_was_trained(tmp_path: Path) -> None:
 
 def test_budgets_that_nothing_tells_are_asked_for() -> None:
     hub = find_served(cards(card("q", "org/name")), "q")
-    assert budget(hub, None, None, "X")[:2] == (64, 50_176)
-    assert budget(hub, None, None, "X")[2].endswith(
+    assert hub.budget(None, None, "X")[:2] == (64, 50_176)
+    assert hub.budget(None, None, "X")[2].endswith(
         "64 frames of 50,176 pixels each. If it was made for others, give X"
     )
-    assert budget(hub, 8, 1024, "X") == (8, 1024, "")
+    assert hub.budget(8, 1024, "X") == (8, 1024, "")
     for entries, name in (
         ([card("q", "/srv/merged")], "q"),
         ([card("base", "org/name"), card("q", "/srv/sft", "base")], "q"),
     ):
         served = find_served(cards(*entries), name)
         with pytest.raises(BackboneError, match=r"'q' from /srv/.*, which is not on this machine.*give X"):
-            budget(served, 8, None, "X")
-        assert budget(served, 8, 1024, "X") == (8, 1024, "")
+            served.budget(8, None, "X")
+        assert served.budget(8, 1024, "X") == (8, 1024, "")
 
 
 def test_a_run_takes_the_models_own_budgets_and_settings_come_first(make: Make, tmp_path: Path) -> None:

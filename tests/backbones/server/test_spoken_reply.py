@@ -16,7 +16,7 @@ from videopro.backbones.server.completion import InvalidReply, read_completion
 from videopro.errors import BackboneError
 from videopro.methods.agents.api import ApiModel
 from videopro.methods.planners import EmptyReply, PlanRequest
-from videopro.methods.planners.api import ApiPlanner
+from videopro.methods.planners.server import ApiPlanner
 from videopro.question import Question
 
 Ask = Callable[[StubServer, int], tuple[str, bool]]

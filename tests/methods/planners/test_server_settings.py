@@ -27,7 +27,7 @@ GIVEN = ServerSettings(concurrency=3, timeout=20.0, retries=8, engine="vllm")
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.backbones.server.http.FIRST_DELAY", 0.001)
+    monkeypatch.setattr("videopro.backbones.server.failures.FIRST_DELAY", 0.001)
 
 
 def writes(body: dict[str, Any]) -> Any:

@@ -1,12 +1,16 @@
-"""Models behind an OpenAI-compatible server."""
+"""Models behind an OpenAI-compatible server.
+
+A request takes this way: `backbone` asks, `messages` encodes, `client` sends it over a `connection` and again
+after some `failures`, `completion` parses the reply, and `replies` reads it. `profile` has what the server
+says of itself, and `prompt_check` compares its prompts with ours.
+"""
 
 from videopro.backbones.server.backbone import ServerBackbone
-from videopro.backbones.server.chat_client import ChatClient, api_config
+from videopro.backbones.server.client import ChatClient, Endpoint, api_config
 from videopro.backbones.server.completion import Completion
-from videopro.backbones.server.http import Endpoint, RequestRefused
-from videopro.backbones.server.messages import encode_frames, sent_size, visual_parts
-from videopro.backbones.server.schemas import response_format
-from videopro.backbones.server.spoken_reply import ServedReply, read_reply
+from videopro.backbones.server.failures import RequestRefused
+from videopro.backbones.server.messages import encode_frames, response_format, sent_size, visual_parts
+from videopro.backbones.server.replies import ServedReply, read_reply
 
 __all__ = [
     "ChatClient",

@@ -1,6 +1,7 @@
 """The backbone for an OpenAI-compatible endpoint with log-probabilities: vLLM, SGLang, OpenAI.
 
-`http` sends requests, `messages` encodes frames and `replies` reads replies.
+`client` sends requests, `messages` encodes frames, `replies` reads replies, and `profile` has what the server
+says of itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,9 +34,9 @@ from videopro.backbones.base import (
     check_system,
 )
 from videopro.backbones.model_record import PlannerRecord
-from videopro.backbones.server.engine import ENGINES
-from videopro.backbones.server.facts import ServerFacts
-from videopro.backbones.server.http import Endpoint, RequestRefused
+from videopro.backbones.server.client import Endpoint
+from videopro.backbones.server.completion import Completion
+from videopro.backbones.server.failures import RequestRefused, refuses_schema
 from videopro.backbones.server.messages import (
     CONTINUES,
     JPEG_QUALITY,
@@ -44,23 +45,21 @@ from videopro.backbones.server.messages import (
     check_budget,
     encode_frames,
     from_qwen,
+    response_format,
     user_message,
 )
-from videopro.backbones.server.probe import ProbeRequest
+from videopro.backbones.server.profile import ENGINES, ServedRecord, ServerProfile
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
-from videopro.backbones.server.schemas import refuses_schema, response_format
-from videopro.backbones.server.served import ServedRecord
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
-    from videopro.backbones.server.completion import Completion
     from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
 
 # Request fields that the backbone sets itself, so `extra_body` may not.
-_OWN_FIELDS = {
+_RESERVED_FIELDS = {
     "model",
     "messages",
     "max_tokens",
@@ -131,7 +130,7 @@ class ServerBackbone(Backbone):
     Frames and pixels: those of the settings, else those that the model's own record gives, where its files
     are on this machine (`served`), else the defaults, with a warning.
 
-    Thinking is turned off if the server is vLLM or SGLang (see `ServerFacts.engine`), as for local models;
+    Thinking is turned off if the server is vLLM or SGLang (see `ServerProfile.engine`), as for local models;
     `extra_body` can turn it on for generated replies. One-letter answers need it off.
 
     Raises `ConfigError` for invalid settings. Every call raises `BackboneError` if the server is
@@ -154,7 +153,7 @@ class ServerBackbone(Backbone):
         self.server_settings = config.server_settings
         self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
         self._server = f"server {self._endpoint.url}"
-        self._facts = ServerFacts(config, self._endpoint, budget_settings)
+        self._profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
         self._offers_schemas = True
         """Until the server refuses one."""
         # Per thread: one question's planner and another question's answers may run at the same time.
@@ -167,37 +166,37 @@ class ServerBackbone(Backbone):
     @property
     def frames(self) -> int:  # type: ignore[override]
         """Frames a call. May query the server once, unless the settings give frames and pixels."""
-        return self._facts.budget[0]
+        return self._profile.budget[0]
 
     @property
     def pixels(self) -> int:
         """Pixels a frame; as `frames`."""
-        return self._facts.budget[1]
+        return self._profile.budget[1]
 
     @property
     def served(self) -> ServedRecord:
-        """What is known here of the model. May query the server once."""
-        return self._facts.served
+        """What this machine has of the model. May query the server once."""
+        return self._profile.record
 
     @property
     def weights(self) -> dict[str, str]:
         """What tells the served model's weights from those of another one under its name: see
-        `served_weights`. May query the server once."""
-        return self._facts.weights
+        `ServerProfile.weights`. May query the server once."""
+        return self._profile.weights
 
     @property
     def planner(self) -> PlannerRecord | None:  # type: ignore[override]
         """What the served model or its adapter records of itself, if its files are on this machine."""
-        return self._facts.served.planner
+        return self._profile.record.planner
 
     @property
     def checkpoint(self) -> Path | None:  # type: ignore[override]
         """That of an adapter's base."""
-        return self._facts.served.folder
+        return self._profile.record.folder
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._facts.notes
+        return self._profile.notes
 
     # -- identity
 
@@ -205,44 +204,38 @@ class ServerBackbone(Backbone):
         """Model, what the server reports about its weights, and everything that affects a request.
 
         The address is not part of it: the same model at another port gives the same answers. The first call
-        queries the server. `form`: how videos are sent, if known; saves probing the server.
+        queries the server. `form`: how videos are sent, as a run recorded it; saves probing the server.
         """
-        card = self._facts.card()
-        self._facts.compare_budget()
+        profile, config = self._profile, self.config
+        card = profile.card
+        profile.compare_budget()
         if form is None:
-            self._facts.require_video(self._probe)
-        elif self.config.video != "auto":
-            form = self.config.video
+            profile.require_video()
+        elif config.video != "auto":
+            form = config.video
+        adapter_root = profile.adapter_root
+        record = self.planner
+        # An `adapter_model` whose planner was trained on our prompts stands for them by its name.
+        is_keyed = record is not None and (config.adapter_model is None or record.prompts)
         return {
             "kind": "server",
-            "model": self.config.model,
-            "adapter_model": self.config.adapter_model,
-            "engine": self._facts.engine(),
+            "model": config.model,
+            "adapter_model": config.adapter_model,
+            "engine": profile.engine,
             "weights": card.get("root"),
-            **self._adapter_facts(),
+            **({} if adapter_root is None else {"adapter_weights": adapter_root}),
             "frames": self.frames,
             "pixels": self.pixels,
-            "video": self._video_form() if form is None else form,
+            "video": profile.video_form if form is None else form,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
-            **self._planner_facts(),
+            **(record.facts() if record is not None and is_keyed else {}),
         }
-
-    def _adapter_facts(self) -> dict[str, object]:
-        root = self._facts.adapter_root
-        return {} if root is None else {"adapter_weights": root}
-
-    def _planner_facts(self) -> dict[str, object]:
-        """What the key of a run says of the planner's prompts; an `adapter_model` alone stands for ours."""
-        record = self.planner
-        if record is None or (self.config.adapter_model is not None and not record.prompts):
-            return {}
-        return record.facts()
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         """The (height, width) at which frames are sent: at most `pixels`, in multiples of 32, never
         enlarged."""
-        return self._facts.frame_size(height, width, n_frames)
+        return self._profile.frame_size(height, width, n_frames)
 
     # -- calls
 
@@ -251,7 +244,7 @@ class ServerBackbone(Backbone):
 
         See `replies` for which token counts, and for letters outside the 20 that a server lists.
         """
-        asked = [
+        prompted = [
             GenerateRequest(
                 request.visual,
                 prompts.multiple_choice(request.question) if request.prompt is None else request.prompt,
@@ -260,16 +253,15 @@ class ServerBackbone(Backbone):
             )
             for request in requests
         ]
-        replies = self._choose(asked)
         return [
-            read_choice(reply, request.question.letters, self._server)
-            for reply, request in zip(replies, requests, strict=True)
+            read_choice(completion, request.question.letters, self._server)
+            for completion, request in zip(self._choose(prompted), requests, strict=True)
         ]
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         """Answer yes-or-no questions, in the same way as letters."""
-        replies = self._choose([GenerateRequest(request.visual, request.text) for request in requests])
-        return [read_choice(reply, YES_NO, self._server) for reply in replies]
+        prompted = [GenerateRequest(request.visual, request.text) for request in requests]
+        return [read_choice(completion, YES_NO, self._server) for completion in self._choose(prompted)]
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
@@ -278,8 +270,8 @@ class ServerBackbone(Backbone):
         rows = self._rows(requests)
         seed = sampling.seed
         seeds = [
-            row_seed(seed, place) if request.seed is None and seed is not None else request.seed
-            for place, request in enumerate(requests)
+            row_seed(seed, row) if request.seed is None and seed is not None else request.seed
+            for row, request in enumerate(requests)
         ]
         schemas = [request.schema for request in requests]
         if self._offers_schemas and any(schemas):
@@ -300,7 +292,7 @@ class ServerBackbone(Backbone):
             if not isinstance(message.get("content"), str)
             for part in message.get("content") or ()
         )
-        as_video = has_video and self._video_form() == "video"
+        as_video = has_video and self._profile.video_form == "video"
         row = functools.partial(
             from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
         )
@@ -340,7 +332,7 @@ class ServerBackbone(Backbone):
 
     def _rows(self, requests: Sequence[GenerateRequest]) -> list[Callable[[], Messages]]:
         """What makes the messages of each request, when it is sent."""
-        if any(request.prefill for request in requests) and self._facts.engine() not in ENGINES:
+        if any(request.prefill for request in requests) and self._profile.engine not in ENGINES:
             raise BackboneError(
                 f"{self._server} does not say that it is {' or '.join(ENGINES)}, which continue a reply that "
                 f"is begun for them; if it is one, give --backbone engine={ENGINES[0]}, else use such a "
@@ -356,27 +348,28 @@ class ServerBackbone(Backbone):
         seeds: Sequence[int | None],
         schemas: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> list[Generation]:
-        fields: list[dict[str, Any]] = []
+        sampled: dict[str, Any] = {
+            "max_tokens": sampling.max_new_tokens,
+            "temperature": sampling.temperature,
+        }
+        if sampling.temperature > 0:
+            sampled["top_p"] = sampling.top_p
         schemas = schemas if schemas is not None else [None] * len(seeds)
-        for seed, schema in zip(seeds, schemas, strict=True):
-            row: dict[str, Any] = {
-                "max_tokens": sampling.max_new_tokens,
-                "temperature": sampling.temperature,
+        fields = [
+            {
+                **sampled,
+                **({"seed": seed} if sampling.temperature > 0 and seed is not None else {}),
+                **({"response_format": response_format(schema)} if schema is not None else {}),
             }
-            if sampling.temperature > 0:
-                row["top_p"] = sampling.top_p
-                if seed is not None:
-                    row["seed"] = seed
-            if schema is not None:
-                row["response_format"] = response_format(schema)
-            fields.append(row)
-        replies = self._send(list(zip(rows, fields, strict=True)))
+            for seed, schema in zip(seeds, schemas, strict=True)
+        ]
+        completions = self._send(list(zip(rows, fields, strict=True)))
         return [
             replace(
-                read_generation(reply, self._server, sampling.max_new_tokens),
+                read_generation(completion, self._server, sampling.max_new_tokens),
                 is_constrained=schema is not None,
             )
-            for reply, schema in zip(replies, schemas, strict=True)
+            for completion, schema in zip(completions, schemas, strict=True)
         ]
 
     def _send(
@@ -384,12 +377,13 @@ class ServerBackbone(Backbone):
     ) -> list[Completion]:
         if not rows:
             return []
-        self._facts.card()
+        # An unknown model is reported before anything is sent to it.
+        _ = self._profile.cards
         model = self.config.model
         if self._adapter_on.get() and self.config.adapter_model is not None:
             model = self.config.adapter_model
         extra = self._extra_body()
-        neutral = _NEUTRAL_SAMPLING if self._facts.engine() in ENGINES else {}
+        neutral = _NEUTRAL_SAMPLING if self._profile.engine in ENGINES else {}
 
         def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
             encoded = row()
@@ -401,6 +395,7 @@ class ServerBackbone(Backbone):
                 **neutral,
                 **extra,
             }
+            # The user's fields beside those that carry the frames' times, not in place of them.
             for name, value in encoded.extra_body.items():
                 merged[name] = {**value, **merged[name]} if name in merged else value
             return merged
@@ -434,23 +429,18 @@ class ServerBackbone(Backbone):
 
     def _as_video(self, visuals: Sequence[Visual]) -> bool:
         counts = [len(visual.frames if isinstance(visual, Prefix) else visual or ()) for visual in visuals]
-        return max(counts, default=0) > 1 and self._video_form() == "video"
-
-    # -- the server's properties
+        return max(counts, default=0) > 1 and self._profile.video_form == "video"
 
     def _extra_body(self) -> dict[str, Any]:
         extra = dict(self.config.extra_body)
-        if self._facts.engine() in ENGINES:
+        if self._profile.engine in ENGINES:
             extra["chat_template_kwargs"] = {
                 "enable_thinking": False,
                 **extra.get("chat_template_kwargs", {}),
             }
         return extra
 
-    def _video_form(self) -> Literal["video", "frames"]:
-        return self._facts.video_form(self._probe)
-
-    def _probe(self, rows: Sequence[ProbeRequest]) -> list[Completion]:
+    def _probe(self, rows: Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]]) -> list[Completion]:
         """Send requests about the server, to the base, without retrying what it does not support."""
         token = self._adapter_on.set(False)
         try:
@@ -459,11 +449,11 @@ class ServerBackbone(Backbone):
             self._adapter_on.reset(token)
 
 
-def row_seed(seed: int, place: int) -> int:
-    """The seed for row `place` of a batch, 0 to 2**31 - 1; row 0 gets `seed` itself."""
-    if place == 0:
+def row_seed(seed: int, row: int) -> int:
+    """The seed for a row of a batch, 0 to 2**31 - 1; row 0 gets `seed` itself."""
+    if row == 0:
         return seed
-    return int(np.random.SeedSequence([seed, place]).generate_state(1)[0]) >> 1
+    return int(np.random.SeedSequence([seed, row]).generate_state(1)[0]) >> 1
 
 
 def _check(config: BackboneConfig) -> None:
@@ -473,6 +463,6 @@ def _check(config: BackboneConfig) -> None:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
-    reserved = sorted(_OWN_FIELDS & set(config.extra_body))
+    reserved = sorted(_RESERVED_FIELDS & set(config.extra_body))
     if reserved:
         raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which every call sets itself")

@@ -1,7 +1,9 @@
-"""Parses and validates a server's replies: the fields of a chat completion that this project uses.
+"""The parts of a chat completion that this project uses, parsed and checked.
 
-Servers omit and add fields as they like, so other fields are ignored. `replies` checks that a reply has what
-a call needs, such as log-probabilities and token counts.
+Servers omit and add fields as they like, so other fields are ignored, and only `choices` must be there;
+`replies` checks that a reply has what a call needs, such as log-probabilities and token counts. The `openai`
+package's own types do not serve here: checked, they refuse replies that servers give (without an id or a
+role, with an end that OpenAI does not have), and unchecked they hold whatever came.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from videopro.storage import InvalidJson, parse_json, printable
 _Count = Annotated[int, Field(ge=0, le=2**40)]
 _LONGEST_PATH = 4096
 # Maximum characters of a server's error message.
-_WORDS = 400
+_LONGEST_MESSAGE = 400
+# Fields of a message, and types of parts, that hold thoughts; types of parts that are text. Other parts, such
+# as pictures, are neither.
+_THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_THOUGHT_TYPES = ("thinking", "reasoning", "reasoning_content", "thought", "redacted_thinking")
+_TEXT_TYPES = ("text", "output_text", "refusal", "")
+# Fields of a part that hold its text.
+_TEXT_FIELDS = ("text", "thinking", "reasoning", "refusal", "summary", "content", "value")
 
 
 class InvalidReply(Exception):
@@ -68,50 +77,18 @@ class Message(BaseModel):
         """The parts of the text joined, and all that servers call thoughts."""
         if not isinstance(message, dict):
             return message
-        thoughts = [_words(message[name]) for name in _THOUGHTS if message.get(name)]
+        thoughts = [_text(message[name]) for name in _THOUGHT_FIELDS if message.get(name)]
         content = message.get("content")
         parts = [content] if isinstance(content, dict) else content
         if isinstance(parts, list):
             if parts and not message.get("tool_calls") and not message.get("refusal"):
-                _check_known(parts)
-            content = "".join(_words(part) for part in parts if _kind(part) in _SAID)
-            thoughts += [_words(part) for part in parts if _kind(part) in _THOUGHT_PARTS]
+                _check_parts(parts)
+            content = "".join(_text(part) for part in parts if _type(part) in _TEXT_TYPES)
+            thoughts += [_text(part) for part in parts if _type(part) in _THOUGHT_TYPES]
         if not content and isinstance(message.get("refusal"), str):
             content = message["refusal"]
         # Servers that are asked for both names give the same thoughts twice.
         return {**message, "content": content, "thoughts": "".join(dict.fromkeys(thoughts))}
-
-
-# Fields of a message, and types of parts, that hold thoughts; types of parts that are said. Other parts, such
-# as pictures, are no text.
-_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
-_THOUGHT_PARTS = ("thinking", "reasoning", "reasoning_content", "thought", "redacted_thinking")
-_SAID = ("text", "output_text", "refusal", "")
-# What holds the words of a part.
-_TEXTS = ("text", "thinking", "reasoning", "refusal", "summary", "content", "value")
-
-
-def _kind(part: Any) -> str:
-    return str(part.get("type") or "").lower() if isinstance(part, dict) else ""
-
-
-def _check_known(parts: list[Any]) -> None:
-    """Raise ValueError if no part has a text or thoughts that we know: not to be taken for an empty reply."""
-    for part in parts:
-        has_text = isinstance(part, str) or (isinstance(part, dict) and any(name in part for name in _TEXTS))
-        if _kind(part) in _THOUGHT_PARTS or (_kind(part) in _SAID and has_text):
-            return
-    kinds = ", ".join(dict.fromkeys(_kind(part) or type(part).__name__ for part in parts))
-    raise ValueError(f"none of its parts has a known text (their types: {printable(kinds, _WORDS)})")
-
-
-def _words(part: Any) -> str:
-    """The words of a part, or of a list of parts."""
-    if isinstance(part, str):
-        return part
-    if isinstance(part, dict):
-        return next((_words(part[name]) for name in _TEXTS if part.get(name)), "")
-    return "".join(map(_words, part)) if isinstance(part, list) else ""
 
 
 class Choice(BaseModel):
@@ -122,9 +99,9 @@ class Choice(BaseModel):
 
     @field_validator("finish_reason", mode="before")
     @classmethod
-    def _worded(cls, reason: Any) -> Any:
-        """SGLang's own form is an object with a type; others write the number of a word, which is none that
-        we know."""
+    def _reason_text(cls, reason: Any) -> Any:
+        """SGLang's own form is an object with a type. Others write the number of a reason, which `replies`
+        takes for none."""
         reason = reason.get("type") if isinstance(reason, dict) else reason
         return str(reason) if isinstance(reason, int | float) else reason
 
@@ -147,7 +124,9 @@ def read_completion(body: bytes) -> Completion:
     """The completion in a reply's body. Raises InvalidReply."""
     content = _object(body)
     if content.get("error"):
-        raise InvalidReply(f"an error: {_error_text(content['error'])}")
+        error = content["error"]
+        message = error.get("message") if isinstance(error, dict) else None
+        raise InvalidReply(f"an error: {str(message or error)[:_LONGEST_MESSAGE]}")
     choices = content.get("choices")
     if not choices:
         raise InvalidReply("no choices in it")
@@ -157,8 +136,8 @@ def read_completion(body: bytes) -> Completion:
         return Completion.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InvalidReply(f"{place}: {first['msg']}") from None
+        path = ".".join(str(part) for part in first["loc"])
+        raise InvalidReply(f"{path}: {first['msg']}") from None
 
 
 def read_models(body: bytes) -> list[dict[str, Any]]:
@@ -167,11 +146,15 @@ def read_models(body: bytes) -> list[dict[str, Any]]:
     if not isinstance(cards, list) or not all(isinstance(card, dict) for card in cards):
         raise InvalidReply("no list of models in it")
     # They go into messages and records: names, folders, owners.
-    return [{name: _seen(value) for name, value in card.items()} for card in cards]
-
-
-def _seen(value: Any) -> Any:
-    return printable(value, _LONGEST_PATH) if isinstance(value, str) and not value.isprintable() else value
+    return [
+        {
+            name: printable(value, _LONGEST_PATH)
+            if isinstance(value, str) and not value.isprintable()
+            else value
+            for name, value in card.items()
+        }
+        for card in cards
+    ]
 
 
 def _object(body: bytes) -> Mapping[str, Any]:
@@ -186,6 +169,28 @@ def _object(body: bytes) -> Mapping[str, Any]:
     return content
 
 
-def _error_text(error: object) -> str:
-    words = error.get("message") if isinstance(error, dict) else error
-    return str(words if words else error)[:_WORDS]
+def _type(part: Any) -> str:
+    return str(part.get("type") or "").lower() if isinstance(part, dict) else ""
+
+
+def _text(part: Any) -> str:
+    """The text of a part, or of a list of parts."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict):
+        return next((_text(part[name]) for name in _TEXT_FIELDS if part.get(name)), "")
+    return "".join(map(_text, part)) if isinstance(part, list) else ""
+
+
+def _check_parts(parts: list[Any]) -> None:
+    """Raise ValueError if no part is of a form with text or thoughts: not to be taken for an empty reply."""
+    for part in parts:
+        has_text = isinstance(part, str) or (
+            isinstance(part, dict) and any(name in part for name in _TEXT_FIELDS)
+        )
+        if _type(part) in _THOUGHT_TYPES or (_type(part) in _TEXT_TYPES and has_text):
+            return
+    types = ", ".join(dict.fromkeys(_type(part) or type(part).__name__ for part in parts))
+    raise ValueError(
+        f"none of its parts has a known text (their types: {printable(types, _LONGEST_MESSAGE)})"
+    )

@@ -7,7 +7,8 @@ commas. This is vLLM's form for sampled frames; their times are sent beside the 
 (`frames_indices` over `fps`; vLLM pull requests 37301 and 40133; checked in 0.33.0). The indices count
 milliseconds, so Qwen3-VL and newer get every frame's true time, at even and uneven spacing. Older servers,
 and Qwen2.5-VL (one interval per video), lose the times; SGLang (checked in 0.5.23) decodes whole files only
-and rejects this form. `videopro.backbones.server.probe` detects whether a server keeps the times.
+and rejects this form. `ServerProfile` detects whether a server keeps
+the times.
 
 *Frames*: one `image_url` part per frame, each after a `<t seconds>` text, which Qwen3-VL's own processor
 writes before the frames of a video. Every server that accepts images supports it; it costs about twice the
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,6 +170,12 @@ def user_message(
         turns.append({"role": "assistant", "content": escape_control_tokens(prefill)})
         extra_body = {**extra_body, **CONTINUES}
     return Messages(turns, extra_body)
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The request field that asks for a reply that fits a JSON schema (vLLM, SGLang, OpenAI)."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title") or "reply"))[:64]
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
 
 
 def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: int, pixels: int) -> Messages:

@@ -41,7 +41,7 @@ def film_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | 
 
     height, width = resize(_HEIGHT, _WIDTH, count) or (_HEIGHT, _WIDTH)
     picture = np.full((height, width, 3), 127, dtype=np.uint8)
-    return [Frame(picture, round(_GAP * (place + 0.5), 1)) for place in range(count)]
+    return [Frame(picture, round(_GAP * (index + 0.5), 1)) for index in range(count)]
 
 
 def has_processor(folder: Path) -> bool:
@@ -66,12 +66,12 @@ def own_prompt(folder: Path, count: int, pixels: int) -> tuple[list[int], Decode
     return list(prompt.ids), inputs.tokenizer.decode
 
 
-def difference(engine: Sequence[int], own: Sequence[int], decode: Decode) -> str:
+def difference(engine: Sequence[int], local: Sequence[int], decode: Decode) -> str:
     """What differs between the ids of an engine's prompt and ours, as the end of a sentence; empty if nothing
     does."""
-    if list(engine) == list(own):
+    if list(engine) == list(local):
         return ""
-    theirs, ours = ([decode([token]) for token in ids] for ids in (engine, own))
+    theirs, ours = ([decode([token]) for token in ids] for ids in (engine, local))
     if [text for text in ours if text not in _MARKS] == [text for text in theirs if text not in _MARKS]:
         missing = [len([text for text in texts if text in _MARKS]) for texts in (theirs, ours)]
         return (
@@ -86,9 +86,10 @@ def difference(engine: Sequence[int], own: Sequence[int], decode: Decode) -> str
             "another way (give the frames and pixels that the model was made for, or raise the limits of its "
             "processor with vLLM's --mm-processor-kwargs)"
         )
-    place = next(place for place, (a, b) in enumerate(itertools.zip_longest(engine, own)) if a != b)
-    start = max(0, place - _SHOWN // 2)
+    pairs = itertools.zip_longest(engine, local)
+    first = next(index for index, (theirs, ours) in enumerate(pairs) if theirs != ours)
+    start = max(0, first - _SHOWN // 2)
     return (
-        f"from token {place} on, it reads {decode(engine[start : start + _SHOWN])!r}, and ours "
-        f"{decode(own[start : start + _SHOWN])!r} (another chat template or tokenizer at the server)"
+        f"from token {first} on, it reads {decode(engine[start : start + _SHOWN])!r}, and ours "
+        f"{decode(local[start : start + _SHOWN])!r} (another chat template or tokenizer at the server)"
     )

@@ -1,4 +1,6 @@
-"""Reads an `Answer` or a `Generation` from a chat completion with log-probabilities.
+"""Reads what a served model replied, whatever its server: text, thoughts, what ended it, log-probabilities.
+
+All that asks a server reads its replies here: answers, planners, teachers, agents and judges.
 
 Which token counts for a letter: the reply's first token, and only if its text, without surrounding white
 space and characters that no reader sees, is exactly that letter (a full-width one too). A tokenizer may have
@@ -14,17 +16,96 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Literal
 
 from videopro.backbones.base import Generation
-from videopro.backbones.server.spoken_reply import finish_of
+from videopro.backbones.server.completion import CalledTool, Choice, Completion, Token, TopToken, Usage
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
 from videopro.question import Answer, spoken, visible
 from videopro.storage import encodable
 
-if TYPE_CHECKING:
-    from videopro.backbones.server.completion import Choice, Completion, Token
+# ---- text, thoughts and end --------------------------------------------------------------------------------
+
+# What servers write into `finish_reason`, in lower case with underscores.
+_CUT = {
+    *("length", "max_tokens", "max_length", "max_new_tokens", "max_output_tokens", "token_limit"),
+    *("model_length", "model_context_window_exceeded", "max_context_length", "incomplete"),
+}
+_ENDED = {
+    *("stop", "eos", "eos_token", "end", "end_turn", "stop_sequence", "stop_token", "stop_str", "complete"),
+    *("completed", "done", "finished", "tool_calls", "tool_use", "function_call"),
+}
+_FAILED = {
+    *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"),
+    *("error", "abort", "aborted", "cancel", "cancelled", "canceled", "timeout", "malformed_function_call"),
+}
+_LONGEST_REASON = 60
+
+
+@dataclass(frozen=True)
+class ServedReply:
+    """A server's first choice."""
+
+    text: str
+    """Without thoughts; empty if there is none."""
+    thoughts: str
+    cut_at: int | None
+    """The limit in tokens that cut the reply off; None: it ended by itself."""
+    tokens_in: int
+    tokens_out: int
+    """With those of the thoughts; 0 from a server that does not count."""
+    calls: tuple[CalledTool, ...] = ()
+
+    @property
+    def why_empty(self) -> str:
+        """Why there is no text, and what helps."""
+        if self.cut_at is not None:
+            doing = "while the model was thinking" if self.thoughts else "before the model said anything"
+            return (
+                f"the reply has no text: its limit of {self.cut_at} tokens ended it {doing}; raise "
+                "max_new_tokens, or turn thinking off"
+            )
+        return "the reply has no text" + (" besides thoughts" if self.thoughts else "")
+
+
+def read_reply(completion: Completion, server: str, limit: int) -> ServedReply:
+    """The first choice of a completion of at most `limit` tokens. Raises BackboneError, naming `server`, for
+    a reply that the server broke off."""
+    message, usage = completion.choices[0].message, completion.usage
+    is_cut = read_finish(completion, server, limit) == "length"
+    reply = spoken(encodable(message.content or ""))
+    return ServedReply(
+        reply.text,
+        encodable(message.thoughts) + reply.thoughts,
+        limit if is_cut else None,
+        usage.prompt_tokens if usage else 0,
+        usage.completion_tokens if usage else 0,
+        tuple(message.tool_calls or ()),
+    )
+
+
+def read_finish(completion: Completion, server: str, limit: int) -> Literal["stop", "length"]:
+    """Whether a reply of at most `limit` tokens ended by itself. A server that gives no known reason is
+    judged by the number of its tokens. Raises BackboneError for one that says that it failed."""
+    server_reason = completion.choices[0].finish_reason or ""
+    reason = re.sub(r"[\s-]+", "_", server_reason.strip()).lower()
+    reason = re.sub(r"^(?:finish_?reason[._])", "", reason)
+    if reason in _CUT:
+        return "length"
+    if reason in _FAILED:
+        raise BackboneError(
+            f"{server} ended a reply with {encodable(server_reason)[:_LONGEST_REASON]!r}: it did not "
+            "finish the reply, or does not give it away"
+        )
+    if reason in _ENDED:
+        return "stop"
+    usage = completion.usage
+    return "length" if usage is not None and usage.completion_tokens >= limit else "stop"
+
+
+# ---- log-probabilities -------------------------------------------------------------------------------------
 
 TOP_LOGPROBS = 20
 # Rounding may make a log-probability positive by at most this.
@@ -35,13 +116,12 @@ NO_LOGPROBS = (
     "with --max-logprobs below 20; with other servers and OpenAI, choose a model that supports "
     "'logprobs' and 'top_logprobs'"
 )
-THINKS = (
+_THINKS_FIRST = (
     "thinks before it answers, so its first token is not a letter; turn thinking off with extra_body "
     '{"chat_template_kwargs": {"enable_thinking": false}}, let it write its answer (method native: --options '
     "reply=text reply_tokens=4096), or use a model without it"
 )
-
-UNPLACED = (
+_TEXT_NOT_LISTED = (
     "sets thoughts apart but lists the log-probabilities of all tokens, and its text is not among them, so "
     "confidence cannot be told; turn thinking off with extra_body "
     '{"chat_template_kwargs": {"enable_thinking": false}}, or start the server without its reasoning parser'
@@ -52,134 +132,148 @@ _END = re.compile(r"<\|[^|<>]*\|>|<｜[^｜<>]*｜>|</s>|<eos>|<end_of_turn>|<tu
 _THINK_END = "</think>"
 
 
-def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer:
+def read_choice(completion: Completion, labels: Sequence[str], server: str) -> Answer:
     """Read a one-token reply as an answer among `labels` (letters, or Yes and No).
 
     Raises `BackboneError`, naming `server`, for a reply without log-probabilities or with thoughts.
     """
-    choice = reply.choices[0]
-    tokens_in, tokens_out = _usage(reply, server)
-    entries = _entries(choice, server)
-    if choice.message.thoughts or (entries and spoken(entries[0].token).is_thinking):
-        raise BackboneError(f"{server} {THINKS}")
-    if not entries:
-        return Answer(None, 0.0, dict.fromkeys(labels, 0.0), "", tokens_in, tokens_out)
+    choice = completion.choices[0]
+    usage = _usage(completion, server)
+    tokens = _tokens(choice, server)
+    if choice.message.thoughts or (tokens and spoken(tokens[0].token).is_thinking):
+        raise BackboneError(f"{server} {_THINKS_FIRST}")
+    if not tokens:
+        counts = usage.prompt_tokens, usage.completion_tokens
+        return Answer(None, 0.0, dict.fromkeys(labels, 0.0), "", *counts)
 
-    first = entries[0]
-    listed = [(first.token, first.logprob)] + [(top.token, top.logprob) for top in first.top_logprobs or ()]
-    words = [(_word(token), logprob) for token, logprob in listed]
+    candidates = [tokens[0], *(tokens[0].top_logprobs or ())]
     letters = {
-        label: max((_probability(logprob) for word, logprob in words if word == label), default=0.0)
+        label: max(
+            (_probability(candidate) for candidate in candidates if _visible_text(candidate) == label),
+            default=0.0,
+        )
         for label in labels
     }
     # On a tie, max keeps the first: the token that the server itself generated.
-    best, logprob = max(listed, key=lambda entry: entry[1])
-    letter = _word(best)
-    if letter not in letters:
-        return Answer(None, 0.0, letters, encodable(best), tokens_in, tokens_out)
-    return Answer(letter, _probability(logprob), letters, best, tokens_in, tokens_out)
+    best = max(candidates, key=lambda candidate: candidate.logprob)
+    letter = _visible_text(best)
+    is_letter = letter in letters
+    return Answer(
+        letter if is_letter else None,
+        _probability(best) if is_letter else 0.0,
+        letters,
+        encodable(best.token),
+        usage.prompt_tokens,
+        usage.completion_tokens,
+    )
 
 
-def read_generation(reply: Completion, server: str, limit: int) -> Generation:
+def read_generation(completion: Completion, server: str, limit: int) -> Generation:
     """Read a generated reply of at most `limit` tokens, without its end-of-sequence token.
 
     Thoughts are neither in the text nor in the log-probabilities, whether the server separates them
     (`reasoning_content`, `reasoning`) or leaves them in the text. `token_ids` is filled if the server lists
     them (vLLM: extra_body {"return_token_ids": true}). Raises `BackboneError`, naming `server`.
     """
-    choice = reply.choices[0]
-    tokens_in, _ = _usage(reply, server)
-    text = encodable(choice.message.content or "")
-    entries = _entries(choice, server)
+    choice = completion.choices[0]
+    usage = _usage(completion, server)
+    text, thoughts = encodable(choice.message.content or ""), encodable(choice.message.thoughts)
+    tokens = _tokens(choice, server)
     ids = list(choice.token_ids or ())
-    if ids and len(ids) != len(entries):
-        raise BackboneError(f"{server} lists {len(ids)} token ids but {len(entries)} log-probabilities")
-    thoughts, listed = encodable(choice.message.thoughts), len(entries)
+    if ids and len(ids) != len(tokens):
+        raise BackboneError(f"{server} lists {len(ids)} token ids but {len(tokens)} log-probabilities")
+    start = 0
     if thoughts:
-        start = _start_of_text([encodable(entry.token) for entry in entries], text, server)
-        while start < len(entries) and not entries[start].token.strip():
+        start = _start_of_text([encodable(token.token) for token in tokens], text, server)
+        while start < len(tokens) and not tokens[start].token.strip():
             start += 1
-        entries, ids = entries[start:], ids[start:]
-    thought_tokens = listed - len(entries)
-    finish = finish_of(reply, server, limit)
-    if finish == "stop" and entries and _END.fullmatch(entries[-1].token):
-        entries, ids = entries[:-1], ids[:-1]
-    written = Generation(
+    end = len(tokens)
+    finish = read_finish(completion, server, limit)
+    if finish == "stop" and end > start and _END.fullmatch(tokens[-1].token):
+        end -= 1
+    generation = Generation(
         text=text,
-        token_ids=tuple(ids),
-        logprobs=tuple(min(0.0, float(entry.logprob)) for entry in entries),
+        token_ids=tuple(ids[start:end]),
+        logprobs=tuple(min(0.0, float(token.logprob)) for token in tokens[start:end]),
         finish=finish,
-        tokens_in=tokens_in,
-        tokens=tuple(encodable(entry.token) for entry in entries),
+        tokens_in=usage.prompt_tokens,
+        tokens=tuple(encodable(token.token) for token in tokens[start:end]),
         thoughts=thoughts,
-        thought_tokens=thought_tokens,
+        thought_tokens=start,
     )
-    return without_thoughts(written)
+    return without_thoughts(generation)
 
 
 def _start_of_text(tokens: Sequence[str], text: str, server: str) -> int:
-    """The first token of a text whose thoughts the server sets apart. It lists all tokens, whatever ends the
-    thoughts, or those of the text only. Raises `BackboneError` if the text is not found."""
-    ends = [place for place, token in enumerate(tokens) if token.strip() == _THINK_END]
-    said = text.strip()
-    if not said:
+    """The index of the first token of a text whose thoughts the server sets apart. It lists all tokens,
+    whatever ends the thoughts, or those of the text only. Raises `BackboneError` if the text is not among
+    them."""
+    ends = [index for index, token in enumerate(tokens) if token.strip() == _THINK_END]
+    text = text.strip()
+    if not text:
         # Without an end marker, the token budget ran out during the thoughts: there is no reply.
         return ends[-1] + 1 if ends else len(tokens)
     last = len(tokens)
     while last and _END.fullmatch(tokens[last - 1].strip()):
         last -= 1
-    # Servers change white space, and a character of several tokens is in none of them.
-    shown = [
-        (place, letter)
-        for place, token in enumerate(tokens[:last])
-        for letter in token
-        if not letter.isspace() and letter != "\ufffd"
+    # Compared by characters: servers change white space, and a character of several tokens is in none of
+    # them, but in the text.
+    characters = [
+        (index, character)
+        for index, token in enumerate(tokens[:last])
+        for character in token
+        if not character.isspace() and character != "\ufffd"
     ]
-    known = {letter for _, letter in shown}
+    alphabet = {character for _, character in characters}
     has_parts = any("\ufffd" in token for token in tokens)
-    wanted = [letter for letter in said if not letter.isspace() and (letter in known or not has_parts)]
-    if said[0] in known and [letter for _, letter in shown[-len(wanted) :]] == wanted:
-        return shown[-len(wanted)][0]
+    compared = [
+        character
+        for character in text
+        if not character.isspace() and (character in alphabet or not has_parts)
+    ]
+    tail = characters[-len(compared) :]
+    if text[0] in alphabet and [character for _, character in tail] == compared:
+        return tail[0][0]
     if ends:
         return ends[-1] + 1
-    if "".join(tokens).strip().startswith(said):
+    if "".join(tokens).strip().startswith(text):
         return 0
-    raise BackboneError(f"{server} {UNPLACED}")
+    raise BackboneError(f"{server} {_TEXT_NOT_LISTED}")
 
 
-def prompt_tokens(reply: Completion, server: str) -> int:
+def prompt_tokens(completion: Completion, server: str) -> int:
     """Prompt tokens as the server counted them, visual ones included."""
-    return _usage(reply, server)[0]
+    return _usage(completion, server).prompt_tokens
 
 
-def _word(token: str) -> str:
+def _visible_text(token: TopToken) -> str:
     """What a reader sees of a token."""
-    return unicodedata.normalize("NFKC", visible(token)).strip()
+    return unicodedata.normalize("NFKC", visible(token.token)).strip()
 
 
-def _probability(logprob: float) -> float:
-    return math.exp(min(0.0, logprob))
+def _probability(token: TopToken) -> float:
+    return math.exp(min(0.0, token.logprob))
 
 
-def _entries(choice: Choice, server: str) -> list[Token]:
-    """The listed log-probabilities of each token of the reply; empty only for an empty reply."""
-    listed = choice.logprobs.content if choice.logprobs is not None else None
-    if listed is None or (not listed and choice.message.content):
+def _tokens(choice: Choice, server: str) -> list[Token]:
+    """Each token of the reply with its log-probability; empty only for an empty reply."""
+    tokens = choice.logprobs.content if choice.logprobs is not None else None
+    if tokens is None or (not tokens and choice.message.content):
         raise BackboneError(f"{server} {NO_LOGPROBS}")
-    for entry in listed:
-        numbers = [entry.logprob, *(top.logprob for top in entry.top_logprobs or ())]
-        if not all(number <= _ROUNDING for number in numbers):  # also catches NaN
+    for token in tokens:
+        candidates = (token, *(token.top_logprobs or ()))
+        if not all(candidate.logprob <= _ROUNDING for candidate in candidates):  # also catches NaN
             raise BackboneError(
-                f"{server} lists a log-probability that is not 0 or less, at token {entry.token!r}"
+                f"{server} lists a log-probability that is not 0 or less, at token {token.token!r}"
             )
-        if re.fullmatch(r"token_id:\d+", entry.token):
+        if re.fullmatch(r"token_id:\d+", token.token):
             raise BackboneError(
                 f"{server} returns tokens as ids; start it without --return-tokens-as-token-ids"
             )
-    return list(listed)
+    return tokens
 
 
-def _usage(reply: Completion, server: str) -> tuple[int, int]:
-    if reply.usage is None:
+def _usage(completion: Completion, server: str) -> Usage:
+    if completion.usage is None:
         raise BackboneError(f"{server} does not report token counts ('usage' is missing)")
-    return reply.usage.prompt_tokens, reply.usage.completion_tokens
+    return completion.usage

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint without log-probabilities, with tools and schemas."""
+"""Models behind a server in a role: an endpoint without log-probabilities, and a served backbone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from videopro.backbones import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, S
 from videopro.backbones.server import (
     ChatClient,
     RequestRefused,
+    ServerBackbone,
     encode_frames,
     read_reply,
     response_format,
@@ -17,7 +18,15 @@ from videopro.backbones.server import (
     visual_parts,
 )
 from videopro.errors import BackboneError
-from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
+from videopro.methods.agents.models import (
+    AgentModel,
+    BackboneModel,
+    ModelReply,
+    Tool,
+    ToolCall,
+    ToolsRefused,
+    Turn,
+)
 from videopro.question import Answer, Question, extract_letter
 from videopro.storage import encodable
 from videopro.video import Frame
@@ -99,21 +108,37 @@ class ApiModel(AgentModel):
             **fields,
             **self._config.extra_body,
         }
-        (reply,), left_out = self._client.complete([body])
-        found = read_reply(reply, f"server {self._client.url}", sampling.max_new_tokens)
+        (completion,), left_out = self._client.complete([body])
+        reply = read_reply(completion, f"server {self._client.url}", sampling.max_new_tokens)
         return ModelReply(
-            found.text,
-            found.tokens_in,
-            found.tokens_out,
+            reply.text,
+            reply.tokens_in,
+            reply.tokens_out,
             "response_format" in fields and "response_format" not in left_out,
-            found.cut_at,
+            reply.cut_at,
             tuple(
                 ToolCall(call.function.name, encodable(call.function.arguments), call.id)
-                for call in found.calls
+                for call in reply.calls
             ),
             tuple(f"{name} left out: the server refuses it" for name in sorted(left_out & body.keys())),
-            found.thoughts,
+            reply.thoughts,
         )
+
+
+class ServedModel(BackboneModel):
+    """A served backbone: prompts about frames go through it, with log-probabilities, and conversations with
+    tools through its chat endpoint."""
+
+    def __init__(self, backbone: ServerBackbone) -> None:
+        super().__init__(backbone)
+        self._chat = ApiModel(backbone.config)
+
+    def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
+        return self._chat.converse(turns, tools, sampling)
+
+    def close(self) -> None:
+        self._chat.close()
+        super().close()
 
 
 def _answer(reply: ModelReply, letter: str | None) -> Answer:

@@ -11,9 +11,8 @@ from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spe
 from videopro.backbones.server import ServerBackbone, api_config
 from videopro.backbones.wrappers import share_backbone
 from videopro.errors import ConfigError
-from videopro.methods.agents.api import ApiModel
+from videopro.methods.agents.api import ApiModel, ServedModel
 from videopro.methods.agents.models import AgentModel, BackboneModel
-from videopro.methods.agents.served import ServedModel
 
 SELF = "self"
 

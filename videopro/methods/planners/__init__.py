@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from videopro.backbones import (
     Backbone,
@@ -20,6 +19,7 @@ from videopro.backbones import (
 from videopro.cli import Need, did_you_mean
 from videopro.errors import ConfigError
 from videopro.methods.planners.answerer import check_answerer, load_answerer, spec_identity
+from videopro.methods.planners.backbone import BackbonePlanner
 from videopro.methods.planners.base import (
     PAPER_TEMPERATURE,
     PLAN_KINDS,
@@ -32,9 +32,13 @@ from videopro.methods.planners.base import (
     PromptKind,
 )
 from videopro.methods.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
-
-if TYPE_CHECKING:
-    from videopro.methods.planners.server import ServedForm
+from videopro.methods.planners.server import (
+    ApiPlanner,
+    ServerPlanner,
+    read_planner_weights,
+    read_served_planner,
+    settle_served_planner,
+)
 
 __all__ = [
     "API",
@@ -57,6 +61,7 @@ __all__ = [
     "read_planner_weights",
     "read_prompts",
     "read_served_planner",
+    "settle_served_planner",
     "spec_identity",
     "teacher_of",
 ]
@@ -96,39 +101,6 @@ def teacher_of(spec: str) -> Planner:
     return PocketTeacher(reads=spec != "pocket-teacher:unread")
 
 
-def read_served_planner(
-    spec: str,
-    *,
-    wants_prompts: bool,
-    sees_video: bool,
-    frames: int | None,
-    pixels: int | None,
-    api_key_env: str | None,
-    server: ServerSettings,
-) -> ServedForm:
-    """How a planner `server:MODEL@URL` wants to be asked: see `videopro.methods.planners.server`, which is
-    imported only now."""
-    from videopro.methods.planners.server import read_served_planner as read
-
-    return read(
-        spec,
-        wants_prompts=wants_prompts,
-        sees_video=sees_video,
-        frames=frames,
-        pixels=pixels,
-        api_key_env=api_key_env,
-        server=server,
-    )
-
-
-def read_planner_weights(spec: str, *, api_key_env: str | None) -> dict[str, str]:
-    """What a server says of the weights of a planner `server:MODEL@URL`: see
-    `videopro.methods.planners.server`."""
-    from videopro.methods.planners.server import read_planner_weights as read
-
-    return read(spec, api_key_env=api_key_env)
-
-
 def load_planner(
     spec: str,
     backbone: Backbone | None,
@@ -161,15 +133,11 @@ def load_planner(
     if spec == "self":
         if backbone is None:
             raise ConfigError("planner 'self': there is no backbone in this process; give another planner")
-        from videopro.methods.planners.backbone import BackbonePlanner
-
         return BackbonePlanner(backbone, is_fine_tuned=bool(is_fine_tuned), sampling=sampling)
     server = server or ServerSettings()
     if concurrency is not None:
         server = replace(server, concurrency=concurrency)
     if spec.startswith("server:"):
-        from videopro.methods.planners.server import ServerPlanner
-
         return ServerPlanner(
             spec,
             is_fine_tuned=is_fine_tuned,
@@ -180,8 +148,6 @@ def load_planner(
             server=server,
             weights=weights,
         )
-    from videopro.methods.planners.api import ApiPlanner
-
     return ApiPlanner(
         spec,
         sampling=sampling,

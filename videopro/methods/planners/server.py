@@ -1,34 +1,104 @@
-"""A planner behind an OpenAI-compatible server that sees the video. It is sent as the server backbone sends
-it: as one video with its frames' times, or as images after their times.
+"""Planners behind a server, and what a run settles about one before it begins.
+
+`server:MODEL@URL` sees the video, which is sent as the server backbone sends it: as one video with its
+frames' times, or as images after their times. `api:MODEL@URL` reads the prompt only (section 4), and needs no
+log-probabilities, which endpoints of reasoning models do not return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from videopro.backbones import PlannerRecord, Sampling, ServerSettings, read_spec
-from videopro.backbones.server import ServerBackbone
-from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.backbones import PlannerRecord, Sampling, ServerSettings, read_spec, reply_notes
+from videopro.backbones.server import (
+    ChatClient,
+    Completion,
+    RequestRefused,
+    ServerBackbone,
+    api_config,
+    read_reply,
+)
+from videopro.errors import BackboneError, ConfigError, RunError, VideoProError, unexpected_as
+from videopro.methods.planners.answerer import spec_identity
 from videopro.methods.planners.backbone import BackbonePlanner
-from videopro.methods.planners.base import PLAN_SAMPLING, PlannerReply, PlanRequest, sampling_identity
-from videopro.methods.planners.served import stopping_run
+from videopro.methods.planners.base import (
+    PLAN_SAMPLING,
+    EmptyReply,
+    Planner,
+    PlannerReply,
+    PlanRequest,
+    sampling_identity,
+)
+from videopro.methods.planners.prompt_file import prompt_notes, read_prompts
 
+logger = logging.getLogger(__name__)
+
+# HTTP statuses that concern one request: its form or its length. Any other means that none can be served.
+_REQUEST_STATUSES = (400, 413, 422)
 # A server that does not list its models within this time (s) counts as unreachable.
-_SECONDS = 10.0
+_LISTING_SECONDS = 10.0
 _BUDGET_SETTINGS = "--planner-frames N --options planner_pixels=N"
+# The options that a run which goes on takes from its record.
+_OPTIONS = ("planner_prompt", "prompts", "planner_frames", "planner_pixels")
 
 
-def _record(served: ServerBackbone, spec: str) -> PlannerRecord:
-    record = served.planner
-    if record is None:
-        raise ConfigError(
-            f"planner {spec!r}: nothing here says what this model was trained on (its folder is not on this "
-            "machine, or is of another origin); give --options planner_prompt=short if on our prompts, "
-            "--prompts FILE if on others, else planner_prompt=full"
-        )
-    return record
+# ---- before a run ----------------------------------------------------------------------------------------
+
+
+def settle_served_planner(
+    options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
+) -> dict[str, Any]:
+    """The options, with the form of the prompts, the frames, the pixels and the weights of a planner
+    `server:MODEL@URL`, as far as they are unset and its server tells them. Other planners' options are
+    returned as they are. They are settled before a run begins, so that its key and its folder have them, and
+    every worker asks alike.
+
+    `recorded` is the method's part of the identity that the run's folder recorded: a run that goes on keeps
+    what it has, and its server is asked for the weights alone. `server`: how its requests go.
+
+    Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
+    BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
+    """
+    spec = str(options.get("planner") or "")
+    if not spec.startswith("server:"):
+        return dict(options)
+    if recorded.get("planner") == spec_identity(spec)["model"]:
+        kept = {name: recorded[name] for name in _OPTIONS if recorded.get(name) not in (None, "auto")}
+        if options.get("prompts") is not None:
+            # The user's prompts replace the form that the run began with.
+            kept.pop("planner_prompt", None)
+        weights = _weights_now(spec, recorded.get("planner_weights"), options.get("api_key_env"))
+        return {**kept, **weights, **options}
+    wants_prompts = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
+    frames, pixels = options.get("planner_frames"), options.get("planner_pixels")
+    served = read_served_planner(
+        spec,
+        wants_prompts=wants_prompts,
+        sees_video=frames != 0,
+        frames=frames or None,
+        pixels=pixels,
+        api_key_env=options.get("api_key_env"),
+        server=server,
+    )
+    if not wants_prompts and served.planner is not None:
+        for note in _prompt_notes(spec, served.planner, options):
+            logger.warning("warning: %s", note)
+    settled: dict[str, Any] = {}
+    if wants_prompts:
+        settled = {"prompts": dict(served.prompts)} if served.prompts else {"planner_prompt": "short"}
+    if frames is None and served.frames is not None:
+        settled["planner_frames"] = served.frames
+    if pixels is None and served.pixels is not None and frames != 0:
+        settled["planner_pixels"] = served.pixels
+    if served.weights and options.get("planner_weights") is None:
+        settled["planner_weights"] = dict(served.weights)
+    return {**options, **settled}
 
 
 @dataclass(frozen=True)
@@ -43,7 +113,7 @@ class ServedForm:
     weights: Mapping[str, str]
     """What the server says of its weights; empty: nothing."""
     planner: PlannerRecord | None
-    """What it records of its training as a planner; None: nothing is known here."""
+    """What it records of its training as a planner; None: nothing on this machine says so."""
 
 
 def read_served_planner(
@@ -63,36 +133,81 @@ def read_served_planner(
     for a planner whose prompts nothing tells, BackboneError for a server that cannot be asked, or a model
     whose budgets nothing tells."""
     config = read_spec(spec, frames=frames, pixels=pixels, api_key_env=api_key_env, **server.as_settings())
-    with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as served:
-        record = _record(served, spec) if wants_prompts else None
+    with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as backbone:
+        prompts = _planner_record(backbone, spec).prompts if wants_prompts else {}
         if sees_video:
-            served.identity()
-        known = served.served
-        weights = served.weights
-    return ServedForm(
-        record.prompts if record is not None else {}, known.frames, known.pixels, weights, known.planner
-    )
+            # Its warnings come before the run, and not with the first question.
+            backbone.identity()
+        record, weights = backbone.served, backbone.weights
+    return ServedForm(prompts, record.frames, record.pixels, weights, record.planner)
 
 
 def read_planner_weights(spec: str, *, api_key_env: str | None = None) -> dict[str, str]:
     """What the server of a planner says of its weights, asked once and briefly. Raises BackboneError if it
     does not answer."""
-    config = read_spec(spec, api_key_env=api_key_env, retries=0, timeout=_SECONDS)
-    with closing(ServerBackbone(config)) as served:
-        return served.weights
+    config = read_spec(spec, api_key_env=api_key_env, retries=0, timeout=_LISTING_SECONDS)
+    with closing(ServerBackbone(config)) as backbone:
+        return backbone.weights
 
 
-def _check_weights(served: ServerBackbone, recorded: Mapping[str, str]) -> None:
-    """Raise RunError if the server has the model from another place than the run recorded. Its files were
-    compared where the run began; another machine may not have them."""
-    if "root" not in recorded:
-        return
-    root = served.weights.get("root")
-    if root != recorded["root"]:
-        raise RunError(
-            f"planner server:{served.name}: the server has it from {root}, and the run from "
-            f"{recorded['root']}; serve that one under this name, or give another --output"
+def _planner_record(backbone: ServerBackbone, spec: str) -> PlannerRecord:
+    record = backbone.planner
+    if record is None:
+        raise ConfigError(
+            f"planner {spec!r}: nothing here says what this model was trained on (its folder is not on this "
+            "machine, or is of another origin); give --options planner_prompt=short if on our prompts, "
+            "--prompts FILE if on others, else planner_prompt=full"
         )
+    return record
+
+
+def _prompt_notes(spec: str, recorded: PlannerRecord, options: Mapping[str, Any]) -> list[str]:
+    """Where the settings ask a planner otherwise than it was trained."""
+    prompt_file, prompts = None, options.get("prompts")
+    if prompts is not None:
+        try:
+            prompt_file = read_prompts(prompts)
+        except ConfigError:
+            # Reported where the method reads it.
+            return []
+    return prompt_notes(f"planner {spec}", recorded, options.get("planner_prompt", "auto"), prompt_file)
+
+
+def _weights_now(spec: str, recorded: Mapping[str, str] | None, api_key_env: str | None) -> dict[str, Any]:
+    """The option that says which weights the planner of a recorded run has now."""
+    if recorded is None:
+        logger.warning(
+            "warning: planner %s: the run did not record its weights, so they are not compared",
+            spec_identity(spec)["model"],
+        )
+        return {}
+    try:
+        now = read_planner_weights(spec, api_key_env=api_key_env)
+    except BackboneError as error:
+        logger.warning("warning: the planner was compared with the run's by its name only: %s", error)
+        return {"planner_weights": dict(recorded)}
+    # The folder of its files may have been here when the run began and not now, or the other way round: then
+    # they are not compared.
+    if "files" in recorded and "files" not in now and now.get("root") == recorded.get("root"):
+        now["files"] = recorded["files"]
+    return {"planner_weights": {name: value for name, value in now.items() if name in recorded}}
+
+
+# ---- the planners ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _stopping_run(planner: str) -> Iterator[None]:
+    """Within the block, a BackboneError becomes a RunError, except for a refusal of one request."""
+    try:
+        yield
+    except BackboneError as error:
+        if isinstance(error, RequestRefused) and error.status in _REQUEST_STATUSES:
+            raise
+        raise RunError(
+            f"planner {planner}: {error}\nNo other question can be answered either, so the run stops. All "
+            "finished answers are kept; fix this and re-run the same command to resume."
+        ) from None
 
 
 class ServerPlanner(BackbonePlanner):
@@ -124,21 +239,21 @@ class ServerPlanner(BackbonePlanner):
             api_key_env=api_key_env,
             **(server or ServerSettings()).as_settings(),
         )
-        served = ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)
+        backbone = ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)
         try:
-            with stopping_run(f"server:{served.name}"):
-                record = _record(served, spec) if is_fine_tuned is None else None
-                # Found out now, where it ends the run; later, it would fail single questions.
-                _ = served.frames
-                _check_weights(served, weights or {})
+            with _stopping_run(f"server:{backbone.name}"):
+                # What a missing record or an unreachable server ends is the run; asked later, it would fail
+                # single questions.
+                record = _planner_record(backbone, spec) if is_fine_tuned is None else PlannerRecord()
+                _ = backbone.frames
+                _check_weights(backbone, weights or {})
         except VideoProError:
-            served.close()
+            backbone.close()
             raise
-        super().__init__(served, is_fine_tuned=is_fine_tuned is not False, sampling=sampling)
-        self.name = f"server:{served.name}"
-        self.backbone = served
-        self.prompts = record.prompts if record is not None else {}
-        """The texts of the user's prompts that the served model records; empty: ours."""
+        super().__init__(backbone, is_fine_tuned=is_fine_tuned is not False, sampling=sampling)
+        self.name = f"server:{backbone.name}"
+        self.backbone = backbone
+        self.prompts = record.prompts
 
     def identity(self) -> dict[str, object]:
         """The server's model, as its backbone describes it; the address is not part of it."""
@@ -150,8 +265,93 @@ class ServerPlanner(BackbonePlanner):
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """Safe to call from several threads. Raises RunError if the server cannot serve any request."""
-        with stopping_run(self.name):
+        with _stopping_run(self.name):
             return super().write(requests)
 
     def close(self) -> None:
         self._backbone.close()
+
+
+def _check_weights(backbone: ServerBackbone, recorded: Mapping[str, str]) -> None:
+    """Raise RunError if the server has the model from another place than the run recorded. Its files were
+    compared where the run began; another machine may not have them."""
+    if "root" not in recorded:
+        return
+    root = backbone.weights.get("root")
+    if root != recorded["root"]:
+        raise RunError(
+            f"planner server:{backbone.name}: the server has it from {root}, and the run from "
+            f"{recorded['root']}; serve that one under this name, or give another --output"
+        )
+
+
+class ApiPlanner(Planner):
+    """`api:MODEL@URL`."""
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        sampling: Sampling = PLAN_SAMPLING,
+        api_key_env: str | None = None,
+        concurrency: int = 8,
+        timeout: float = 300.0,
+        retries: int = 4,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        """`sampling`: its seed is not used, because each request has its own. `api_key_env`: the environment
+        variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, and no key for any other.
+        `concurrency`: maximum requests at a time, over all threads. `timeout`: seconds for one request.
+        `retries`: after transient failures. `sleep` and `uniform` replace the wait and the jitter between
+        retries in tests. Raises ConfigError for an invalid spec."""
+        config = api_config(
+            spec,
+            "planner",
+            api_key_env=api_key_env,
+            concurrency=concurrency,
+            timeout=timeout,
+            retries=retries,
+        )
+        self.name = spec
+        self._model = config.model
+        self._sampling = sampling
+        self._client = ChatClient(config, sleep=sleep, uniform=uniform)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "planner": "api",
+            "model": self._model,
+            "url": self._client.url,
+            **sampling_identity(self._sampling),
+        }
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        """Safe to call from several threads. Raises RunError if the endpoint cannot serve any request: it is
+        unreachable, or refuses the key or the model. Raises EmptyReply for a reply without text."""
+        with _stopping_run(self.name):
+            completions, left_out = self._client.complete([self._body(request) for request in requests])
+        with unexpected_as():
+            return [self._read(completion, left_out) for completion in completions]
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _body(self, request: PlanRequest) -> Mapping[str, Any]:
+        return {
+            "model": self._model,
+            "messages": [{"role": "user", "content": request.prompt}],
+            "temperature": self._sampling.temperature,
+            "top_p": self._sampling.top_p,
+            "max_tokens": self._sampling.max_new_tokens,
+            "seed": request.seed,
+        }
+
+    def _read(self, completion: Completion, left_out: frozenset[str]) -> PlannerReply:
+        reply = read_reply(completion, f"planner {self.name}", self._sampling.max_new_tokens)
+        if not reply.text.strip():
+            message = f"planner {self.name}: {reply.why_empty}"
+            raise EmptyReply(message, reply.tokens_in, reply.tokens_out)
+        notes = {"left out": ", ".join(sorted(left_out))} if left_out else {}
+        notes |= reply_notes(reply.thoughts, reply.cut_at)
+        return PlannerReply(reply.text, reply.tokens_in, reply.tokens_out, 1, notes)

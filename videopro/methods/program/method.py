@@ -38,6 +38,7 @@ from videopro.methods.planners import (
     load_planner,
     prompt_notes,
     read_prompts,
+    settle_served_planner,
     spec_identity,
     teacher_of,
 )
@@ -50,7 +51,6 @@ from videopro.methods.program.adapting import (
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Adaptation, Questions, RunRequest
-from videopro.methods.served_planner import settle_served_planner
 from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
 from videopro.traces import Cost, Preparation, Result, failed_result
 from videopro.video import uniform_times

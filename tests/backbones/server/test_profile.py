@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.support.server_cases import Make
 from tests.support.stub_server import StubServer
-from videopro.backbones.server.facts import ServerFacts
+from videopro.backbones.server.profile import ServerProfile
 
 
 class Meeting:
     """The settings of a backbone, read by two threads that meet: one that asks for the form of a video, with
-    `facts` in the middle of it, and one in the middle of the budget."""
+    the profile in the middle of it, and one in the middle of the budget."""
 
     model, adapter_model, engine = "m", None, "auto"
 
@@ -52,13 +52,13 @@ def refuse(rows: Any) -> Any:
 def test_first_calls_of_two_threads_do_not_wait_for_each_other() -> None:
     """`functools.cached_property` of Python 3.11 has a lock of its own, which one thread took before ours and
     the other after it."""
-    facts = ServerFacts(Meeting(), Listing(), "X")  # type: ignore[arg-type]
+    profile = ServerProfile(Meeting(), Listing(), "X", refuse)  # type: ignore[arg-type]
     found: dict[str, Any] = {}
     threads = [
         threading.Thread(target=work, name=name, daemon=True)
         for name, work in (
-            ("form", lambda: found.update(form=facts.video_form(refuse))),
-            ("budget", lambda: found.update(budget=facts.budget)),
+            ("form", lambda: found.update(form=profile.video_form)),
+            ("budget", lambda: found.update(budget=profile.budget)),
         )
     ]
     for thread in threads:

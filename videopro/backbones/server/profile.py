@@ -1,0 +1,470 @@
+"""What a server says of itself and its model, and what this machine has of that model: the engine, the
+budgets, the weights, the form in which it takes a video. Each is asked once, and kept for all calls.
+
+Where something is missing, such as a flag of the engine, the user is warned; the run's record has the same
+text (`Backbone.notes`).
+
+vLLM's list of models names the folder or hub name of each (`root`), and the base of an adapter (`parent`).
+Where that folder is on this machine too, the model's own record is read. The shipped pocket model and its
+adapters are recognised by their names as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from videopro.backbones.address import is_openai
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.model_record import (
+    MODEL_RECORD,
+    BaseRecord,
+    ModelRecord,
+    PlannerRecord,
+    base_notes,
+    budget_notes,
+    lasting_name,
+    older_notes,
+    read_model_record,
+    read_training_run,
+)
+from videopro.backbones.server.client import Endpoint
+from videopro.backbones.server.completion import Completion
+from videopro.backbones.server.failures import RequestRefused, unknown_model
+from videopro.backbones.server.messages import (
+    EncodedFrames,
+    Messages,
+    encode_frames,
+    jpeg,
+    sent_size,
+    user_message,
+)
+from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, has_processor, own_prompt
+from videopro.backbones.server.replies import prompt_tokens
+from videopro.errors import BackboneError
+from videopro.pocket import ADAPTERS, adapter_dir, model_dir
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Cards = Mapping[str, Mapping[str, Any]]
+"""The server's list of models, by name."""
+Form = Literal["video", "frames"]
+"""How frames are sent: as one video, or as images after their times."""
+Probe = Callable[[Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]]], list[Completion]]
+"""Sends messages with request fields to the model, adapter off, without retrying what the server does not
+support."""
+
+ENGINES = ("vllm", "sglang")
+"""Servers that know more than OpenAI's fields, as `/models` names them."""
+# What `/models` says of a server that does not name its engine. Ray Serve LLM has the placeholder of OpenAI's
+# reference there (2.60, ModelCard in ray/llm/_internal/serve/core/configs/openai_api_models.py).
+_UNNAMED = (None, "", "organization-owner")
+# How servers refuse a field that they do not know (some ignore it), and a part that they do not know or a
+# video that they cannot read. The 500 among them is why probes are not retried after one.
+_UNKNOWN_FIELD = (400, 422, 500, 501)
+_UNKNOWN_VIDEO = (400, 404, 413, 415, 422, 500, 501)
+# Start times of the two videos of a probe, in seconds: later times take more digits, and so more tokens.
+_STARTS = (0, 100_000)
+# Frames of the prompt that is compared with ours; more would take gigabytes.
+_MOST_COMPARED = 64
+
+_TIMES_LOST = "it loses the times of a video's frames (as Qwen2.5-VL and older servers do)"
+_NO_ENGINE = (
+    "it does not say which engine it is, so it gets OpenAI's fields only: a top-k or penalty of the model's "
+    "generation_config.json counts, thinking is not turned off, and prompts are not compared. If it is vLLM "
+    "or SGLang, give --backbone engine=vllm or engine=sglang; engine=other hides this line"
+)
+_AS_PICTURES = (
+    "frames are sent as pictures with their times, not as a video: about twice the visual tokens, and other "
+    "answers (with the pocket model, to a third of the questions). --backbone video=frames asks for that, "
+    "and video=video refuses to run so. The reason"
+)
+
+
+# ---- the model's record on this machine --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ServedRecord:
+    """What this machine has of a served model. Without its files, that is its name only."""
+
+    name: str
+    folder: Path | None = None
+    """The checkpoint, or that of an adapter's base."""
+    frames: int | None = None
+    """Frames a call and pixels a frame for which it was made; None: nothing here says so."""
+    pixels: int | None = None
+    planner: PlannerRecord | None = None
+    """What it records of itself as a planner; None: it is not one, or nothing here says so."""
+    elsewhere: str = ""
+    """The folder of the server's machine that holds its files, if it is not here."""
+    record: ModelRecord = field(default_factory=ModelRecord)
+    """What its folder, or its adapter's, records of its training; empty: nothing here says so."""
+    base_notes: tuple[str, ...] = ()
+    """What the user has to know of an adapter's base."""
+
+    def notes(self, who: str, frames: int | None, pixels: int | None) -> tuple[str, ...]:
+        """Those of its base, and where the settings (None: unset) differ from what `who` was trained with."""
+        return (*self.base_notes, *budget_notes(who, self.record, frames, pixels))
+
+    def budget(self, frames: int | None, pixels: int | None, settings: str) -> tuple[int, int, str]:
+        """The frames a call and the pixels a frame, and a note for the user where they are a guess. `frames`
+        and `pixels` are the user's (None: unset), and `settings` says how to give them.
+
+        Raises BackboneError for a model whose files are elsewhere: it may have been made for other ones.
+        """
+        frames, pixels = frames or self.frames, pixels or self.pixels
+        if frames and pixels:
+            return frames, pixels, ""
+        if self.elsewhere:
+            raise BackboneError(
+                f"the server has {self.name!r} from {self.elsewhere}, which is not on this machine, so "
+                f"nothing says with how many frames and pixels it was trained; give {settings} (as in its "
+                f"{MODEL_RECORD}, or the training_record.json of an older one)"
+            )
+        frames, pixels = frames or DEFAULT_FRAMES, pixels or DEFAULT_PIXELS
+        note = (
+            f"nothing says for how many frames and pixels {self.name!r} was made; it is shown {frames} "
+            f"frames of {pixels:,} pixels each. If it was made for others, give {settings}"
+        )
+        return frames, pixels, note
+
+
+def find_served(cards: Cards, name: str) -> ServedRecord:
+    """The record of the model that a server lists as `name`. Raises ConfigError for a broken `videopro.json`,
+    BackboneError for a broken record of a training."""
+    card = cards.get(name, {})
+    parent = card.get("parent")
+    if parent is None:
+        # Only a hub name or a folder has a root; servers that say nothing have no card, or none with it.
+        return _find_checkpoint(name, card.get("root"))
+    base_root = cards.get(str(parent), {}).get("root")
+    base = _find_checkpoint(str(parent), base_root)
+    folder = _adapter_folder(name, card.get("root"))
+    if folder is None:
+        # The base's budgets may not be the adapter's.
+        return ServedRecord(name, base.folder, elsewhere=str(card.get("root") or "another machine"))
+    record = read_model_record(folder)
+    # Of an adapter of an earlier version, which has no record, or one of its prompts alone.
+    run = read_training_run(folder) if record.base is None else None
+    planner = None
+    if record.planner is not None:
+        planner = replace(record.planner, base="", weights="")
+    elif run is not None:
+        # A planner that was trained here before planners recorded their prompts: on ours.
+        planner = PlannerRecord()
+    notes: Iterable[str] = ()
+    if base.folder is not None:
+        source = base_root if isinstance(base_root, str) else str(base.folder)
+        now = BaseRecord(lasting_name(source), folder_fingerprint(base.folder))
+        notes = base_notes(f"adapter {name!r}", record, lambda: now)
+    return ServedRecord(
+        name,
+        base.folder,
+        record.frames or (base.frames if run is None else int(run["frames"])),
+        record.pixels or (base.pixels if run is None else int(run["pixels"])),
+        planner,
+        record=record,
+        base_notes=tuple(notes),
+    )
+
+
+def _find_checkpoint(name: str, root: object) -> ServedRecord:
+    folder = _checkpoint_folder(name, root)
+    if folder is None:
+        is_path = isinstance(root, str) and (root.startswith(("/", ".", "~")) or root.count("/") != 1)
+        return ServedRecord(name, elsewhere=str(root) if is_path and root != name else "")
+    record = read_model_record(folder)
+    frames, pixels = record.frames or DEFAULT_FRAMES, record.pixels or DEFAULT_PIXELS
+    return ServedRecord(name, folder, frames, pixels, record.planner, record=record)
+
+
+def _checkpoint_folder(name: str, root: object) -> Path | None:
+    """The checkpoint's folder on this machine: the server's own path, or in the cache of the hub."""
+    if isinstance(root, str):
+        path = Path(root).expanduser()
+        if (path / "config.json").is_file():
+            return path
+        if root.count("/") == 1:
+            from huggingface_hub import try_to_load_from_cache
+
+            cached = try_to_load_from_cache(root, "config.json")
+            if isinstance(cached, str):
+                return Path(cached).parent
+    return model_dir() if name == "pocket" else None
+
+
+def _adapter_folder(name: str, root: object) -> Path | None:
+    if isinstance(root, str) and (Path(root).expanduser() / "adapter_config.json").is_file():
+        return Path(root).expanduser()
+    return adapter_dir(name) if name in ADAPTERS else None
+
+
+# ---- what the server says ----------------------------------------------------------------------------------
+
+
+def _once(ask: Callable[[ServerProfile], T]) -> Callable[[ServerProfile], T]:
+    """Keeps what a method of `ServerProfile` returns; any number of threads cause one call.
+
+    Not `functools.cached_property`, which has a lock of its own in Python 3.11: two locks could be taken in
+    either order."""
+
+    @functools.wraps(ask)
+    def kept(self: ServerProfile) -> T:
+        with self._lock:
+            if ask.__name__ not in self._answers:
+                self._answers[ask.__name__] = ask(self)
+            answer: T = self._answers[ask.__name__]
+            return answer
+
+    return kept
+
+
+class ServerProfile:
+    """The list of models, the engine, the budgets, and the form of a video. Thread-safe. Nothing is sent
+    until one of them is needed; each of them then raises BackboneError if the server cannot be asked.
+
+    `budget_settings` says how the user gives frames and pixels, for messages; `probe` sends requests about
+    videos.
+    """
+
+    def __init__(
+        self, config: BackboneConfig, endpoint: Endpoint, budget_settings: str, probe: Probe
+    ) -> None:
+        self._config = config
+        self._endpoint = endpoint
+        self._server = f"server {endpoint.url}"
+        self._budget_settings = budget_settings
+        self._probe = probe
+        self._lock = threading.RLock()
+        self._answers: dict[str, Any] = {}
+        self._notes: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user was warned of."""
+        return tuple(self._notes)
+
+    def _warn(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
+            logger.warning("warning: %s: %s", self._server, note)
+
+    # -- the list of models
+
+    @property
+    @_once
+    def cards(self) -> Cards:
+        """The entries of /models by name; empty if the server has no such list."""
+        cards = {str(card.get("id")): card for card in self._endpoint.models()}
+        for model in (self._config.model, self._config.adapter_model):
+            if cards and model is not None and model not in cards:
+                raise BackboneError(unknown_model(self._endpoint.url, model, list(cards)))
+        return cards
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """The model's entry; empty without one."""
+        return self.cards.get(self._config.model, {})
+
+    @property
+    @_once
+    def weights(self) -> dict[str, str]:
+        """What tells the model's weights from those of another one under the same name: `root`, the folder or
+        hub name that the server has them from, and, if that folder is on this machine, the fingerprint of its
+        `files`. Empty for a server that does not say."""
+        root = self.card.get("root")
+        if not isinstance(root, str):
+            return {}
+        folder = Path(root).expanduser()
+        return {"root": root, **({"files": folder_fingerprint(folder)} if folder.is_dir() else {})}
+
+    @property
+    def adapter_root(self) -> object:
+        """Where the server has the adapter from; None without one, or if it does not say."""
+        adapter = self._config.adapter_model
+        return None if adapter is None else self.cards.get(adapter, {}).get("root")
+
+    # -- the engine
+
+    @property
+    @_once
+    def engine(self) -> object:
+        """The engine behind the server: as it names itself, else the setting, else "vllm" if it returns token
+        ids as vLLM does. Otherwise what its list says, or None, with a warning where that names nothing. At
+        most one request, and none to OpenAI, for which the setting does not count."""
+        owner, setting = self.card.get("owned_by"), self._config.engine
+        if owner in ENGINES or is_openai(self._endpoint.url):
+            return owner
+        if setting != "auto":
+            return owner if setting == "other" else setting
+        if owner not in _UNNAMED:
+            return owner
+        if self._returns_token_ids():
+            return "vllm"
+        self._warn(_NO_ENGINE)
+        return owner
+
+    def _returns_token_ids(self) -> bool:
+        """Whether the server returns the ids of a prompt as vLLM does, also behind Ray Serve LLM, which
+        passes requests and replies on as they are. Raises BackboneError if it serves no request."""
+        body: dict[str, Any] = {
+            "model": self._config.model,
+            "messages": [{"role": "user", "content": "Hi"}],
+            "max_tokens": 1,
+            **self._config.extra_body,
+            "return_token_ids": True,
+        }
+        try:
+            (completion,) = self._endpoint.complete([lambda: body], retry_5xx=False)
+        except RequestRefused as refused:
+            if refused.status in _UNKNOWN_FIELD:
+                return False
+            raise
+        return bool(completion.prompt_token_ids)
+
+    # -- the record and the budgets
+
+    @property
+    @_once
+    def record(self) -> ServedRecord:
+        """What this machine has of the model, with its adapter if there is one."""
+        base = find_served(self.cards, self._config.model)
+        if self._config.adapter_model is None:
+            return base
+        tuned = find_served(self.cards, self._config.adapter_model)
+        # As with a local adapter: its own record's budgets, else the base's, as in runs of earlier versions.
+        older: Iterable[str] = ()
+        is_open = not (self._config.frames and self._config.pixels)
+        if is_open and tuned.record.frames is None and tuned.frames and tuned.pixels:
+            shown_budget = base.frames or tuned.frames, base.pixels or tuned.pixels
+            older = older_notes(f"adapter {tuned.name!r}", (tuned.frames, tuned.pixels), shown_budget)
+        return replace(
+            base,
+            frames=tuned.record.frames or base.frames or tuned.frames,
+            pixels=tuned.record.pixels or base.pixels or tuned.pixels,
+            planner=tuned.planner,
+            record=tuned.record,
+            base_notes=(*tuned.base_notes, *older),
+        )
+
+    @property
+    def budget(self) -> tuple[int, int]:
+        """Frames a call and pixels a frame: the settings, else those of the model's own record, else the
+        defaults with a warning. Without a request if the settings give both."""
+        frames, pixels = self._config.frames, self._config.pixels
+        return (frames, pixels) if frames and pixels else self._recorded_budget()
+
+    @_once
+    def _recorded_budget(self) -> tuple[int, int]:
+        try:
+            frames, pixels, note = self.record.budget(
+                self._config.frames, self._config.pixels, self._budget_settings
+            )
+        except BackboneError as error:
+            raise BackboneError(f"{self._server}: {error}") from None
+        if note:
+            self._warn(note)
+        return frames, pixels
+
+    def compare_budget(self) -> None:
+        """Warn if the settings differ from what the model records of its training, if that is here."""
+        adapter = self._config.adapter_model
+        who = f"model {self._config.model!r}" if adapter is None else f"adapter {adapter!r}"
+        for note in self.record.notes(who, self._config.frames, self._config.pixels):
+            self._warn(note)
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
+        """The (height, width) at which frames are sent: at most the budget's pixels, in multiples of 32,
+        never enlarged."""
+        return sent_size(height, width, self.budget[1])
+
+    # -- the form of a video
+
+    @property
+    @_once
+    def video_form(self) -> Form:
+        """How frames are sent: see `ServerBackbone`."""
+        form: Form
+        if self._config.video == "auto":
+            form, reason = self._accepted_form()
+            if form == "frames" and self.engine == "vllm":
+                self._warn(f"{_AS_PICTURES}: {reason}")
+            else:
+                logger.info("%s: frames are sent as %s. %s", self._server, form, reason)
+        else:
+            form = self._config.video
+        if form == "video":
+            self._compare_prompts()
+        return form
+
+    def require_video(self) -> None:
+        """Raise BackboneError if a video was asked for and the server takes none, before a run begins."""
+        if self._config.video == "video" and "video_form" not in self._answers:
+            form, reason = self._accepted_form()
+            if form == "frames" and reason != _TIMES_LOST:
+                raise BackboneError(f"{self._server} takes no video, and video=video asks for one: {reason}")
+
+    def _accepted_form(self) -> tuple[Form, str]:
+        """Sends a blank video twice, with different start times: if the server keeps times, the two prompts
+        differ in length. Returns the form, and why it is not a video (empty if it is).
+
+        It has as many frames as a call may have, so that a server's own limit on frames is detected. Refusals
+        that are not about the video reach the caller.
+        """
+        frames, pixels = self.budget
+        blank = jpeg(np.full((128, 128, 3), 127, dtype=np.uint8), pixels)
+        count = max(2, frames)
+        videos = [
+            EncodedFrames((blank,) * count, tuple(float(start + second) for second in range(count)))
+            for start in _STARTS
+        ]
+        fields = {"max_tokens": 1, "temperature": 0.0}
+        try:
+            near, far = self._probe(
+                [(functools.partial(user_message, video, "Reply with A.", True), fields) for video in videos]
+            )
+        except RequestRefused as refused:
+            if refused.status in _UNKNOWN_VIDEO:
+                return "frames", str(refused)
+            raise
+        if prompt_tokens(near, self._server) == prompt_tokens(far, self._server):
+            return "frames", _TIMES_LOST
+        return "video", ""
+
+    def _compare_prompts(self) -> None:
+        """Warn if the engine makes another prompt of a video than we do, where that can be compared."""
+        folder = self.record.folder
+        if self.engine != "vllm" or folder is None:
+            return
+        if not has_processor(folder):
+            logger.info(
+                "%s: %s has only some of the model's files: prompts were not compared", self._server, folder
+            )
+            return
+        frames, pixels = self.budget
+        count = min(max(2, frames), _MOST_COMPARED)
+        film = encode_frames(film_frames(count, self.frame_size), pixels)
+        fields = {"max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
+        (completion,) = self._probe([(functools.partial(user_message, film, TEXT, True), fields)])
+        if completion.prompt_token_ids is None:
+            logger.info("%s does not return the ids of a prompt: they were not compared", self._server)
+            return
+        try:
+            differs = difference(completion.prompt_token_ids, *own_prompt(folder, count, pixels))
+        except BackboneError as error:
+            # The engine has its own files, so the run can go on.
+            self._warn(f"the engine's prompt was not compared with ours: {error}")
+            return
+        if differs:
+            self._warn(f"the engine's prompt is not the one that this model has here: {differs}")
