@@ -137,6 +137,16 @@ def test_a_module_has_one_name(folder: str) -> None:
         assert f"ImportError: '{folder}' is not importable: import 'videopro.{folder}'" in done.stderr
 
 
+def test_no_command_waits_for_openais_client() -> None:
+    """It takes a second, and only a run that uses a server needs it."""
+    commands = "videopro.commands.infer, videopro.commands.ask, videopro.methods, videopro.runs"
+    check = (
+        f"import sys, {commands}; print('videopro.backbones.server' in sys.modules, 'openai' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "True False\n", done.stderr
+
+
 @pytest.mark.parametrize("script", ["sft", "grpo"])
 def test_a_training_script_loads_no_module_twice(script: str) -> None:
     """`accelerate launch train/sft.py` puts train/ on the path, where its modules could have second names."""
