@@ -13,8 +13,7 @@ from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import ServerSettings, load_backbone
 from videopro.errors import RunError
 from videopro.methods import create
-from videopro.methods.planners import load_planner
-from videopro.methods.served_planner import settle_served_planner
+from videopro.methods.planners import load_planner, settle_served_planner
 from videopro.runs import RunFolder
 
 BASE = {"id": "served", "owned_by": "stub", "root": "org/base"}

@@ -23,8 +23,7 @@ from tests.support.stub_server import (
 from videopro.backbones import ServerSettings
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import create
-from videopro.methods.planners import PlanRequest, load_planner
-from videopro.methods.served_planner import settle_served_planner
+from videopro.methods.planners import PlanRequest, load_planner, settle_served_planner
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
