@@ -48,10 +48,10 @@ _TEXT_THEN_LETTER = re.compile(r"^(?P<text>.+?)\s*[-,:=/;→.(–—]+\s*\(?(?P<
 def first_and_last(text: str, question: Question) -> list[Verdict]:
     """Verdicts from the letter (or option) that opens the text, and from a lone letter that ends it."""
     first_line = text.split("\n", 1)[0].strip()
-    found, whole = _first(text, first_line, question)
-    if not whole and (last := _last(text, question)):
-        found.append(last)
-    return found
+    verdicts, is_all = _first(text, first_line, question)
+    if not is_all and (last := _last(text, question)):
+        verdicts.append(last)
+    return verdicts
 
 
 def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict], bool]:
@@ -68,24 +68,24 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
         return [], False
     form = next(name for name, letter in match.groupdict().items() if letter and name != "tail")
     letter = match[form].upper()
-    own = letter in question.letters and is_text(match["tail"], question.choice(letter))
+    has_its_text = letter in question.letters and is_text(match["tail"], question.choice(letter))
     # Labels A, B, ... in one line are a list of the options, whose first letter is not a verdict.
-    listed = letter == "A" and "B" in _INLINE_LABEL.findall(first_line)
+    is_list = letter == "A" and "B" in _INLINE_LABEL.findall(first_line)
     more = phrases.MORE.match(text, match.end(form))
-    if listed or (more and more["letter"] != letter) or (not own and form in _ONLY_WITH_TEXT):
+    if is_list or (more and more["letter"] != letter) or (not has_its_text and form in _ONLY_WITH_TEXT):
         return [], False
     remark = match["tail"].lstrip(" .:)")
     if letter in question.letters and remark.casefold().startswith(
         question.choice(letter).strip().casefold()
     ):
         remark = remark[len(question.choice(letter).strip()) :]
-    if not own and (
+    if not has_its_text and (
         (_DROPPED.match(remark) and not asks_what_is_not(question)) or _SEVERAL.search(match["tail"])
     ):
         return [], False
     check_tail(letter, match["tail"], question)
     # The option's own text may end like a lone letter.
-    return [Verdict(letter, 0, match.start("tail"))], own and match.end("tail") == len(text)
+    return [Verdict(letter, 0, match.start("tail"))], has_its_text and match.end("tail") == len(text)
 
 
 def _last(text: str, question: Question) -> Verdict | None:
@@ -107,7 +107,7 @@ def _last(text: str, question: Question) -> Verdict | None:
         return None
     form = "letter" if match["letter"] else "closed"
     sentence = re.split(r"(?<=[.!?])\s|\n|\b(?:but|however)\b", text[start : match.start(form)])[-1]
-    other = {found for found in phrases.LETTER_MENTION.findall(sentence) if found != match[form]}
+    other = {mention for mention in phrases.LETTER_MENTION.findall(sentence) if mention != match[form]}
     named = phrases.NAME_BEFORE.search(sentence) or phrases.SAID_BEFORE.search(sentence)
     if (
         other

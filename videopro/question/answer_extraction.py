@@ -48,11 +48,12 @@ def extract_letter(reply: str, question: Question) -> str | None:
     """
     if len(reply) > _LONGEST:
         return None
+    # NFKC turns full-width letters and brackets, and enclosed letters such as Ⓑ, into plain ones.
     text = visible(unicodedata.normalize("NFKC", final_message(reply)))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     if not text:
         return None
-    letters = (_read(text, asked) for asked in (question, *_told_apart(question)))
+    letters = (_read(text, reading) for reading in (question, *_variants(question)))
     return next((letter for letter in letters if letter is not None), None)
 
 
@@ -61,19 +62,22 @@ def _read(text: str, question: Question) -> str | None:
         letter = _common_letter(_marked(text, question)) or _prose(text, question)
     except Contradiction:
         return None
+    # A letter beyond the options is not read as a near one: the reply did not choose.
     return letter if letter in question.letters else None
 
 
-def _told_apart(question: Question) -> Iterator[Question]:
+def _variants(question: Question) -> Iterator[Question]:
     """The question with each of several equal options in turn as the only one with its text; none if its
     options differ."""
-    places: dict[str, list[int]] = {}
-    for place, choice in enumerate(question.choices):
-        places.setdefault(choice, []).append(place)
-    for turn in range(max(map(len, places.values()), default=0)):
-        kept = {equal[min(turn, len(equal) - 1)] for equal in places.values()}
-        if len(kept) < len(question.choices):
-            choices = (choice if place in kept else _NO_TEXT for place, choice in enumerate(question.choices))
+    indices: dict[str, list[int]] = {}
+    for index, choice in enumerate(question.choices):
+        indices.setdefault(choice, []).append(index)
+    for turn in range(max(map(len, indices.values()), default=0)):
+        distinct = {equal[min(turn, len(equal) - 1)] for equal in indices.values()}
+        if len(distinct) < len(question.choices):
+            choices = (
+                choice if index in distinct else _NO_TEXT for index, choice in enumerate(question.choices)
+            )
             yield replace(question, choices=tuple(choices))
 
 
@@ -107,30 +111,31 @@ def _prose(text: str, question: Question) -> str | None:
     text = plain(text)
     if match := BARE.match(text):
         return match["letter"].upper()
-    if (whole := by_text(text, question)) is not None:
-        return whole
+    if (letter := by_text(text, question)) is not None:
+        return letter
     if _ONLY_LETTERS.fullmatch(text) and len(set(re.findall("[A-Z]", text))) > 1:
         raise Contradiction
-    listed, rest = without_list(text, question)
-    final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, rest, question)]
+    marked, prose = without_list(text, question)
+    final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, prose, question)]
+    # What is called final stands, whatever was weighed before it.
     if final:
-        return agreed(final, rest)
+        return agreed(final, prose)
     stated = [
         verdict
         for pattern in (*phrases.VERDICTS, *CHINESE_VERDICTS, *phrases.CONTRASTS)
-        for verdict in verdicts_of(pattern, rest, question, denials=pattern not in phrases.CONTRASTS)
+        for verdict in verdicts_of(pattern, prose, question, denials=pattern not in phrases.CONTRASTS)
     ]
-    stated += option_text_verdicts(rest, question) + first_and_last(rest, question)
-    named = yes_or_no(rest, question) or named_option(rest, question)
-    said = {*listed, *([agreed(stated, rest)] if stated else []), *([named] if named else [])}
-    if len(said) > 1:
+    stated += option_text_verdicts(prose, question) + first_and_last(prose, question)
+    named = yes_or_no(prose, question) or named_option(prose, question)
+    letters = {*marked, *([agreed(stated, prose)] if stated else []), *([named] if named else [])}
+    if len(letters) > 1:
         raise Contradiction
-    if said:
-        return said.pop()
+    if letters:
+        return letters.pop()
     guesses = [
         verdict
         for pattern in phrases.GUESSES
-        for verdict in verdicts_of(pattern, rest, question)
-        if not phrases.GOES_ON.search(rest, verdict.end)
+        for verdict in verdicts_of(pattern, prose, question)
+        if not phrases.GOES_ON.search(prose, verdict.end)
     ]
-    return agreed(guesses, rest) if guesses else None
+    return agreed(guesses, prose) if guesses else None

@@ -27,14 +27,16 @@ def without_list(text: str, question: Question) -> tuple[set[str], str]:
         for i, line in enumerate(lines)
         if (m := _LETTERED_LINE.match(line)) and m["tail"] and m["letter"] in question.letters
     ]
+    # One line with a letter is the answer itself, not a list.
     if len({match["letter"] for _, match in labelled}) < 2:
         return set(), text
     right, perhaps, denied = set(), set(), set()
     for i, match in labelled:
         remark = match["tail"]
-        own = question.choice(match["letter"]).strip()
-        if remark.casefold().startswith(own.casefold()):
-            remark = remark[len(own) :]
+        choice = question.choice(match["letter"]).strip()
+        # An option's own "no" or "correct" marks nothing.
+        if remark.casefold().startswith(choice.casefold()):
+            remark = remark[len(choice) :]
         if DENIED.search(remark):
             denied.add(match["letter"])
         elif AFFIRMED.search(remark):

@@ -30,7 +30,7 @@ _SURELY = (
     r"|obviously|undoubtedly|given\s+by|labell?ed),?){0,3}"
 )
 IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
-_THING = (
+_ANSWER_NOUN = (
     r"(?:answer|ans|option|choice|response|solution|selection|prediction|conclusion|verdict|letter|statement"
     r"|(?:correct|right|best|remaining|only|closest|most\s+\w+)\s+(?:one|fit|match|pick|label|candidate))"
 )
@@ -43,7 +43,7 @@ _OF_THIS = (
 # "Let me analyze each option: A." announces a list.
 ANSWER_IS = (
     rf"\b(?<!each )(?<!every )(?<!first )(?<!next )(?<!consider )(?<!analyze )(?<!check )"
-    rf"{_THING}{_OF_THIS}(?:{IS}|\s*(?::|=|->|→|=>|\s[-–—]\s|\n))"
+    rf"{_ANSWER_NOUN}{_OF_THIS}(?:{IS}|\s*(?::|=|->|→|=>|\s[-–—]\s|\n))"
 )
 NAMED = r"(?:\s*(?:the\s+)?(?:option|choice|letter|answer)\b:?)"
 _CHOOSE = (
@@ -93,7 +93,7 @@ _OPENING = (
 )
 ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
 # The answer of a line "A: B" after a line "Q: ...".
-_ASKED = r"^Q:[^\n]{1,400}\n+A:\s*"
+_QUESTION_LINE = r"^Q:[^\n]{1,400}\n+A:\s*"
 _CORRECTED = (
     r"(?:\?\s*(?:actually[,:]?\s*)?no\b(?:[,:;.]|\s+[-–—])|\b(?:actually|wait)\b[,:]?(?:\s*no\b[,:;.]?)?)"
     r"(?:\s*(?:it['’]s|it\s+is))?\s+"
@@ -105,7 +105,7 @@ def patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(source, re.MULTILINE) for source in sources)
 
 
-FINAL = patterns(rf"(?i:\bfinal\s+{_THING}{_OF_THIS}(?:{IS}|\s*[:=\n→-])?{NAMED}?){LOOSE}")
+FINAL = patterns(rf"(?i:\bfinal\s+{_ANSWER_NOUN}{_OF_THIS}(?:{IS}|\s*[:=\n→-])?{NAMED}?){LOOSE}")
 VERDICTS = patterns(
     rf"(?i:{ANSWER_IS}{NAMED}?){LOOSE}",
     rf"(?i:(?:{_CHOOSE}|{_IT_IS}|{_SO}){NAMED}){LOOSE}",
@@ -115,7 +115,7 @@ VERDICTS = patterns(
     rf"{OPEN}(?P<letter>[A-Z]){CLOSE}[.:,]?(?i:{RIGHT})",
     rf"(?i:\bmak(?:es|ing){NAMED}?){OPEN}(?P<letter>[A-Z]){CLOSE}(?i:{_GOOD})",
     rf"(?i:{_OPENING}{NAMED}?){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
-    rf"{_ASKED}{OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
+    rf"{_QUESTION_LINE}{OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
 )
 GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}){LOOSE}", rf"(?i:{_GUESS}){STRICT}")
 # "not A but C", "rather than A, C": what comes after the denial is the verdict.

@@ -56,14 +56,14 @@ def verdicts_of(
             raise Contradiction
         check_tail(letter, tail, question)
         # "The answer is C major": an option whose text begins like a letter.
-        whole = by_text(_sentence(text[match.start("letter") : match.end() + NEAR]), question)
-        yield Verdict(whole or letter, match.start(), match.end())
+        named = by_text(_sentence(text[match.start("letter") : match.end() + NEAR]), question)
+        yield Verdict(named or letter, match.start(), match.end())
 
 
 def _taken_back(text: str, match: re.Match[str]) -> bool:
     """Whether the clause of the verdict denies, questions or supposes it."""
     before = text[max(0, match.start() - NEAR) : match.start()]
-    starts = [found.end() for found in phrases.CLAUSE_START.finditer(before)]
+    starts = [boundary.end() for boundary in phrases.CLAUSE_START.finditer(before)]
     clause = before[starts[-1] if starts else 0 :] + text[match.start() : match.start("letter")]
     after = text[match.end("letter") : match.end("letter") + NEAR]
     impression = phrases.WEAK.search(match[0]) and phrases.GOES_ON.search(
@@ -83,7 +83,7 @@ def _taken_back(text: str, match: re.Match[str]) -> bool:
 
 def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
     """Verdicts that give an option's text instead of its letter: "The answer is red"."""
-    found = []
+    verdicts = []
     for match in phrases.OPTION_TEXT_VERDICT.finditer(text):
         sentence = _sentence(match["text"])
         named, letter = _NAMED_AFTER.search(sentence), None
@@ -96,16 +96,16 @@ def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
             raise Contradiction
         before = text[max(0, match.start() - NEAR) : match.start()].split("\n")[-1]
         if letter and not phrases.NEGATED.search(before):
-            found.append(Verdict(letter, match.start(), match.end()))
-    return found
+            verdicts.append(Verdict(letter, match.start(), match.end()))
+    return verdicts
 
 
 def agreed(verdicts: list[Verdict], text: str) -> str:
     """The letter on which the verdicts agree, or the last one if the model says that it corrects itself."""
     verdicts = sorted(verdicts, key=lambda verdict: verdict.end)
     last = verdicts[-1].letter
-    others = [verdict for verdict in verdicts if verdict.letter != last]
-    if others and not phrases.CORRECTION.search(text, others[-1].start, verdicts[-1].end):
+    earlier = [verdict for verdict in verdicts if verdict.letter != last]
+    if earlier and not phrases.CORRECTION.search(text, earlier[-1].start, verdicts[-1].end):
         raise Contradiction
     return last
 
@@ -113,10 +113,11 @@ def agreed(verdicts: list[Verdict], text: str) -> str:
 def check_tail(letter: str, tail: str, question: Question) -> None:
     """Raise Contradiction for a letter that is followed by another option's text or by another letter."""
     tail = re.sub(rf"^{CLOSE}\s*[.):,\-–—=]*\s*", "", tail)
+    # A whole line, for options with a full stop in them, and its first sentence.
     for part in (tail.split("\n")[0], _sentence(tail)):
         fits = [
-            own
-            for own, choice in zip(question.letters, question.choices, strict=True)
+            option_letter
+            for option_letter, choice in zip(question.letters, question.choices, strict=True)
             if is_text(part, choice)
         ]
         if letter in fits:

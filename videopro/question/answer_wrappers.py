@@ -43,10 +43,11 @@ def objects(text: str) -> Iterator[str]:
 
 def _fields(text: str) -> Iterator[str]:
     try:
-        found = parse_json(text).items()
+        fields = parse_json(text).items()
+    # Models write Python's quotes, or none.
     except ValueError:
-        found = _LOOSE_FIELD.findall(text)
-    for key, value in found:
+        fields = _LOOSE_FIELD.findall(text)
+    for key, value in fields:
         if re.fullmatch(_FIELD, str(key), re.IGNORECASE):
             yield str(value) if isinstance(value, str | int | float) else ""
 
@@ -66,6 +67,6 @@ def answer_tags(text: str) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """The text without markup, and without objects whose fields are not answers."""
-    text = _OBJECT.sub(lambda found: " " if ":" in found[0] else found[0], text)
+    text = _OBJECT.sub(lambda match: " " if ":" in match[0] else match[0], text)
     text = _MARKUP.sub(" ", _TAG.sub(" ", _LATEX.sub(r"\1", text))).strip()
     return _APPROVAL.sub("", _BULLET.sub("", text)).strip()

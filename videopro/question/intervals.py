@@ -44,10 +44,12 @@ def extract_intervals(reply: str, question: Question | None = None) -> tuple[tup
     ((62.0, 69.0),)
     """
     text = visible(spoken(reply).text)
+    # The most explicit form first: "starts at 3 and ends at 5-6 s" holds a range too.
     for form in (_LABELLED, _PAIR, _RANGE):
-        if found := list(form.finditer(text)):
-            return tuple(_ordered(match["start"], match["end"]) for match in found)
+        if matches := list(form.finditer(text)):
+            return tuple(_ordered(match["start"], match["end"]) for match in matches)
     times = _ANY_TIME.findall(text)
+    # Of three lone times nobody can tell which two belong together.
     return (_ordered(times[0], times[1]),) if len(times) == 2 else ()
 
 

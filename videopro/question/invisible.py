@@ -20,6 +20,7 @@ def visible(text: str) -> str:
     >>> visible("\\u200fB\\u200b.")
     'B.'
     """
+    # Nearly every reply, and much faster than two substitutions.
     if text.isascii() and text.isprintable():
         return text
     return _BLANK.sub(" ", _UNSEEN.sub("", text))

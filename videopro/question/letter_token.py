@@ -26,9 +26,9 @@ def letter_confidence(
     without the letter (it quotes the option's text) has Eq. 2 over all its tokens. `tokens` are the texts of
     the reply's tokens, `logprobs` their natural log-probabilities. 0.0 for an empty reply.
     """
-    place = letter_token(tokens, letter, question)
-    own = logprobs if place is None else [logprobs[place]]
-    return math.exp(min(0.0, math.fsum(own) / len(own))) if own else 0.0
+    index = letter_token(tokens, letter, question)
+    chosen = logprobs if index is None else [logprobs[index]]
+    return math.exp(min(0.0, math.fsum(chosen) / len(chosen))) if chosen else 0.0
 
 
 def letter_token(tokens: Sequence[str], letter: str, question: Question) -> int | None:
@@ -38,17 +38,19 @@ def letter_token(tokens: Sequence[str], letter: str, question: Question) -> int 
     A reply may name the letter several times, and "A" and "I" are words too: "A man sits, so (A). A is right"
     names it four times. Without the deciding one, the text before it is not read as this letter yet.
     """
-    words = [visible(unicodedata.normalize("NFKC", token)) for token in tokens]
-    text = "".join(words)
-    ends = list(accumulate(map(len, words)))
-    found = list(_places(text, letter)) or list(_places(text, letter.lower()))
-    for place in reversed(found):
-        if place == found[0] or extract_letter(text[:place], question) != letter:
-            return bisect_right(ends, place)
+    texts = [visible(unicodedata.normalize("NFKC", token)) for token in tokens]
+    text = "".join(texts)
+    ends = list(accumulate(map(len, texts)))
+    # Capitals first: a small letter of a word list counts only where the reply has no capital.
+    offsets = list(_offsets(text, letter)) or list(_offsets(text, letter.lower()))
+    # From the end, because a model weighs options before it settles on one.
+    for offset in reversed(offsets):
+        if offset == offsets[0] or extract_letter(text[:offset], question) != letter:
+            return bisect_right(ends, offset)
     return None
 
 
-def _places(text: str, letter: str) -> Iterator[int]:
+def _offsets(text: str, letter: str) -> Iterator[int]:
     """Where `letter` stands alone. Script without spaces around it, as in "选B项", does not join it."""
     for match in re.finditer(rf"(?<![A-Za-z0-9]){letter}(?![A-Za-z0-9])", text):
         yield match.start()

@@ -108,7 +108,7 @@ _COMMON = re.compile(
 
 # Cached, because every verdict of a reply is compared with the same few options.
 @lru_cache(maxsize=256)
-def words(text: str) -> str:
+def normalized(text: str) -> str:
     """The text in lower case, without markup and outer punctuation, for comparing."""
     text = _spelled(text)
     return re.sub(r"\s+", " ", re.sub(r"[*`#~$\"“”‘’]", " ", text)).strip(" \t\n.!?,;:'()[]。、")
@@ -116,13 +116,14 @@ def words(text: str) -> str:
 
 def is_text(text: str, choice: str) -> bool:
     """Whether a text is exactly an option's text."""
-    return bool(words(text)) and words(text) == words(choice)
+    return bool(normalized(text)) and normalized(text) == normalized(choice)
 
 
 def by_text(text: str, question: Question) -> str | None:
     """The letter of the only option with this text. A single letter never counts as a text."""
-    found = words(text)
-    if len(found) < 2 and not found.isdigit():
+    normal = normalized(text)
+    # Options that are single letters would be taken for their neighbours' labels.
+    if len(normal) < 2 and not normal.isdigit():
         return None
     fits = [
         letter
@@ -134,19 +135,19 @@ def by_text(text: str, question: Question) -> str | None:
 
 def by_bare_text(text: str, question: Question) -> str | None:
     """The letter of the only option with this text but for an article: "wrench" for "a wrench"."""
-    bare = _ARTICLE.sub("", words(text))
+    bare = _ARTICLE.sub("", normalized(text))
     fits = [
         letter
         for letter, choice in zip(question.letters, question.choices, strict=True)
-        if len(bare) > 1 and _ARTICLE.sub("", words(choice)) == bare
+        if len(bare) > 1 and _ARTICLE.sub("", normalized(choice)) == bare
     ]
     return fits[0] if len(fits) == 1 else None
 
 
 def by_label(text: str, question: Question) -> str | None:
     """The letter of "A red": a letter and its own option's text, without punctuation between them."""
-    letter, _, rest = text.strip().partition(" ")
-    return letter if letter in question.letters and is_text(rest, question.choice(letter)) else None
+    letter, _, tail = text.strip().partition(" ")
+    return letter if letter in question.letters and is_text(tail, question.choice(letter)) else None
 
 
 def asks_what_is_not(question: Question) -> bool:
@@ -180,19 +181,20 @@ def named_option(text: str, question: Question) -> str | None:
         if len(sentences) > 1 and re.fullmatch(r"\d+[.)]", sentence):
             return None  # the number of a list's item
         mentioned = _mentions(_spelled(sentence), question)
-        rest = _without(_spelled(sentence), mentioned)
-        if mentioned and (_DOUBTS.search(rest) or _ANOTHER_CLAUSE.search(rest)):
+        remark = _without(_spelled(sentence), mentioned)
+        if mentioned and (_DOUBTS.search(remark) or _ANOTHER_CLAUSE.search(remark)):
             return None
-        if _REFUSES.search(rest):
+        if _REFUSES.search(remark):
             return None
         named |= {
             letter
             for letter, start, end in mentioned
-            if not _denied(rest, start, end) and _is_said(_spelled(sentence), start, end, letter, question)
+            if not _denied(remark, start, end)
+            and _is_about_subject(_spelled(sentence), start, end, letter, question)
         }
-        if mentioned and _CONTRAST.search(rest, max(end for _, _, end in mentioned)):
+        if mentioned and _CONTRAST.search(remark, max(end for _, _, end in mentioned)):
             return None  # "a wrench lies there, but he holds a phone"
-        if any(not _denied(rest, start, end) and letter not in named for letter, start, end in mentioned):
+        if any(not _denied(remark, start, end) and letter not in named for letter, start, end in mentioned):
             return None  # named, but not about the question's subject
     return named.pop() if len(named) == 1 else None
 
@@ -200,13 +202,13 @@ def named_option(text: str, question: Question) -> str | None:
 def _spelled(text: str) -> str:
     """The sentence as options are compared: lower case, numbers as digits."""
     text = re.sub(r"[*`~\"“”]", " ", visible(unicodedata.normalize("NFKC", text)).casefold())
-    return _NUMBER_WORD.sub(lambda found: str(_NUMBERS[found[0]]), text)
+    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS[match[0]]), text)
 
 
 @lru_cache(maxsize=256)
 def _pattern(choice: str) -> re.Pattern[str]:
     """An option's text with nothing joined to it: "cat" is not in "category", nor "2" in "12" or "2:30"."""
-    bare = _ARTICLE.sub("", _spelled(words(choice)).strip())
+    bare = _ARTICLE.sub("", _spelled(normalized(choice)).strip())
     # Signs before a number belong to it: "$5".
     signed = unicodedata.normalize("NFKC", choice).strip().casefold()
     bare = signed if signed[:1] in "€£-" else bare
@@ -218,18 +220,18 @@ def _pattern(choice: str) -> re.Pattern[str]:
 
 def _mentions(sentence: str, question: Question) -> list[tuple[str, int, int]]:
     """Options and where they are named; of texts inside each other only the longest."""
-    found = [
+    mentions = [
         (letter, match.start(), match.end())
         for letter, choice in zip(question.letters, question.choices, strict=True)
-        if words(choice) not in ("yes", "no")
-        and (len(words(choice)) > 1 or words(choice).isdigit() or not words(choice).isascii())
+        if normalized(choice) not in ("yes", "no")
+        and (len(normalized(choice)) > 1 or normalized(choice).isdigit() or not normalized(choice).isascii())
         for match in _pattern(choice).finditer(sentence)
         if match.end() > match.start()
     ]
     return [
         (letter, start, end)
-        for letter, start, end in found
-        if not any(low <= start and end <= high and high - low > end - start for _, low, high in found)
+        for letter, start, end in mentions
+        if not any(low <= start and end <= high and high - low > end - start for _, low, high in mentions)
     ]
 
 
@@ -248,13 +250,13 @@ def _denied(sentence: str, start: int, end: int) -> bool:
     return bool(_DENIES.search(sentence[low:high]))
 
 
-def _is_said(sentence: str, start: int, end: int, letter: str, question: Question) -> bool:
+def _is_about_subject(sentence: str, start: int, end: int, letter: str, question: Question) -> bool:
     """Whether the mention tells something about the question's subject."""
     option = sentence[start:end]
     before, after = sentence[:start], sentence[end:]
     # "A blue" may be a letter with another option's text.
-    own = words(question.choice(letter))
-    opens = before.strip() in (("", "the") if own == option else ("", "a", "an", "the"))
+    choice = normalized(question.choice(letter))
+    opens = before.strip() in (("", "the") if choice == option else ("", "a", "an", "the"))
     if opens and _REASON.match(after):
         return True  # "Blue, because ..."
     if _LABEL.search(before) and not re.search(r"\b(?:is|answer)\W+\w\W+$", before):
@@ -282,8 +284,8 @@ def _is_said(sentence: str, start: int, end: int, letter: str, question: Questio
         return False  # "the bus behind the car is red"
     if not (following and _is_one_of(following[1], subjects)) and _BESIDE.search(clause):
         return False
-    others = set(re.findall(r"\w+", before + " " + after))
-    return bool(_PRONOUN.match(sentence)) or any(_is_one_of(word, subjects) for word in others)
+    context = set(re.findall(r"\w+", before + " " + after))
+    return bool(_PRONOUN.match(sentence)) or any(_is_one_of(word, subjects) for word in context)
 
 
 def _heads(phrase: str, subjects: set[str]) -> bool:

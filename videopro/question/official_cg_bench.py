@@ -25,6 +25,7 @@ def written_intervals(reply: str) -> list[tuple[float, float]] | None:
     numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", reply)]
     if len(numbers) % 2:
         return None
+    # By start, as the script sorts them before it looks for overlaps.
     pairs = sorted(zip(numbers[::2], numbers[1::2], strict=True), key=lambda pair: pair[0])
     return None if any(after[0] <= before[1] for before, after in pairwise(pairs)) else pairs
 

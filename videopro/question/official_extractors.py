@@ -26,8 +26,8 @@ OR = " | "
 def _first_capital(reply: str, phrases: tuple[str, ...], letters: str) -> str | None:
     for phrase in phrases:
         reply = reply.replace(phrase, "")
-    found = re.search(f"[{letters}]", reply)
-    return found[0] if found else None
+    match = re.search(f"[{letters}]", reply)
+    return match[0] if match else None
 
 
 def _videomme(reply: str, question: Question) -> str | None:
@@ -150,18 +150,18 @@ def _videopro(reply: str, question: Question) -> str | None:
 
     "(B)", "**C**" and "The answer is B" are read as nothing, "A person is cooking" as A and "I think C" as I.
     """
-    found = re.match(r"\s*([A-J]|Yes|No)\b", reply)
-    return found[1] if found else None
+    match = re.match(r"\s*([A-J]|Yes|No)\b", reply)
+    return match[1] if match else None
 
 
 def _egoschema(reply: str, question: Question) -> str | None:
     """EgoSchema, as runs until now were scored: `egoschema_77a7d8e3`, but "B." is read too, and options of
     several sentences count as a whole."""
-    own = list(zip(question.letters, question.choices, strict=True))
+    options = list(zip(question.letters, question.choices, strict=True))
     for form in (lambda letter, text: f"{letter}. {text}", lambda letter, text: text):
-        for letter, text in own:
-            wanted = form(letter, text)
-            if reply == (wanted if wanted.endswith(".") else f"{wanted}."):
+        for letter, text in options:
+            expected = form(letter, text)
+            if reply == (expected if expected.endswith(".") else f"{expected}."):
                 return letter
     return next((letter for letter in question.letters if reply in (letter, f"{letter}.")), None)
 
@@ -174,9 +174,9 @@ def _egoschema_77a7d8e3(reply: str, question: Question) -> str | None:
     added to the option, not to the reply, and of an option of several sentences the first counts, without its
     full stop.
     """
-    own = [f"{letter}. {text}" for letter, text in zip(question.letters, question.choices, strict=True)]
-    whole = [text if text.endswith(".") else f"{text}." for text in own]
-    for forms in (whole, [text.split(". ")[1] for text in whole], list(question.letters)):
+    labelled = [f"{letter}. {text}" for letter, text in zip(question.letters, question.choices, strict=True)]
+    sentences = [text if text.endswith(".") else f"{text}." for text in labelled]
+    for forms in (sentences, [text.split(". ")[1] for text in sentences], list(question.letters)):
         if reply in forms:
             return question.letters[forms.index(reply)]
     return None
@@ -201,9 +201,9 @@ def _egoschema_1d3f34ab(reply: str, question: Question) -> str | None:
     ]
     if not forms and len(reply.split()) > 5:
         # The options of its data begin with their letters.
-        whole = {letter: f"{letter}. {question.choice(letter)}".lower() for letter in question.letters}
+        labelled = {letter: f"{letter}. {question.choice(letter)}".lower() for letter in question.letters}
         low = reply.lower()
-        forms = [(low.rfind(text), letter) for letter, text in whole.items() if text in low]
+        forms = [(low.rfind(text), letter) for letter, text in labelled.items() if text in low]
     return min(forms, key=lambda form: form[0])[1] if forms else None
 
 
@@ -219,13 +219,13 @@ def _nextqa(reply: str, question: Question) -> str | None:
         reply = reply.strip(sign)
     reply = f" {reply} "
     for form in ("({})", "{} ", "{}."):
-        found = [letter for letter in question.letters if form.format(letter) in reply]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        mentioned = [letter for letter in question.letters if form.format(letter) in reply]
+        if len(mentioned) == 1:
+            return mentioned[0]
+        if mentioned:
             # Letters without brackets are then searched between spaces; -1 if one is not found.
             last = "({})" if form == "({})" else " {} "
-            return max(found, key=lambda letter: (reply.rfind(last.format(letter)), -ord(letter)))
+            return max(mentioned, key=lambda letter: (reply.rfind(last.format(letter)), -ord(letter)))
     if len(reply.split()) <= 5:
         return None
     texts = dict(zip(question.letters, question.choices, strict=True))

@@ -22,15 +22,15 @@ _CLEAR = frozenset("：、．|")
 def without_own_labels(choices: Sequence[str]) -> tuple[str, ...]:
     """The choices without their labels, if all of them have the right one, A, B, C ..., in one form; else the
     choices as they are. Labels are added when a question is shown."""
-    kept = tuple(choices)
-    if not 2 <= len(kept) <= len(LETTERS) or not all(isinstance(choice, str) for choice in kept):
-        return kept
-    shown = [visible(choice) for choice in kept]
-    labels = [_LABEL.match(choice) for choice in shown]
+    unchanged = tuple(choices)
+    if not 2 <= len(unchanged) <= len(LETTERS) or not all(isinstance(choice, str) for choice in unchanged):
+        return unchanged
+    readable = [visible(choice) for choice in unchanged]
+    labels = [_LABEL.match(choice) for choice in readable]
     forms = set()
     for label, letter in zip(labels, LETTERS, strict=False):
         if label is None or _plain(label["letter"]).upper() != letter or not _ends(label):
-            return kept
+            return unchanged
         forms.add(
             (
                 (label["word"] or "").lower(),
@@ -38,9 +38,12 @@ def without_own_labels(choices: Sequence[str]) -> tuple[str, ...]:
                 *(label[part] for part in ("before", "open", "within", "close", "mark", "after")),
             )
         )
+    # "A. one", "(B) two": two forms are rather part of the texts than labels of a list.
     if len(forms) > 1:
-        return kept
-    return tuple(choice[label.end() :].rstrip() for choice, label in zip(shown, labels, strict=True) if label)
+        return unchanged
+    return tuple(
+        choice[label.end() :].rstrip() for choice, label in zip(readable, labels, strict=True) if label
+    )
 
 
 def _ends(label: re.Match[str]) -> bool:
@@ -52,8 +55,8 @@ def _ends(label: re.Match[str]) -> bool:
         return bool(label["close"] or label["mark"])
     if label["space"] or label["after"]:
         return bool(label["mark"])
-    rest = label.string[label.end() :]
-    return label["mark"] in (".", ":") and not re.match(r"\w\.", rest)
+    following = label.string[label.end() :]
+    return label["mark"] in (".", ":") and not re.match(r"\w\.", following)
 
 
 def _plain(letter: str) -> str:

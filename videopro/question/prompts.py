@@ -27,21 +27,22 @@ def open_ended(text: str) -> str:
 def count(text: str) -> str:
     """Ask how many of something there are; a text that is already a question stays as it is. Options or a
     form of reply are appended by the caller."""
+    # Programs pass both: "apples", and the whole question.
     return text if text.rstrip().endswith("?") else f"How many {text} are there?"
 
 
-def summarize(question: Question, transcript: str, words: int) -> str:
+def summarize(question: Question, transcript: str, max_words: int) -> str:
     """Ask for what a transcript says that helps with a question, in at most so many words (section 3.2,
     global context)."""
     return (
         f"Subtitles of the whole video:\n{transcript}\n\n"
-        f"A question about the video:\n{_asked(question)}\n"
-        f"Sum up, in at most {words} words, what the subtitles say that bears on the question: the thread of "
-        "the story, and names, events and their order where they matter. Do not answer the question."
+        f"A question about the video:\n{_full_text(question)}\n"
+        f"Sum up, in at most {max_words} words, what the subtitles say that bears on the question: the "
+        "thread of the story, and names, events and their order where they matter. Do not answer the question."
     )
 
 
-def _asked(question: Question) -> str:
+def _full_text(question: Question) -> str:
     return question.text if question.is_open else f"{question.text}\n{question.lettered_choices()}"
 
 
@@ -275,13 +276,13 @@ def result_line(answer: str | None, confidence: float) -> str:
     return f"Its answer was {answer}. Its confidence was {confidence:.2f}."
 
 
-def _refinement(task: str, question: Question, shown: str, reference: str) -> str:
+def _refinement(task: str, question: Question, attempt: str, reference: str) -> str:
     parts = [
         f"{task} Write it in this form:\n{_FORM.format(planning='Write in a few words what to change.')}"
     ]
     if reference:
         parts.append(_rules(question, reference))
-    return "\n".join([*parts, question_block(question), "", shown])
+    return "\n".join([*parts, question_block(question), "", attempt])
 
 
 def _doubtful(program: str, result: str, log: str) -> str:

@@ -40,6 +40,7 @@ class Question:
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
             raise QuestionError(f"The options of a question must be a list of texts, not {self.choices!r}.")
+        # Benchmarks and callers give lists; a frozen dataclass with a list in it could not be hashed.
         object.__setattr__(self, "choices", tuple(self.choices))
         if not isinstance(self.text, str) or not self.text.strip():
             raise QuestionError("A question needs a text; this one is empty.")

@@ -67,6 +67,7 @@ def spoken(reply: str, *, is_opened: bool = False) -> SpokenReply:
     ends = _CLOSE.finditer(reply)
     if not _ANALYSIS.match(reply):
         ends = (end for end in ends if not end["analysis"])
+    # The last end, because a model may think, speak and think again.
     closed = max(ends, key=re.Match.end, default=None)
     if closed is None and is_opened:
         return SpokenReply(reply, len(reply), len(reply), True)

@@ -23,17 +23,17 @@ def files_below(folder: Path) -> Iterator[Path]:
     seen: set[tuple[int, int]] = set()
     left = [str(folder)]
     while left:
-        place = left.pop()
+        path = left.pop()
         try:
-            state = os.stat(place)
+            state = os.stat(path)
             if (state.st_dev, state.st_ino) in seen:
                 continue
             seen.add((state.st_dev, state.st_ino))
-            with os.scandir(place) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+            with os.scandir(path) as entries:
+                children = sorted(entries, key=lambda entry: entry.name)
         except OSError:
             continue
-        for entry in found:
+        for entry in children:
             try:
                 if entry.is_dir():
                     left.append(entry.path)
@@ -46,8 +46,8 @@ def files_below(folder: Path) -> Iterator[Path]:
 def names_of(stem: str) -> tuple[str, ...]:
     """The names by which a file may be asked for: its own, without the ending, and the id that downloaders
     put at its end, as in "Title [ID]" (yt-dlp) and "Title-ID" (youtube-dl, whose ids have 11 characters)."""
-    found = _IN_BRACKETS.search(stem) or _AFTER_DASH.search(stem)
-    return (stem, found[1]) if found else (stem,)
+    match = _IN_BRACKETS.search(stem) or _AFTER_DASH.search(stem)
+    return (stem, match[1]) if match else (stem,)
 
 
 _IN_BRACKETS = re.compile(r"\[([^\[\]]+)\]$")
@@ -73,23 +73,24 @@ class SubtitleFiles:
         subtitles, and others of a part of what is said, are taken only where there are no full ones. Raises
         SubtitleError if several languages are left.
         """
-        found = [each for name in dict.fromkeys(names) for each in self._by_name.get(name, ())]
-        full = [(tags, file) for tags, file in found if not any(map(says_a_part, tags))] or found
+        candidates = [each for name in dict.fromkeys(names) for each in self._by_name.get(name, ())]
+        full = [(tags, file) for tags, file in candidates if not any(map(says_a_part, tags))] or candidates
         by_language: dict[str, list[tuple[tuple[str, ...], Path]]] = {}
         for tags, file in full:
             language = next((language_of(tag) for tag in tags if is_language(tag)), "")
             by_language.setdefault(language, []).append((tags, file))
+        # English, because the benchmarks ask in it.
         chosen = by_language.get("") or by_language.get("en") or next(iter(by_language.values()), None)
         if chosen is None:
             return None
         if len(by_language) > 1 and not by_language.keys() & {"", "en"}:
-            listed = ", ".join(sorted({file.name for _, file in full}))
+            file_names = ", ".join(sorted({file.name for _, file in full}))
             raise SubtitleError(
-                f"{chosen[0][1].parent}: several subtitle files may be those of {names[0]}: {listed}; keep "
-                f"one of them, or name it {names[0]}.srt"
+                f"{chosen[0][1].parent}: several subtitle files may be those of {names[0]}: {file_names}; "
+                f"keep one of them, or name it {names[0]}.srt"
             )
         _, file = min(
-            chosen, key=lambda each: (len(each[0]), len(str(each[0])), _place(each[1]), str(each[1]))
+            chosen, key=lambda each: (len(each[0]), len(str(each[0])), _format_rank(each[1]), str(each[1]))
         )
         return file
 
@@ -107,5 +108,5 @@ def _readings(stem: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield base, tags
 
 
-def _place(file: Path) -> int:
+def _format_rank(file: Path) -> int:
     return SUBTITLE_ENDINGS.index(file.suffix.lower())

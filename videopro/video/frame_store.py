@@ -36,7 +36,7 @@ class FrameStore:
         self.misses = 0
         self._frames = _least_recently_used(max_bytes)
         # Requested tick -> timestamp shown: a repeated request need not open the file.
-        self._shown: LRUCache[tuple[str, int], int] = LRUCache(1 << 16)
+        self._timestamps: LRUCache[tuple[str, int], int] = LRUCache(1 << 16)
         self._lock = threading.Lock()
         self._decoders = threading.BoundedSemaphore(decoders or max(2, processors() // MOST_THREADS))
         self._decode_locks: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
@@ -49,9 +49,9 @@ class FrameStore:
     def resize(self, max_bytes: int) -> None:
         """Change the limit, and evict the least recently used frames that no longer fit."""
         with self._lock:
-            kept, self._frames = self._frames, _least_recently_used(max_bytes)
-            while kept:
-                self._put(*kept.popitem())  # the least recently used one
+            old, self._frames = self._frames, _least_recently_used(max_bytes)
+            while old:
+                self._put(*old.popitem())  # the least recently used one
 
     @property
     def bytes(self) -> int:
@@ -78,35 +78,36 @@ class FrameStore:
 
     def _put(self, key: FrameKey, image: np.ndarray) -> None:
         self._frames.pop(key, None)
+        # LRUCache raises ValueError for a value that is larger than the whole cache.
         if image.nbytes <= self._frames.maxsize:
             self._frames[key] = image
 
-    def shown(self, video: str, tick: int) -> int | None:
+    def timestamp_at(self, video: str, tick: int) -> int | None:
         """Timestamp of the frame on display at a tick, if known."""
         with self._lock:
-            return self._shown.get((video, tick))
+            return self._timestamps.get((video, tick))
 
-    def note_shown(self, video: str, tick: int, pts: int) -> None:
+    def note_timestamp(self, video: str, tick: int, pts: int) -> None:
         """Remember which frame is on display at a tick."""
         with self._lock:
-            self._shown[video, tick] = pts
+            self._timestamps[video, tick] = pts
 
     def clear(self) -> None:
         """Remove every frame."""
         with self._lock:
             self._frames.clear()
-            self._shown.clear()
+            self._timestamps.clear()
 
     @contextmanager
     def decoding(self, video: str) -> Iterator[None]:
         """Allow one decoder per video at a time, and `decoders` in all: a second one of a video waits
         (decoding is bounded in time), and then finds the frames in the store."""
         with self._lock:
-            held = self._decode_locks.get(video)
-            if held is None:
-                held = self._decode_locks[video] = _DecodeLock()
+            decode_lock = self._decode_locks.get(video)
+            if decode_lock is None:
+                decode_lock = self._decode_locks[video] = _DecodeLock()
         # The video's own lock first: those that wait for it keep no other video from being decoded.
-        with held.lock, self._decoders:
+        with decode_lock.lock, self._decoders:
             yield
 
 

@@ -30,6 +30,7 @@ def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) 
     n = budget if fps is None else min(budget, max(1, math.floor(duration * fps + 1e-3)))
     if rule == "starts":
         return [i * duration / n for i in range(n)]
+    # Counted by the rate, as the loaders that these rules follow do; frames are still decoded by their time.
     total = max(1, round(duration * video.fps))
     numbers = np.linspace(0, total - 1, min(n, total))
     numbers = np.floor(numbers) if rule == "ends_floor" else numbers.round()
@@ -54,9 +55,9 @@ def clue_times(
     else:
         numbers = []
         for first, last in numbered:
-            own = max(1, int(budget * ((last - first) / total)) if total else 1)
-            size = (last - first) / own
-            numbers += [int(first + size / 2 + size * i) for i in range(own)]
+            count = max(1, int(budget * ((last - first) / total)) if total else 1)
+            size = (last - first) / count
+            numbers += [int(first + size / 2 + size * i) for i in range(count)]
     return [min(_on_display(number, fps), duration) for number in sorted(numbers)[:budget]]
 
 

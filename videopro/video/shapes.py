@@ -43,11 +43,11 @@ def pad_picture(image: np.ndarray, *, ratio: int = LARGEST_RATIO) -> np.ndarray:
 
 
 def without_margin(
-    box: tuple[float, float, float, float], image: np.ndarray, shown: np.ndarray
+    box: tuple[float, float, float, float], image: np.ndarray, padded: np.ndarray
 ) -> tuple[float, float, float, float]:
-    """A box (x0, y0, x1, y1) in fractions of `shown`, which is `image` with its margin, as fractions of
+    """A box (x0, y0, x1, y1) in fractions of `padded`, which is `image` with its margin, as fractions of
     `image`. A box that reaches into the margin reaches beyond 1."""
-    (height, width), (tall, wide) = image.shape[:2], shown.shape[:2]
+    (height, width), (tall, wide) = image.shape[:2], padded.shape[:2]
     x0, y0, x1, y1 = box
     return x0 * wide / width, y0 * tall / height, x1 * wide / width, y1 * tall / height
 

@@ -11,7 +11,7 @@ from videopro.errors import SubtitleError
 SubtitleKind = Literal["srt", "webvtt", "ass"]
 
 # Characters of a wrong line that a message shows.
-_SHOWN = 200
+_LINE_CHARS = 200
 
 # A row that is meant as a line of times. Bounded: an endless row must not stall a run.
 TIMES = re.compile(r"^\s*[-−–]?\d+:\S{0,999}\s{0,99}-{1,9}>\s*[-−–]?\d")
@@ -38,9 +38,9 @@ def check_times(text: str, kind: SubtitleKind, path: Path) -> None:
 
 def no_times(path: Path, row: str) -> SubtitleError:
     return SubtitleError(
-        f"{path}: {row.strip()[:_SHOWN]!r} is not a line of times; write it as 00:01:02,500 --> 00:01:04,000 "
-        "(.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before) or "
-        "Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
+        f"{path}: {row.strip()[:_LINE_CHARS]!r} is not a line of times; write it as "
+        "00:01:02,500 --> 00:01:04,000 (.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line "
+        "before) or Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
     )
 
 
@@ -51,24 +51,25 @@ def without_signs(text: str, kind: SubtitleKind) -> tuple[str, int]:
     # The last part of a clock counts hundredths in ASS; FFmpeg reads it as a whole number.
     parts = 100 if kind == "ass" else 1000
     rows = text.splitlines(keepends=True)
-    found = [(number, match) for number, row in enumerate(rows) if (match := times.match(row))]
+    matches = [(number, match) for number, row in enumerate(rows) if (match := times.match(row))]
 
     def count(clock: re.Match[str]) -> int:
         hours, minutes, seconds = (int(clock[name] or 0) for name in ("h", "m", "s"))
-        whole = (hours * 3600 + minutes * 60 + seconds) * parts + int((clock["rest"] or "0")[:3])
-        return -whole if clock["sign"] else whole
+        units = (hours * 3600 + minutes * 60 + seconds) * parts + int((clock["rest"] or "0")[:3])
+        return -units if clock["sign"] else units
 
-    first = min((count(clock) for _, row in found for clock in _CLOCK.finditer(row[0])), default=0)
+    first = min((count(clock) for _, row in matches for clock in _CLOCK.finditer(row[0])), default=0)
+    # Whole hours, so that minutes, seconds and fractions stay as they are written.
     hours = -(first // (3600 * parts)) if first < 0 else 0
     if not hours:
         return text, 0
 
     def later(clock: re.Match[str]) -> str:
-        seconds, rest = divmod(count(clock) + hours * 3600 * parts, parts)
+        seconds, fraction = divmod(count(clock) + hours * 3600 * parts, parts)
         minutes, seconds = divmod(seconds, 60)
-        digits = f"{rest:02}" if kind == "ass" else f"{rest:03}"
+        digits = f"{fraction:02}" if kind == "ass" else f"{fraction:03}"
         return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{clock['point'] or '.'}{digits}"
 
-    for number, match in found:
+    for number, match in matches:
         rows[number] = _CLOCK.sub(later, match[0]) + rows[number][match.end() :]
     return "".join(rows), hours

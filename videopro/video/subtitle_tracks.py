@@ -96,34 +96,35 @@ def track_order(
     texts = [number for number in _named(tracks, named) if tracks[number].is_text]
     fullest = max((lines[i] for i in texts if not tracks[i].is_partial), default=0) if lines else 0
     defaults = [number for number in texts if tracks[number].is_default]
+    # The language of the default track is the one that the file's maker meant to be read.
     first = tracks[(defaults or texts)[0]] if texts else None
 
-    def place(number: int) -> tuple[bool, bool, bool, bool, bool, int]:
+    def rank(number: int) -> tuple[bool, bool, bool, bool, bool, int]:
         track = tracks[number]
         is_empty = lines is not None and lines[number] == 0
         is_partial = track.is_partial or (lines is not None and lines[number] * _FULLER < fullest)
         is_other = first is not None and language_of(track.language) != language_of(first.language)
         return is_empty, is_partial, is_other, not track.is_default, track.is_for_the_deaf, number
 
-    return sorted(texts, key=place)
+    return sorted(texts, key=rank)
 
 
 def _named(tracks: Sequence[SubtitleTrack], named: str | None) -> list[int]:
     everything = list(range(len(tracks)))
     if named is None:
         return everything
-    wanted = named.strip().lower()
-    if wanted.isdecimal():
-        return [number for number in everything if number == int(wanted)]
-    language, titles = language_of(wanted), [track.title.strip().lower() for track in tracks]
-    begins = re.compile(rf"(?<!\w){re.escape(wanted)}")
+    query = named.strip().lower()
+    if query.isdecimal():
+        return [number for number in everything if number == int(query)]
+    language, titles = language_of(query), [track.title.strip().lower() for track in tracks]
+    begins = re.compile(rf"(?<!\w){re.escape(query)}")
     ways = (
-        [i for i in everything if titles[i] == wanted],
-        [i for i in everything if tracks[i].language.lower() == wanted],
+        [i for i in everything if titles[i] == query],
+        [i for i in everything if tracks[i].language.lower() == query],
         [i for i in everything if language and language_of(tracks[i].language) == language],
-        [i for i in everything if wanted and begins.search(titles[i])],
+        [i for i in everything if query and begins.search(titles[i])],
     )
-    return next((found for found in ways if found), [])
+    return next((matches for matches in ways if matches), [])
 
 
 def choose_tracks(tracks: Sequence[SubtitleTrack], where: str, named: str | None) -> list[int]:
@@ -131,16 +132,16 @@ def choose_tracks(tracks: Sequence[SubtitleTrack], where: str, named: str | None
     that there are, if there is none."""
     if not tracks:
         raise SubtitleError(f"{where} has no subtitle track; give a subtitle file, or run without subtitles.")
-    listed = "; ".join(f"{number}: {track}" for number, track in enumerate(tracks))
+    table = "; ".join(f"{number}: {track}" for number, track in enumerate(tracks))
     if named is not None and not _named(tracks, named):
         raise SubtitleError(
-            f"{where} has no subtitle track {named!r}; it has {listed}. Give --subtitle-track one of these "
+            f"{where} has no subtitle track {named!r}; it has {table}. Give --subtitle-track one of these "
             "numbers, a language or a title."
         )
     order = track_order(tracks, named=named)
     if not order:
         raise SubtitleError(
-            f"{where}: its subtitles are pictures, not text ({listed}); give a subtitle file in text form."
+            f"{where}: its subtitles are pictures, not text ({table}); give a subtitle file in text form."
         )
     return order
 

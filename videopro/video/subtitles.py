@@ -40,7 +40,7 @@ _MOST_ROWS = 20
 # Bytes; a day of speech has about one MiB.
 _LARGEST = 256 << 20
 # Characters of a wrong line that a message shows.
-_SHOWN = 200
+_LINE_CHARS = 200
 
 # Byte order marks. That of UTF-32 begins with that of UTF-16, so it comes first.
 _BYTE_ORDER_MARKS = (
@@ -116,17 +116,18 @@ def load_subtitles(
     path = Path(path)
     if is_container(path):
         state = path.stat()
-        found = _remembered_track(path, state.st_size, state.st_mtime_ns, track)
+        embedded = _remembered_track(path, state.st_size, state.st_mtime_ns, track)
         lines = [
             replace(line, start=line.start - start_offset, end=line.end - start_offset)
-            for line in found.lines
+            for line in embedded.lines
         ]
-        return Subtitles(_cut(lines, duration), found.source)
+        return Subtitles(_cut(lines, duration), embedded.source)
     text = _decode(_read(path), path)
     if not text.strip():
         raise SubtitleError(
             f"{path} is empty; download it again, or leave it out if nothing is said in the video."
         )
+    # An ASS file begins with a bracket too.
     if text.lstrip()[0] in "[{" and not text.lstrip().startswith("[Script Info]"):
         lines = list(_longvideobench(text, path, duration, start_offset))
     else:
@@ -149,12 +150,13 @@ def embedded_subtitles(
     instead of text, and VideoError if the file cannot be read as a video.
     """
     path = Path(video_path)
-    facts = probe_video(path, timeout)
+    probe = probe_video(path, timeout)
     deadline = Deadline(timeout)
     with open_container(path, deadline) as container:
         streams = container.streams.subtitles
         tracks = [SubtitleTrack.of(stream) for stream in streams]
         allowed = choose_tracks(tracks, str(path), track)
+        # All that may be chosen, because which track is full shows only in the number of its lines.
         packets = _read_tracks(container, {streams[number].index for number in allowed}, path, deadline)
         counts = [lines_of(packets.get(stream.index, ())) for stream in streams]
         number = track_order(tracks, named=track, lines=counts)[0]
@@ -162,20 +164,20 @@ def embedded_subtitles(
         for cue in _decoded_cues(packets.get(streams[number].index, ()), streams[number]):
             deadline.check(path)
             cues.append(cue)
-    origin = float(facts.origin)
+    origin = float(probe.origin)
     lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _unrolled(cues)]
-    return Subtitles(_cut(lines, facts.duration), f"{path}, subtitle track {number}")
+    return Subtitles(_cut(lines, probe.duration), f"{path}, subtitle track {number}")
 
 
 def _read_tracks(
-    container: av.container.InputContainer, wanted: Collection[int], path: Path, deadline: Deadline
+    container: av.container.InputContainer, indices: Collection[int], path: Path, deadline: Deadline
 ) -> dict[int, list[av.Packet[Any]]]:
     """The packets of these streams, in one pass over the file, by the stream's index."""
     for stream in container.streams:
-        if stream.index not in wanted:
+        if stream.index not in indices:
             stream.discard = av.stream.Discard.all
     packets: dict[int, list[av.Packet[Any]]] = {}
-    for packet in container.demux([container.streams[index] for index in sorted(wanted)]):
+    for packet in container.demux([container.streams[index] for index in sorted(indices)]):
         deadline.check(path)
         packets.setdefault(packet.stream.index, []).append(packet)
     return packets
@@ -224,12 +226,12 @@ def _covers(line: SubtitleLine, times: Sequence[float]) -> bool:
 def _cut(lines: Iterable[SubtitleLine], duration: float | None) -> tuple[SubtitleLine, ...]:
     """The lines within the video, cut to its duration and sorted."""
     last = float("inf") if duration is None else duration
-    kept = [
+    cut = [
         SubtitleLine(max(line.start, 0.0), min(max(line.end, line.start), last), line.text)
         for line in lines
         if line.start < last and (line.end > 0 or line.start == 0)
     ]
-    return tuple(sorted(kept, key=lambda line: (line.start, line.end)))
+    return tuple(sorted(cut, key=lambda line: (line.start, line.end)))
 
 
 # ---- files ------------------------------------------------------------------------------------------------
@@ -261,14 +263,15 @@ def _decode(data: bytes, path: Path) -> str:
     if text is None and encoding == "utf-8":  # damaged, or an old encoding, or UTF-16 without its mark
         patched = data.decode("utf-8", "replace")
         bad = patched.count("�")
+        # Mostly valid sequences are UTF-8 with some damage. Another encoding has hardly any valid ones.
         if 0 < bad < sum(character > "\x7f" for character in patched) - bad:
             raise SubtitleError(
                 f"{path} is UTF-8 with {bad} damaged places; download it again, or save it again."
             )
-        found = chardet.detect(
+        detected = chardet.detect(
             data, encoding_era=chardet.EncodingEra.MODERN_WEB, prefer_superset=True, max_bytes=len(data)
         )
-        text = _decoded(data, found["encoding"]) if found["encoding"] else None
+        text = _decoded(data, detected["encoding"]) if detected["encoding"] else None
     if text is None:
         raise SubtitleError(
             f"{path} is not text in any known encoding; save it as UTF-8, or download it again."
@@ -331,9 +334,9 @@ def _longvideobench(
     for number, record in enumerate(records):
         try:
             if "timestamp" in record:
-                (start, end), said = record["timestamp"], record["text"]
+                (start, end), line_text = record["timestamp"], record["text"]
             else:
-                start, end, said = record["start"], record["end"], record["line"]
+                start, end, line_text = record["start"], record["end"], record["line"]
             begins = _seconds(start) - start_offset
             if end is not None:
                 ends = _seconds(end) - start_offset
@@ -345,13 +348,13 @@ def _longvideobench(
                 raise SubtitleError(
                     f"{path}: line {number} has no end; give the duration of the video, which is its end."
                 )
-            if plain := _plain(said):
+            if plain := _plain(line_text):
                 yield SubtitleLine(begins, ends, plain)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SubtitleError(
                 f"{path}: line {number} is not as LongVideoBench writes it ({type(error).__name__}: "
-                f"{str(error)[:_SHOWN]}); it needs start, end and line, or timestamp and text: "
-                f"{json.dumps(record)[:_SHOWN]}"
+                f"{str(error)[:_LINE_CHARS]}); it needs start, end and line, or timestamp and text: "
+                f"{json.dumps(record)[:_LINE_CHARS]}"
             ) from None
 
 
@@ -364,7 +367,7 @@ def _seconds(clock: object) -> float:
     hours, minutes, seconds = map(float, parts)
     time = (hours * 3600 + minutes * 60 + seconds) * (-1 if sign else 1)
     if not math.isfinite(time):
-        raise ValueError(f"{str(clock)[:_SHOWN]!r} is not a time")
+        raise ValueError(f"{str(clock)[:_LINE_CHARS]!r} is not a time")
     return time
 
 
@@ -379,6 +382,7 @@ def _packets(container: av.container.InputContainer, track: SubtitleStream) -> I
 def _decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> Iterator[SubtitleLine]:
     comments = track.codec_context.name in ("ass", "ssa")
     for packet in packets:
+        # PyAV ends with an empty packet, which has no time.
         if packet.pts is None or packet.time_base is None:
             continue
         start = float(packet.pts * packet.time_base)
@@ -396,18 +400,18 @@ def _decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> I
 
 def _unstyled(text: str, comments: bool) -> str:
     """ASS text without override codes and drawings; braces without a code are comments in ASS tracks only."""
-    kept, drawing, last = [], False, 0
+    parts, drawing, last = [], False, 0
     # Nothing matches after the last closing brace, and trying every opening brace there would be slow.
     closed = text.rfind("}") + 1
     for block in (_OVERRIDE_OR_COMMENT if comments else _OVERRIDE).finditer(text, 0, closed):
         if not drawing:
-            kept.append(text[last : block.start()])
+            parts.append(text[last : block.start()])
         last = block.end()
         if modes := _DRAWING.findall(block[0]):
             drawing = modes[-1] != "0"
     if not drawing:
-        kept.append(text[last:])
-    return "".join(kept).replace(r"\h", " ").replace(r"\N", "\n").replace(r"\n", "\n")
+        parts.append(text[last:])
+    return "".join(parts).replace(r"\h", " ").replace(r"\N", "\n").replace(r"\n", "\n")
 
 
 def _plain(text: str) -> str:
@@ -435,8 +439,8 @@ def _unrolled(cues: Sequence[SubtitleLine]) -> list[SubtitleLine]:
     if len(cues) < 3 or sum(n > 0 for n in repeated) <= len(cues) / 2:
         return list(cues)
     lines: list[SubtitleLine] = []
-    for cue, own, n in zip(cues, rows, repeated, strict=True):
-        lines += [SubtitleLine(cue.start, cue.end, row) for row in own[n:]]
-        if n == len(own):  # nothing new: what was on stays on
+    for cue, cue_rows, n in zip(cues, rows, repeated, strict=True):
+        lines += [SubtitleLine(cue.start, cue.end, row) for row in cue_rows[n:]]
+        if n == len(cue_rows):  # nothing new: what was on stays on
             lines[-1] = replace(lines[-1], end=max(lines[-1].end, cue.end))
     return lines

@@ -94,20 +94,20 @@ class Video:
     notes: tuple[str, ...]
     """Oddities of the file's times, such as a header with a different duration; usually empty."""
 
-    def __init__(self, facts: Probe, timeout: float, store: FrameStore | None) -> None:
+    def __init__(self, probe: Probe, timeout: float, store: FrameStore | None) -> None:
         """Use `Video.open`."""
-        self._facts = facts
+        self._probe = probe
         self._timeout = timeout
         self._store = store
-        self.path = facts.path
-        self.id = facts.id
-        self.duration = facts.duration
-        self.fps = facts.fps
-        self.width = facts.width
-        self.height = facts.height
-        self.rotation = facts.turn.degrees
-        self.codec = facts.codec
-        self.notes = facts.notes
+        self.path = probe.path
+        self.id = probe.id
+        self.duration = probe.duration
+        self.fps = probe.fps
+        self.width = probe.width
+        self.height = probe.height
+        self.rotation = probe.turn.degrees
+        self.codec = probe.codec
+        self.notes = probe.notes
 
     @classmethod
     def open(
@@ -125,10 +125,10 @@ class Video:
         """
         if not (timeout > 0 and math.isfinite(timeout)):
             raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
-        facts = probe_video(Path(path), timeout)
-        for note in facts.notes:
+        probe = probe_video(Path(path), timeout)
+        for note in probe.notes:
             logger.warning("%s: %s", path, note)
-        return cls(facts, timeout, store)
+        return cls(probe, timeout, store)
 
     def __repr__(self) -> str:
         return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
@@ -149,10 +149,10 @@ class Video:
                 f"{self.path}: size {size!r}; give (height, width) from 1 to {LARGEST_SIDE} pixels"
             )
         size = (int(height), int(width))
-        facts = self._facts
-        ticks = [facts.tick(time) for time in times]
+        probe = self._probe
+        ticks = [probe.tick(time) for time in times]
         images = self._images(sorted(set(ticks)), size)
-        return [Frame(image, facts.time(pts), self.id) for pts, image in (images[tick] for tick in ticks)]
+        return [Frame(image, probe.time(pts), self.id) for pts, image in (images[tick] for tick in ticks)]
 
     def sample(
         self, n: int, *, start: float = 0.0, end: float | None = None, size: tuple[int, int] | None = None
@@ -171,14 +171,14 @@ class Video:
         consumer need not wait. The store is neither read nor filled. Close the generator if you do not read
         it to its end. `times` as in `frames`, ascending.
         """
-        wanted, (height, width) = list(times), size if size is not None else (self.height, self.width)
-        if any(not math.isfinite(time) for time in wanted) or wanted != sorted(wanted):
+        ascending, (height, width) = list(times), size if size is not None else (self.height, self.width)
+        if any(not math.isfinite(time) for time in ascending) or ascending != sorted(ascending):
             raise VideoError(f"{self.path}: give finite times in seconds, in ascending order")
         self._check_unchanged()
-        facts = self._facts
-        ticks = [facts.tick(time) for time in wanted]
-        for pts, image in stream.in_order(facts, ticks, (int(height), int(width)), self._timeout):
-            yield Frame(image, facts.time(pts), self.id)
+        probe = self._probe
+        ticks = [probe.tick(time) for time in ascending]
+        for pts, image in stream.in_order(probe, ticks, (int(height), int(width)), self._timeout):
+            yield Frame(image, probe.time(pts), self.id)
 
     def _images(self, ticks: list[int], size: tuple[int, int]) -> dict[int, tuple[int, np.ndarray]]:
         """Tick -> (timestamp shown, pixels), from the store or decoded."""
@@ -190,7 +190,7 @@ class Video:
             for tick in ticks:
                 if tick in images:
                     continue
-                pts = store.shown(self.id, tick)
+                pts = store.timestamp_at(self.id, tick)
                 image = store.get((self.id, pts, size)) if pts is not None else None
                 if pts is None or image is None:
                     left.append(tick)
@@ -201,23 +201,24 @@ class Video:
         if not look_up():
             return images
         with store.decoding(self.id):
+            # Once more: another thread may have decoded them while this one waited.
             left = look_up()
             if left:
                 self._check_unchanged()
                 have: dict[int, np.ndarray] = {}
 
-                def known(pts: int) -> bool:
+                def is_cached(pts: int) -> bool:
                     image = store.get((self.id, pts, size))
                     if image is not None:
                         have[pts] = image
                     return image is not None
 
-                shown = exact.pictures_at(self._facts, left, size, known, self._timeout)
-                for pts, image in shown.images.items():
+                pictures = exact.pictures_at(self._probe, left, size, is_cached, self._timeout)
+                for pts, image in pictures.images.items():
                     store.put((self.id, pts, size), image)
-                have.update(shown.images)
-                for tick, pts in shown.at.items():
-                    store.note_shown(self.id, tick, pts)
+                have.update(pictures.images)
+                for tick, pts in pictures.at.items():
+                    store.note_timestamp(self.id, tick, pts)
                     images[tick] = (pts, have[pts])
         return images
 
@@ -226,17 +227,17 @@ class Video:
             state = os.stat(self.path)
         except OSError:
             raise VideoError(f"{self.path}: no longer exists; it was opened before") from None
-        if (state.st_size, state.st_mtime_ns) != (self._facts.size, self._facts.modified):
+        if (state.st_size, state.st_mtime_ns) != (self._probe.size, self._probe.modified):
             raise VideoError(f"{self.path}: has changed since it was opened; open it again")
 
 
 def distinct_frames(frames: Iterable[Frame]) -> list[Frame]:
     """Each picture once, with its true time. Where a video has fewer pictures than there are times (a slide
     show, a short clip), the same one is on display at several."""
-    found: dict[tuple[str, float, tuple[float, ...] | None], Frame] = {}
+    distinct: dict[tuple[str, float, tuple[float, ...] | None], Frame] = {}
     for frame in frames:
-        found.setdefault((frame.video, frame.time, frame.box), frame)
-    return list(found.values())
+        distinct.setdefault((frame.video, frame.time, frame.box), frame)
+    return list(distinct.values())
 
 
 def uniform_times(start: float, end: float, n: int) -> list[float]:

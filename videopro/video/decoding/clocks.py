@@ -28,7 +28,8 @@ _APART, _TIMES_APART = 60.0, 2.0
 _LONG, _MOST = 3600.0, 0.5
 
 # Streams are sampled at this many places, this many bytes each; small files are read completely.
-_PLACES, _BLOCK = 64, 128 * 1024
+_SAMPLES, _BLOCK = 64, 128 * 1024
+# Per second: the base of both clocks of ISO/IEC 13818-1.
 _TICKS = 90_000
 # A 33-bit clock wraps around after 26.5 hours, which readers handle.
 _WRAP = 1 << 33
@@ -60,16 +61,16 @@ def check_clocks(container: InputContainer, path: Path, size: int) -> Clocks:
     return Clocks(container.duration / 1_000_000 if container.duration else None)
 
 
-def differing(stated: float | None, shown: float) -> tuple[str, ...]:
+def differing(stated: float | None, played: float) -> tuple[str, ...]:
     """A note if the header's duration (s) differs from that of the pictures; empty if they agree."""
-    if stated is None or not _apart(stated, shown):
+    if stated is None or not _apart(stated, played):
         return ()
-    return (f"its header says {stated:,.0f} s, and its pictures last for {shown:,.0f} s",)
+    return (f"its header says {stated:,.0f} s, and its pictures last for {played:,.0f} s",)
 
 
-def _apart(stated: float, shown: float) -> bool:
+def _apart(stated: float, played: float) -> bool:
     """Whether two durations, in seconds, contradict each other."""
-    short, long = sorted((stated, shown))
+    short, long = sorted((stated, played))
     return long > short * _TIMES_APART and long - short > _APART
 
 
@@ -107,6 +108,7 @@ def _check_stream(path: Path, file: BinaryIO, size: int, transport: bool) -> Non
     for block in _blocks(file, size):
         for clock, ticks in _transport_clocks(block) if transport else _program_clocks(block):
             for before, after in pairwise([*([last[clock]] if clock in last else []), *ticks]):
+                # A step back by more than half of the clock's range is the clock that wraps around.
                 if before - after > _BACK * _TICKS and before - after < _WRAP / 2:
                     raise VideoError(
                         f"{path}: its clock runs back from {before / _TICKS:.1f} to {after / _TICKS:.1f} s, "
@@ -119,9 +121,11 @@ def _check_stream(path: Path, file: BinaryIO, size: int, transport: bool) -> Non
 
 def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
     """Blocks of a file in order; a small file completely."""
-    count = min(_PLACES, -(-size // _BLOCK))
-    for place in range(count):
-        file.seek((size - _BLOCK) * place // max(1, count - 1) if size > _BLOCK * count else place * _BLOCK)
+    # Samples, because reading hours of stream would take longer than answering. A seam is found if a sample
+    # lies on each side of it.
+    count = min(_SAMPLES, -(-size // _BLOCK))
+    for block in range(count):
+        file.seek((size - _BLOCK) * block // max(1, count - 1) if size > _BLOCK * count else block * _BLOCK)
         yield file.read(_BLOCK)
 
 
@@ -137,9 +141,10 @@ def _transport_clocks(block: bytes) -> Iterator[tuple[int, list[float]]]:
             np.int64
         )
         has = (packets[:, 3] & 0x20 > 0) & (packets[:, 4] > 6) & (packets[:, 5] & 0x10 > 0)
-        found = packets[has]
-        ids = (found[:, 1] & 0x1F) << 8 | found[:, 2]
-        base = found[:, 6] << 25 | found[:, 7] << 17 | found[:, 8] << 9 | found[:, 9] << 1 | found[:, 10] >> 7
+        clock_packets = packets[has]
+        ids = (clock_packets[:, 1] & 0x1F) << 8 | clock_packets[:, 2]
+        high, low = clock_packets[:, 6] << 25 | clock_packets[:, 7] << 17, clock_packets[:, 8] << 9
+        base = high | low | clock_packets[:, 9] << 1 | clock_packets[:, 10] >> 7
         for packet_id in np.unique(ids):
             yield int(packet_id), base[ids == packet_id].astype(float).tolist()
         return
@@ -149,6 +154,7 @@ def _aligned(data: np.ndarray, length: int) -> int | None:
     """Where the first packet begins: five sync bytes in a row stand `length` apart."""
     if len(data) < 6 * length:
         return None
+    # Five, because a single 0x47 is an ordinary byte of data.
     sync = np.all([data[k * length : (k + 1) * length] == 0x47 for k in range(5)], axis=0)
     return int(sync.argmax()) if sync.any() else None
 

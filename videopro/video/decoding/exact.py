@@ -72,19 +72,19 @@ def pictures_at(
     probe: Probe,
     ticks: Sequence[int],
     size: tuple[int, int],
-    known: Callable[[int], bool],
+    is_cached: Callable[[int], bool],
     timeout: float,
 ) -> DecodedPictures:
     """The pictures on display at `ticks` (any order, within the video), as RGB of `size` (height, width).
 
-    Pictures whose timestamp is `known` are found but not decoded. Raises VideoError if the data of a
+    Pictures whose timestamp `is_cached` are found but not decoded. Raises VideoError if the data of a
     requested picture are damaged, or if no picture was decoded for `timeout` seconds.
     """
-    cpus, shown = processors(), DecodedPictures()
+    cpus, pictures = processors(), DecodedPictures()
     lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
 
     def work(reader: Reader) -> None:
-        worker = _GroupDecoder(reader, probe, size, known, shown)
+        worker = _GroupDecoder(reader, probe, size, is_cached, pictures)
         while True:
             with lock:
                 if failures or not groups:
@@ -104,10 +104,12 @@ def pictures_at(
         groups = deque(_plan(reader, sorted(set(ticks)), probe.first))
         workers = min(len(groups), cpus, MOST_THREADS)
         if workers == 1:
+            # With one group there is nothing to distribute: the decoder then splits each picture into slices
+            # itself.
             reader.context.thread_count = cpus
         deadlines += [Deadline(timeout) for _ in range(workers - 1)]
         threads = [
-            threading.Thread(target=work_with_own_reader, args=(own,), daemon=True) for own in deadlines[1:]
+            threading.Thread(target=work_with_own_reader, args=(each,), daemon=True) for each in deadlines[1:]
         ]
         for thread in threads:
             thread.start()
@@ -122,7 +124,7 @@ def pictures_at(
                 thread.join()
     if failures:
         raise failures[0]
-    return shown
+    return pictures
 
 
 def _plan(reader: Reader, ticks: list[int], first: int) -> list[_Group]:
@@ -140,7 +142,7 @@ class _Passage:
     """The packets from a key frame on that a group needs; indices count them in decoding order."""
 
     start: SeekPoint
-    held: list[Packet[VideoStream]] | None
+    packets: list[Packet[VideoStream]] | None
     """None when they are too many to keep."""
     times: list[int]
     """Timestamp of each."""
@@ -153,25 +155,25 @@ class _Passage:
 
 
 class _GroupDecoder:
-    """Decodes groups with one reader, into `shown`; for one thread."""
+    """Decodes groups with one reader, into `pictures`; for one thread."""
 
     def __init__(
         self,
         reader: Reader,
         probe: Probe,
         size: tuple[int, int],
-        known: Callable[[int], bool],
-        shown: DecodedPictures,
+        is_cached: Callable[[int], bool],
+        pictures: DecodedPictures,
     ) -> None:
         self._reader = reader
         self._probe = probe
         self._size = size
-        self._known = known
-        self._shown = shown
+        self._is_cached = is_cached
+        self._pictures = pictures
         self._painter = RgbConverter()
 
     def decode(self, group: _Group) -> None:
-        """Put the group's pictures and their timestamps into `shown`."""
+        """Add the group's pictures and their timestamps to `pictures`."""
         reader, start, missing = self._reader, group.start, [group.ticks[0]]
         reader.deadline.renew()
         for attempt in range(_RETRIES + 1):
@@ -182,9 +184,9 @@ class _GroupDecoder:
             except _NotSeekable:
                 start = None
                 break
-            missing = self._decode_passage(passage, whole=attempt > 0)
+            missing = self._decode_passage(passage, from_first=attempt > 0)
             if not missing:
-                self._shown.at.update(passage.at)
+                self._pictures.at.update(passage.at)
                 return
             start = (
                 reader.start_before(start.key - 1, self._probe.first)
@@ -200,7 +202,7 @@ class _GroupDecoder:
     def _look(self, start: SeekPoint, ticks: list[int]) -> _Passage:
         """Read packets until no picture for `ticks` (ascending) can follow, and choose by presentation
         time."""
-        held: list[Packet[VideoStream]] | None = []
+        packets: list[Packet[VideoStream]] | None = []
         held_bytes = 0
         times: list[int] = []
         keys: list[int] = []
@@ -215,11 +217,11 @@ class _GroupDecoder:
             # need an earlier one.
             if not packet.is_discard and packet.pts >= start.key:
                 candidates.append(packet.pts)
-            if held is not None:
-                held.append(packet)
+            if packets is not None:
+                packets.append(packet)
                 held_bytes += packet.size
                 if held_bytes > _HELD_BYTES:
-                    held = None
+                    packets = None
             # A picture is never shown before its decoding time: nothing for the last tick can follow.
             if packet.dts is not None and packet.dts > ticks[-1]:
                 break
@@ -227,26 +229,29 @@ class _GroupDecoder:
             raise _NotSeekable
         order = np.unique(candidates)
         at = {tick: int(order[np.searchsorted(order, tick, side="right") - 1]) for tick in ticks}
-        index = {pts: place for place, pts in reversed(list(enumerate(times)))}
-        return _Passage(start, held, times, keys, at, index)
+        # Reversed, so that of two packets with one timestamp the first one counts.
+        index = {pts: i for i, pts in reversed(list(enumerate(times)))}
+        return _Passage(start, packets, times, keys, at, index)
 
-    def _decode_passage(self, passage: _Passage, whole: bool) -> list[int]:
+    def _decode_passage(self, passage: _Passage, from_first: bool) -> list[int]:
         """Decode the pictures for the passage's ticks; returns the timestamps that could not be decoded.
 
-        Each picture is decoded from the last key frame before it, in decoding order and in time, or, if
-        `whole`, from the passage's first.
+        Each picture is decoded from the last key frame before it, in decoding order and in time, or from the
+        passage's first (`from_first`).
         """
         times = passage.times
-        wanted = sorted(passage.index[pts] for pts in set(passage.at.values()) if not self._known(pts))
+        indices = sorted(passage.index[pts] for pts in set(passage.at.values()) if not self._is_cached(pts))
         runs: dict[int, list[int]] = {}
-        for place in wanted:
-            key = max(k for k in passage.keys if k <= place and times[k] <= times[place]) if not whole else 0
-            runs.setdefault(key, []).append(place)
+        for index in indices:
+            earlier = (key for key in passage.keys if key <= index and times[key] <= times[index])
+            key = 0 if from_first else max(earlier)
+            runs.setdefault(key, []).append(index)
         missing: list[int] = []
         for key, run in runs.items():
-            packets = passage.held if passage.held is not None else self._reader.packets_from(passage.start)
-            got = self._decode_run(islice(packets, key, run[-1] + 1), key, set(run), passage)
-            missing += [times[place] for place in run if times[place] not in got]
+            stored = passage.packets
+            packets = stored if stored is not None else self._reader.packets_from(passage.start)
+            intact = self._decode_run(islice(packets, key, run[-1] + 1), key, set(run), passage)
+            missing += [times[index] for index in run if times[index] not in intact]
         return missing
 
     def _decode_run(
@@ -255,34 +260,34 @@ class _GroupDecoder:
         """Decode `packets`, the first of which has index `key`; returns the timestamps of `run` that are
         intact."""
         times, context = passage.times, self._reader.context
-        got: dict[int, np.ndarray] = {}
+        decoded: dict[int, np.ndarray] = {}
         sent: set[int] = set()
         returned: set[int] = set()
         corrupt: set[int] = set()
 
         def take(pictures: list[VideoFrame]) -> None:
             for picture in pictures:
-                place = passage.index.get(picture.pts) if picture.pts is not None else None
-                if place is None:
+                index = passage.index.get(picture.pts) if picture.pts is not None else None
+                if index is None:
                     continue
-                returned.add(place)
+                returned.add(index)
                 if picture.is_corrupt:
-                    corrupt.add(place)
-                elif place in run:
-                    got[place] = self._painter.rgb(picture, *self._size, self._probe.turn)
+                    corrupt.add(index)
+                elif index in run:
+                    decoded[index] = self._painter.rgb(picture, *self._size, self._probe.turn)
                     self._reader.deadline.renew()
 
         context.flush_buffers()
-        for place, packet in enumerate(packets, key):
-            if place not in run and self._reader.is_needless(packet):
+        for index, packet in enumerate(packets, key):
+            if index not in run and self._reader.is_needless(packet):
                 continue
             self._reader.deadline.check(self._probe.path)
             if not packet.is_discard:  # pictures cut by an edit list are decoded but never returned
-                sent.add(place)
+                sent.add(index)
             try:
                 take(context.decode(packet))
             except av.error.InvalidDataError:
-                corrupt.add(place)
+                corrupt.add(index)
         with contextlib.suppress(av.error.InvalidDataError):  # missing pictures are detected below
             take(context.decode(None))
         context.flush_buffers()
@@ -290,26 +295,26 @@ class _GroupDecoder:
             corrupt |= sent - returned  # every packet is a picture: a missing one was damaged and dropped
         # Pictures shown before the key frame may refer to pictures that were not decoded, and no later
         # picture refers to them. Any other damage spoils everything after it in decoding order.
-        limit = min((place for place in corrupt if times[place] >= times[key]), default=len(times))
-        whole = {times[place]: image for place, image in got.items() if place < limit}
-        self._shown.images.update(whole)
-        return set(whole)
+        limit = min((index for index in corrupt if times[index] >= times[key]), default=len(times))
+        intact = {times[index]: image for index, image in decoded.items() if index < limit}
+        self._pictures.images.update(intact)
+        return set(intact)
 
     def _decode_in_order(self, ticks: list[int]) -> None:
         """Fallback: decode every picture from the start of the file."""
         waiting = deque(ticks)
         with open_container(self._probe.path, self._reader.deadline) as container:
-            own = Reader(container, self._probe.path, self._reader.deadline)
+            reader = Reader(container, self._probe.path, self._reader.deadline)
             before: tuple[int, VideoFrame] | None = None
-            for picture in own.pictures():
-                shown = timestamp(picture)
-                if shown is None or (before is not None and shown <= before[0]):
+            for picture in reader.pictures():
+                pts = timestamp(picture)
+                if pts is None or (before is not None and pts <= before[0]):
                     continue
                 if before is not None:
-                    self._assign(waiting, before, shown)
+                    self._assign(waiting, before, pts)
                 if not waiting:
                     return
-                before = (shown, picture)
+                before = (pts, picture)
             if before is not None:
                 self._assign(waiting, before, None)
         if waiting:
@@ -319,11 +324,11 @@ class _GroupDecoder:
         """Assign the current picture to the waiting ticks before `until` (None: to all of them)."""
         pts, picture = current
         while waiting and (until is None or waiting[0] < until):
-            self._shown.at[waiting.popleft()] = pts
-            if pts not in self._shown.images and not self._known(pts):
+            self._pictures.at[waiting.popleft()] = pts
+            if pts not in self._pictures.images and not self._is_cached(pts):
                 if picture.is_corrupt:
                     raise damaged(self._probe, pts)
-                self._shown.images[pts] = self._painter.rgb(picture, *self._size, self._probe.turn)
+                self._pictures.images[pts] = self._painter.rgb(picture, *self._size, self._probe.turn)
                 self._reader.deadline.renew()
 
 

@@ -84,8 +84,8 @@ def _scale_and_duration(header: bytes) -> tuple[int, int]:
     """(scale, duration) from the body of a movie or media header; an unknown duration is 0."""
     at, length = (20, 8) if header[:1] == b"\x01" else (12, 4)
     duration = header[at + 4 : at + 4 + length]
-    known = duration != b"\xff" * length
-    return int.from_bytes(header[at : at + 4], "big"), int.from_bytes(duration, "big") * known
+    is_stated = duration != b"\xff" * length
+    return int.from_bytes(header[at : at + 4], "big"), int.from_bytes(duration, "big") * is_stated
 
 
 def _video_sizes(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:

@@ -123,7 +123,7 @@ def content_id(path: Path, size: int) -> str:
     return digest.hexdigest()[:32]
 
 
-def check_whole(path: Path, size: int) -> None:
+def check_complete(path: Path, size: int) -> None:
     """Raise VideoError if the container's own sizes extend beyond the end of the file, or its sample counts
     are impossible.
 
@@ -200,6 +200,7 @@ def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
 
 def video_stream(container: InputContainer, path: Path) -> VideoStream:
     """The stream to decode, with all others switched off. Raises VideoError if there is none."""
+    # Without cover pictures, which are video streams of one picture.
     streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
     if not streams:
         kinds = sorted({s.type for s in container.streams if s.type in ("audio", "subtitle")})

@@ -55,7 +55,9 @@ class RgbConverter:
             format="rgb24",
             src_colorspace=None if picture.format.is_rgb else matrix,
             src_color_range=None if picture.format.is_rgb else (ColorRange.JPEG if full else ColorRange.MPEG),
+            # At the same size only the colours are converted, and the filter would cost time for nothing.
             interpolation=Interpolation.BILINEAR if same else _SCALING,
+            # Pictures are already spread over threads.
             threads=1,
         )
         image = turn.apply(rgb.to_ndarray())

@@ -12,7 +12,7 @@ from av.video.stream import VideoStream
 
 from videopro.errors import VideoError
 from videopro.video.decoding.clocks import Clocks, check_clocks, differing
-from videopro.video.decoding.opening import Deadline, check_file, check_whole, content_id, open_container
+from videopro.video.decoding.opening import Deadline, check_complete, check_file, content_id, open_container
 from videopro.video.decoding.picture import Orientation
 from videopro.video.decoding.reader import Reader, timestamp
 
@@ -66,7 +66,7 @@ def probe_video(path: Path, timeout: float) -> Probe:
     state = check_file(path)
     try:
         identity = content_id(path, state.st_size)
-        check_whole(path, state.st_size)
+        check_complete(path, state.st_size)
     except OSError as error:
         raise VideoError(
             f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"
@@ -74,6 +74,7 @@ def probe_video(path: Path, timeout: float) -> Probe:
     with open_container(path, deadline) as container:
         reader = Reader(container, path, deadline)
         stream = reader.stream
+        # AVI stores packets in decoding order, without presentation times.
         if container.format.name == "avi" and reader.is_h264 and reader.context.has_b_frames:
             raise VideoError(
                 f"{path}: AVI does not say when B-frames of H.264 are shown; "
@@ -95,6 +96,7 @@ def probe_video(path: Path, timeout: float) -> Probe:
             for s in container.streams
             if s.type == "audio" and s.start_time is not None and s.time_base
         ]
+        # Players start at the earliest of sound and pictures, and subtitles and annotations count from there.
         origin = min(starts)
         last, end, fps = _end(reader, first)
         turn = Orientation.of(picture)
@@ -152,10 +154,11 @@ def _end(reader: Reader, first: int) -> tuple[int, int, float]:
         reader.container.seek(first, stream=stream)
     last, length = first, 0
     for packet in reader.packets_from(start) if start else reader.packets():
-        shown = timestamp(packet)
-        if shown is not None and shown >= last and not packet.is_discard:
-            last, length = shown, packet.duration or 0
+        pts = timestamp(packet)
+        if pts is not None and pts >= last and not packet.is_discard:
+            last, length = pts, packet.duration or 0
     rate = stream.average_rate or stream.guessed_rate
+    # Many containers give no duration for a packet, as MPEG program streams.
     if length <= 0 and rate:
         length = round(1 / (rate * stream.time_base))
     end = last + length
@@ -167,6 +170,7 @@ def _upright(picture: VideoFrame, stream: VideoStream, turn: Orientation) -> tup
     """(height, width) with square pixels, rotated; the width is stretched, as players do."""
     height, width = picture.height, picture.width
     ratio = stream.sample_aspect_ratio
+    # Beyond that the ratio is damage: no real pixels are that oblong.
     if ratio and Fraction(1, 4) <= ratio <= 4:
         width = max(1, round(width * ratio))
     return (width, height) if turn.swaps else (height, width)

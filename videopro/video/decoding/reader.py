@@ -36,6 +36,7 @@ class Reader:
         self.deadline = deadline
         self.stream: VideoStream = video_stream(container, path)
         self.context: VideoCodecContext = self.stream.codec_context
+        # For the decoder too: a stream may change to larger pictures than its header gives.
         self.context.options = {"max_pixels": str(MAX_PIXELS)}
         # Frame threads would decode ahead of every seek for nothing.
         self.context.thread_type = "SLICE"
@@ -90,15 +91,16 @@ class Reader:
                     return SeekPoint(packet.pts, target)
             if target <= earliest:
                 return None
+            # Twice as far each time: a few seeks reach back over any group of pictures.
             target, step = max(earliest, target - step), 2 * step
 
     def packets_from(self, start: SeekPoint) -> Iterator[Packet[VideoStream]]:
         """The packets from a key frame on; none if it is not found again."""
         self.container.seek(start.target, stream=self.stream)
-        found = False
+        is_past_key = False
         for packet in self.packets():
-            found = found or (packet.pts == start.key and packet.is_keyframe)
-            if found:
+            is_past_key = is_past_key or (packet.pts == start.key and packet.is_keyframe)
+            if is_past_key:
                 yield packet
 
 

@@ -28,12 +28,14 @@ def in_order(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(timestamp, picture) on display at each of `ticks` (ascending, within the video), as RGB of `size`
     (height, width). The decoding thread's errors are raised here."""
+    # One part waits while the next is decoded; more would only take memory.
     ready: queue.Queue[tuple[list[int], DecodedPictures | BaseException]] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 
     def hand_over(part: list[int], result: DecodedPictures | BaseException) -> None:
         while not stopped.is_set():
             try:
+                # Not forever: a consumer that closed the generator takes nothing any more.
                 ready.put((part, result), timeout=0.2)
             except queue.Full:
                 continue
