@@ -38,7 +38,8 @@ def summarize(question: Question, transcript: str, max_words: int) -> str:
         f"Subtitles of the whole video:\n{transcript}\n\n"
         f"A question about the video:\n{_full_text(question)}\n"
         f"Sum up, in at most {max_words} words, what the subtitles say that bears on the question: the "
-        "thread of the story, and names, events and their order where they matter. Do not answer the question."
+        "thread of the story, and names, events and their order where they matter. "
+        "Do not answer the question."
     )
 
 
