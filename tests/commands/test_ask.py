@@ -98,10 +98,9 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
         "videopro", _options(AskConfig(video=Path("v"), question="Q?", model="m", method="videopro"))
     )
     assert made.settings.rule == AnswerRule("last-answered", "native")
-    said = AskConfig(
-        video=Path("v"), question="Q?", model="m", method="videopro", final="last", fallback="none"
-    )
-    assert methods.create("videopro", _options(said)).settings.rule == AnswerRule()
+    options = {"final": "last", "fallback": "none"}
+    config = AskConfig(video=Path("v"), question="Q?", model="m", method="videopro", options=options)
+    assert methods.create("videopro", _options(config)).settings.rule == AnswerRule()
     assert methods.create("videopro", {}).settings.rule == AnswerRule(), "the paper's is a run's default"
 
 

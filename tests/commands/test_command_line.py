@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +16,10 @@ import yaml
 from tests.support import ROOT
 from videopro import __version__
 from videopro.__main__ import main
-from videopro.cli import COMMANDS, CONFIGS, GROUPS, CommandLine, config_file, setting
+from videopro.cli import COMMANDS, CONFIGS, GROUPS, CommandLine, OptionFlags, config_file, setting
 from videopro.commands.completion import command_lines, script
 from videopro.errors import ConfigError
+from videopro.methods import METHODS
 
 TRAINERS = {"sft", "grpo"}
 
@@ -45,6 +47,36 @@ class Toy:
 
 
 TOY = CommandLine("videopro.toy", Toy, summary="A toy.", configs="compare")
+
+
+@dataclass(frozen=True)
+class Quick:
+    depth: int = field(default=2, metadata=setting("how deep a quick one goes"))
+    size: Literal["few", "many"] = field(default="few", metadata=setting("how many"))
+    time: int = field(default=1, metadata=setting("whole seconds"))
+
+
+@dataclass(frozen=True)
+class Deep:
+    depth: int | None = field(default=None, metadata=setting("how deep a deep one goes"))
+    share: float = field(default=0.5, metadata=setting("how much"))
+    time: float = field(default=1.0, metadata=setting("seconds"))
+    tools: tuple[str, ...] = field(default=(), metadata=setting("which tools"))
+    file: Path | str | None = field(default=None, metadata=setting("a file"))
+    count: int = field(default=0, metadata=setting("hidden by the command's own count"))
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """A command that runs one of several ways."""
+
+    way: str = field(default="quick", metadata=setting("which way"))
+    count: int = field(default=1, metadata=setting("the command's own"))
+    options: dict[str, Any] = field(default_factory=dict, metadata=setting("options of the way"))
+
+
+WAYS = OptionFlags({"quick": Quick, "deep": Deep}, "way", shown=("quick",))
+CHOOSER = CommandLine("videopro.chooser", Chooser, summary="A chooser.", options=WAYS)
 
 
 def test_help_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,6 +232,87 @@ def test_a_file_with_a_mistake_names_it(text: str, expected: str, tmp_path: Path
     assert str(error.value).startswith(f"{file}: ")
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
+    spelt = CHOOSER.parse(["--way", "deep", "--options", "share=0.25", "tools=[a, b]", "depth=3", "file=7"])
+    words = ["--way", "deep", "--share", "0.25", "--tools", "a", "b", "--depth", "3", "--file", "7"]
+    assert CHOOSER.parse(words).options == {"share": 0.25, "tools": ["a", "b"], "depth": 3, "file": "7"}
+    assert {**spelt.options, "file": "7"} == CHOOSER.parse(words).options
+    # The command's own setting of the same name goes before an option's.
+    assert CHOOSER.parse(["--way", "deep", "--count", "4", "--options", "count=5"]) == Chooser(
+        "deep", 4, {"count": 5}
+    )
+    # A file may have them beside the command's settings, as runs of earlier versions wrote them.
+    file = tmp_path / "run.yaml"
+    file.write_text("way: deep\ncount: 2\noptions: {depth: 5}\nshare: 0.75\nsize: null\n")
+    read = CHOOSER.parse(["--config", str(file)])
+    assert read == Chooser("deep", 2, {"depth": 5, "share": 0.75})
+    assert CHOOSER.parse(["--way", "deep", "--time", "1.5"]).options == {"time": 1.5}
+    assert CHOOSER.parse(["--time", "2"]).options == {"time": 2}
+    changed = CHOOSER.parse(["--config", str(file), "--depth", "6", "--options", "share=1"])
+    assert changed.options == {"depth": 6, "share": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "expected"),
+    [
+        (
+            ["--share", "0.5"],
+            "",
+            "--share: way 'quick' has no such setting; methods that have it: deep",
+        ),
+        (["--size", "few", "--options", "size=many"], "", "--size is 'few', and --options says size='many'"),
+        (["--depht", "1"], "", "videopro.chooser: unknown argument '--depht'; did you mean '--depth'?"),
+        (["--way", "deep", "--tools"], "", "--tools has no value; give at least one, or leave it out"),
+        (["--time", "{"], "", "--time: '{': the value cannot be read: "),
+        (["--depth", "x"], "", 'invalid value for --depth: unable to convert "x" into int'),
+        ([], "share: 1", "FILE: share: way 'quick' has no such setting; methods that have it: deep"),
+        ([], "size: few\noptions: {size: many}", "FILE: size is 'few', and options says size='many'"),
+        ([], "size: few\noptions: [1]", "FILE: options must be a mapping, not [1]"),
+    ],
+)
+def test_an_option_that_cannot_be_read_names_itself(
+    words: list[str], text: str, expected: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "toy.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        CHOOSER.parse([*words, "--config", str(file)])
+    assert expected.replace("FILE", str(file)) in str(error.value)
+    assert str(error.value).count("\n") == 0 or "{" in words
+
+
+def test_help_shows_the_options_of_what_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each once, with the help of its own settings; those of the others only for a method that is named."""
+
+    def shown(*words: str) -> str:
+        with pytest.raises(SystemExit):
+            CHOOSER.parse([*words, "--help"])
+        return " ".join(capsys.readouterr().out.replace("\u2502", " ").split())
+
+    default = shown()
+    assert "Options of way quick" in default
+    assert default.count("how deep a quick one goes (default: 2)") == 1
+    assert "how deep a deep one" not in default
+    assert default.count("--count") == 1
+    assert "hidden by" not in default
+    for words in (("--way", "deep"), ("--way=deep",)):
+        named = shown(*words)
+        assert "how deep a deep one goes" in named
+        assert "which tools" in named
+        assert "how many" not in named
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_option_of_a_method_is_in_its_help_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["infer", "--method", name, "--help"])
+    shown = capsys.readouterr().out.replace("\u2502", " ")
+    _, _, options = shown.partition(f"Options of method {name}")
+    for option in fields(METHODS[name].Settings):
+        flag = "--" + option.name.replace("_", "-")
+        assert len(re.findall(rf"^\s*{flag}\s", options, re.MULTILINE)) == 1, flag
 
 
 def test_print_config_is_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

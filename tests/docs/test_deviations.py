@@ -68,8 +68,7 @@ def check_infer(words: Sequence[str]) -> None:
         return
     # A flag that is given twice has its last value.
     given: Any = INFER.parse([*INFER_NEEDS, *words])
-    options = given.options_with_flags(given.method, given.options)
-    methods.create(given.method, {key: value for key, value in options.items() if key != "prompts"})
+    methods.create(given.method, {key: value for key, value in given.options.items() if key != "prompts"})
     unknown = set(given.backbone) - {setting.name for setting in fields(BackboneConfig)}
     if unknown:
         raise ConfigError(f"unknown: {unknown}")

@@ -21,7 +21,6 @@ from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, 
 from videopro.backbones.wrappers import Meter
 from videopro.commands import compare, infer
 from videopro.commands.ask import command as ask
-from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.planners.pocket_teacher.faults import SHARES
@@ -345,11 +344,6 @@ def test_ask_shows_the_program_and_each_call(
     places = [shown.find(text) for text in order]
     assert -1 not in places, [text for text, place in zip(order, places, strict=True) if place < 0]
     assert places == sorted(places)
-
-
-def test_the_settings_of_a_run_can_be_made_in_python() -> None:
-    config = InferConfig("jsonl", "m", Path("x"), method="videopro", tau=0.5)
-    assert config.options_with_flags("videopro", {"final": "best"}) == {"final": "best", "tau": 0.5}
 
 
 # ---- without a group of modules (Table 3) ----------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_a_preset_is_the_settings_it_stands_for(monkeypatch: pytest.MonkeyPatch,
 
 def test_asking_with_the_preset_follows_the_papers_rule() -> None:
     asked: dict[str, Any] = {"video": Path("v"), "question": "q", "model": "m", "method": "videopro"}
-    assert _options(AskConfig(**asked, preset="paper")) == {"preset": "paper"}
+    assert _options(AskConfig(**asked, options={"preset": "paper"})) == {"preset": "paper"}
     assert _options(AskConfig(**asked)) == {"final": "last-answered", "fallback": "native"}
 
 
@@ -125,10 +125,10 @@ def test_synthesis_takes_the_preset() -> None:
 
 def test_presets_of_agents_and_of_programs_are_told_apart() -> None:
     given = {"benchmark": "pocket", "model": "m", "output": Path("x"), "methods": ("videopro", "vca")}
-    each = compare.settings_of_each(compare.CompareConfig(**given, preset="equal"))  # type: ignore[arg-type]
-    assert (each["videopro"].preset, each["vca"].preset) == (None, "equal")
-    each = compare.settings_of_each(compare.CompareConfig(**given, preset="paper"))  # type: ignore[arg-type]
-    assert (each["videopro"].preset, each["vca"].preset) == ("paper", "paper")
+    each = compare.settings_of_each(compare.CompareConfig(**given, options={"preset": "equal"}))  # type: ignore[arg-type]
+    assert (each["videopro"].options, each["vca"].options) == ({}, {"preset": "equal"})
+    each = compare.settings_of_each(compare.CompareConfig(**given, options={"preset": "paper"}))  # type: ignore[arg-type]
+    assert each["videopro"].options == each["vca"].options == {"preset": "paper"}
     with pytest.raises(ConfigError, match="preset is 'equal'"):
         create("videopro", {"preset": "equal"})
     assert not methods.takes("native", "preset", "paper")

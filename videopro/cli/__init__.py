@@ -19,6 +19,7 @@ from videopro.cli.exit_codes import exit_status
 from videopro.cli.extras import MissingExtra, check_extra, install, is_installed, needs_extra
 from videopro.cli.freed_memory import trim_heap
 from videopro.cli.hub import is_here, is_hub_name
+from videopro.cli.option_flags import OptionFlags
 from videopro.cli.requirements import Need, check_needs, folder_problem
 from videopro.cli.settings import build_settings, did_you_mean, parse_yaml, plain_type, read_yaml, setting
 from videopro.cli.signals import signal_name
@@ -35,6 +36,7 @@ __all__ = [
     "GROUPS",
     "MissingExtra",
     "Need",
+    "OptionFlags",
     "PlainLines",
     "REQUESTS_CERTIFICATES",
     "RateColumn",

@@ -16,7 +16,8 @@ import yaml
 from cyclopts import App, Group, Parameter
 
 from videopro.cli.catalogue import COMMANDS
-from videopro.cli.settings import build_settings, did_you_mean, parse_yaml, plain_type, read_yaml
+from videopro.cli.option_flags import OptionFlags, merge_options
+from videopro.cli.settings import build_settings, did_you_mean, own_first, parse_yaml, plain_type, read_yaml
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
@@ -43,6 +44,8 @@ class CommandLine(Generic[T]):
     """Folder in CONFIGS whose files `--config NAME` takes."""
     summary: str = ""
     """What the command does, for one that is not in `videopro.cli.catalogue`."""
+    options: OptionFlags | None = None
+    """The flags of what the command runs, beside its own."""
 
     @property
     def program(self) -> str:
@@ -65,6 +68,8 @@ class CommandLine(Generic[T]):
         merged: dict[str, Any] = dict(read_yaml(file)) if file is not None else {}
         for key in self.ignore:
             merged.pop(key, None)
+        if self.options is not None:
+            self._merge_options(self.options, merged, flags, str(file))
         _merge(self.settings, merged, flags, str(file))
         settings = build_settings(self.settings, merged, self.program if file is None else str(file))
         # After the check, so that what is printed can be given to --config as it is.
@@ -77,8 +82,25 @@ class CommandLine(Generic[T]):
         """Print what `--help` prints."""
         self.app()(["--help"])
 
-    def app(self) -> App:
-        """The command's flags; running it prints help or returns the settings that were given."""
+    def _merge_options(
+        self, options: OptionFlags, merged: dict[str, Any], flags: dict[str, Any], file: str
+    ) -> None:
+        """Put the options that are given as flags, or beside the settings of the file, into the mapping of
+        options. Raises ConfigError."""
+        named = options.chosen_by
+        defaults = {option.name: option.default for option in fields(self.settings)}  # type: ignore[arg-type]
+        chosen: Any = flags.get(named) or merged.get(named) or defaults.get(named)
+        choices: Sequence[str] = [chosen] if isinstance(chosen, str) else chosen or ()
+        options.take_from_file(self.settings, merged, choices, file)
+        values = options.take_from_flags(self.settings, flags, choices, self.program)
+        words = flags.pop(options.mapping, ())
+        if values or words:
+            pairs = dict(_key_value(word, options.mapping) for word in words)
+            flags[options.mapping] = merge_options(pairs, values, "{flag}", f"--{options.mapping}")
+
+    def app(self, argv: Sequence[str] = ()) -> App:
+        """The command's flags; running it prints help or returns the settings that were given. `argv`: the
+        words that choose whose options --help shows."""
         about = COMMANDS.get(self.name)
         examples = about.help_examples() if about is not None else ""
         app = App(
@@ -92,12 +114,13 @@ class CommandLine(Generic[T]):
             result_action="return_value",
         )
         app["--help"].group = (_COMMON,)
-        app.default(_function(self.settings, self.configs))
+        more = self.options.parameters(self.settings, argv) if self.options is not None else []
+        app.default(_function(self.settings, self.configs, more))
         return app
 
     def _read_flags(self, argv: Sequence[str]) -> dict[str, Any] | None:
         """The settings that flags and positional arguments give, None if only help was asked for."""
-        app = self.app()
+        app = self.app(argv)
         try:
             values: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
         except cyclopts.UnknownOptionError as error:
@@ -177,7 +200,7 @@ def _merge(cls: type, merged: dict[str, Any], flags: Mapping[str, Any], file: st
         if is_nested:
             _merge(kind, merged[key], value, file)
         else:
-            merged[key] |= dict(_key_value(word, key) for word in value)
+            merged[key] |= value if isinstance(value, dict) else dict(_key_value(word, key) for word in value)
 
 
 def _key_value(word: str, setting: str) -> tuple[str, Any]:
@@ -195,11 +218,12 @@ def _read_value(value: str, flag: str, word: str) -> Any:
         raise ConfigError(f"{flag}: {word!r}: the value cannot be read: {error}") from error
 
 
-def _function(cls: type, configs: str) -> Any:
-    """A function whose parameters are the settings of `cls`; it returns those that it was called with."""
+def _function(cls: type, configs: str, more: Sequence[inspect.Parameter]) -> Any:
+    """A function whose parameters are the settings of `cls` and `more`; it returns those that it was called
+    with."""
     hints = typing.get_type_hints(cls)
     arguments = [option for option in fields(cls) if option.metadata["positional"]]
-    flags = _own_first(cls, [option for option in fields(cls) if not option.metadata["positional"]])
+    flags = own_first(cls, [option for option in fields(cls) if not option.metadata["positional"]])
     names = dict.fromkeys(option.metadata["group"] or _UNGROUPED for option in flags)
     groups = {name: Group(name, sort_key=order) for order, name in enumerate(names, 1)}
 
@@ -212,21 +236,12 @@ def _function(cls: type, configs: str) -> Any:
     parameters = [_word(option, hints[option.name]) for option in arguments]
     for option in flags:
         parameters += _flags(option, hints[option.name], groups[option.metadata["group"] or _UNGROUPED])
-    parameters += _common_flags(configs)
+    parameters += [*more, *_common_flags(configs)]
     function: Any = collect
     # cyclopts reads a signature. A dataclass's own would have defaults, and hide which flags were given.
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function
-
-
-def _own_first(cls: type, options: Sequence[Field[Any]]) -> list[Field[Any]]:
-    """A command's own settings, and then those that it shares with others, which --help shows below."""
-    owners = [vars(owner).get("__annotations__", {}) for owner in cls.__mro__]
-    return sorted(
-        options,
-        key=lambda option: next(i for i, annotations in enumerate(owners) if option.name in annotations),
-    )
 
 
 def _nested(keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,6 +146,14 @@ def plain_type(hint: Any) -> Any:
     return hint
 
 
+def own_first(cls: type, options: Sequence[Field[Any]]) -> list[Field[Any]]:
+    """A class's own settings, and then those that it shares with others, which --help shows below."""
+    owners = [vars(owner).get("__annotations__", {}) for owner in cls.__mro__]
+    return sorted(
+        options, key=lambda option: next(i for i, names in enumerate(owners) if option.name in names)
+    )
+
+
 _TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
 
 # YAML reads an id such as 007 or a name such as 2024 as a number; a text may be given without quotes.

@@ -28,7 +28,7 @@ from videopro.cli import CommandLine, did_you_mean, exit_status, read_yaml, sett
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError, RunError
-from videopro.methods import METHODS, MethodFlags
+from videopro.methods import METHOD_OPTIONS, METHODS
 from videopro.runs import RUN_FIELDS, RunFolder, TextTable, find_runs
 from videopro.storage import parse_json
 from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Cost, Trace, rescore_all, without_stored_rounds
@@ -113,7 +113,13 @@ class ComparisonRun:
         return self.summary["method"] == "native" and plain
 
 
-COMMAND = CommandLine("compare", CompareConfig, ignore=RUN_FIELDS, configs="compare")
+COMMAND = CommandLine(
+    "compare",
+    CompareConfig,
+    ignore=RUN_FIELDS,
+    configs="compare",
+    options=replace(METHOD_OPTIONS, chosen_by="methods"),
+)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -159,25 +165,17 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     unknown = [name for name in config.methods if name not in METHODS]
     if unknown:
         raise ConfigError(f"unknown method {unknown[0]!r}; {did_you_mean(unknown[0], list(METHODS))}")
-    settings = {name: {option.name for option in fields(METHODS[name].Settings)} for name in config.methods}
-    for key in {**config.options, **config.given_flags()}:
-        if not any(key in known for known in settings.values()):
-            raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key!r}")
+    for key, value in config.options.items():
+        if not any(methods.takes(name, key, value) for name in config.methods):
+            raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key}={value}")
     alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
-    flags = {option.name for option in fields(MethodFlags)}
     each: dict[str, InferConfig] = {}
-    for name in settings:
-        own: dict[str, Any] = {
-            key: None if key in flags and not methods.takes(name, key, value) else value
-            for key, value in alone.items()
-        }
-        own |= {"method": name, "output": config.output / name}
-        own["options"] = {
-            key: value for key, value in config.options.items() if methods.takes(name, key, value)
-        }
-        each[name] = InferConfig(**own)
-    for name, run in each.items():
-        methods.create(name, run.options_with_flags(name, run.options))
+    for name in config.methods:
+        options = {key: value for key, value in config.options.items() if methods.takes(name, key, value)}
+        methods.create(name, options)
+        each[name] = InferConfig(
+            **{**alone, "method": name, "output": config.output / name, "options": options}
+        )
     return each
 
 

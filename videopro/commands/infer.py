@@ -26,7 +26,7 @@ from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_o
 from videopro.engine import ExceptionWatch, Progress, keep_tracebacks, units
 from videopro.engine.cluster import MOST_IN_FLIGHT, read_ray_settings
 from videopro.errors import ConfigError
-from videopro.methods import PreparedRun, Questions, RunRequest, prepare
+from videopro.methods import METHOD_OPTIONS, PreparedRun, Questions, RunRequest, prepare
 from videopro.runs import (
     RUN_FIELDS,
     RunFolder,
@@ -47,7 +47,7 @@ from videopro.runs.making import (
     place_workers,
 )
 
-COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer")
+COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", options=METHOD_OPTIONS)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -139,7 +139,7 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     prepared = prepare(
         RunRequest(
             config.method,
-            config.options_with_flags(config.method, config.options),
+            config.options,
             config.model,
             config.backbone,
             questions=lambda: _questions(*selected()),

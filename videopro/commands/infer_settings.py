@@ -12,13 +12,12 @@ from videopro.benchmarks import PRESETS, SUBTITLE_TRACK_HELP, Benchmark
 from videopro.cli import setting
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
-from videopro.methods import MethodFlags
 
 _QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
 
 
 @dataclass(frozen=True)
-class InferConfig(MethodFlags):
+class InferConfig:
     """The settings of a run, as flags or as YAML."""
 
     benchmark: str = field(
@@ -61,10 +60,14 @@ class InferConfig(MethodFlags):
         default=None, metadata=setting("seed of pocket's split 'fresh'", group=_QUESTIONS)
     )
     method: str = field(
-        default="native", metadata=setting("one of " + ", ".join(methods.METHODS), group=_METHOD)
+        default="native",
+        metadata=setting(
+            f"one of {', '.join(methods.METHODS)}; with --help, whose options are shown below", group=_METHOD
+        ),
     )
     options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the method, such as frames=16", group=_METHOD)
+        default_factory=dict,
+        metadata=setting("options of the method; frames=16 is --frames 16", group=_METHOD),
     )
     backbone: dict[str, Any] = field(
         default_factory=dict,

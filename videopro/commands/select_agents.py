@@ -25,10 +25,11 @@ from rich.table import Table
 from videopro import benchmarks
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
-from videopro.cli import CommandLine, did_you_mean, exit_status, setting
+from videopro.cli import CommandLine, OptionFlags, did_you_mean, exit_status, setting
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig, load_benchmark
 from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.methods import METHODS
 from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
     MOST_AGENTS,
@@ -73,7 +74,7 @@ class SelectConfig:
     questions: int = field(default=150, metadata=setting("questions that each model answers"))
     size: int = field(default=3, metadata=setting(f"agents in the team, 2 to {MOST_AGENTS}"))
     options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of method native, such as frames=16")
+        default_factory=dict, metadata=setting("options of method native, which are flags too")
     )
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of every model, such as dtype=bf16")
@@ -103,7 +104,9 @@ class SelectConfig:
             raise ConfigError(f"questions is {self.questions}; it must be at least 1")
 
 
-COMMAND = CommandLine("select-agents", SelectConfig)
+COMMAND = CommandLine(
+    "select-agents", SelectConfig, options=OptionFlags({"native": METHODS["native"].Settings})
+)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
-from videopro.cli import did_you_mean, plain_type
+from videopro.cli import OptionFlags, did_you_mean, plain_type
 from videopro.errors import ConfigError
 from videopro.methods.base import Method
 from videopro.methods.dvd import DvdMethod
@@ -43,15 +43,16 @@ def method_class(name: str) -> type[Method]:
     return METHODS[name]
 
 
-def setting_names(method: type[Method]) -> set[str]:
-    """The names of a method's settings."""
-    return {setting.name for setting in fields(method.Settings)}
-
-
 def takes(name: str, key: str, value: Any) -> bool:
     """Whether a method has a setting and, for a preset, knows this one: agents have others than methods of
     programs."""
     method = method_class(name)
-    if key not in setting_names(method):
+    if key not in {option.name for option in fields(method.Settings)}:
         return False
     return key != "preset" or value in get_args(plain_type(get_type_hints(method.Settings)[key]))
+
+
+METHOD_OPTIONS = OptionFlags(
+    {name: method.Settings for name, method in METHODS.items()}, "method", shown=("native", "videopro")
+)
+"""The options of `--method`, as flags of a command."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
 from videopro.commands.ask.console import ConsoleObserver, show_answer
 from videopro.errors import ConfigError, SubtitleError, VideoProError
-from videopro.methods import MethodContext, MethodFlags, Questions, RunRequest, answer_each, prepare
+from videopro.methods import METHOD_OPTIONS, MethodContext, Questions, RunRequest, answer_each, prepare
 from videopro.pocket import find_video
 from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
@@ -42,7 +42,7 @@ _OTHER_METHODS = [name for name in methods.METHODS if name != "native"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskConfig(MethodFlags):
+class AskConfig:
     """One question about one file."""
 
     video: Path = field(
@@ -78,11 +78,18 @@ class AskConfig(MethodFlags):
     method: str = field(
         default="native",
         metadata=setting(
-            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}", group=_METHOD
+            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}; with --help, "
+            "whose options are shown below",
+            group=_METHOD,
         ),
     )
     options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the method, such as frames=16", group=_METHOD)
+        default_factory=dict,
+        metadata=setting(
+            "options of the method; frames=16 is --frames 16 (here only: a method's own subtitles and "
+            "max_new_tokens)",
+            group=_METHOD,
+        ),
     )
     max_new_tokens: int = field(
         default=256,
@@ -91,7 +98,7 @@ class AskConfig(MethodFlags):
     seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
 
 
-COMMAND = CommandLine("ask", AskConfig)
+COMMAND = CommandLine("ask", AskConfig, options=METHOD_OPTIONS)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -178,13 +185,13 @@ def _options(config: AskConfig) -> dict[str, Any]:
     """Defaults that favour getting an answer: an answer that a refinement lost is kept, the model answers if
     no program or agent did, and given subtitles are shown. Flags and `--options` override them, and the
     paper's preset has the paper's rule: the last program's answer counts, and nothing replaces it."""
-    options = config.options_with_flags(config.method, config.options)
+    options = dict(config.options)
     if config.method in ("program", "adaptive", "videopro") and options.get("preset") == "paper":
         return options
     if config.method != "native":
-        known = {setting.name for setting in fields(methods.METHODS[config.method].Settings)}
         favoured = {"final": "last-answered", "fallback": "native"}
-        return {**{name: value for name, value in favoured.items() if name in known}, **options}
+        taken = {name: rule for name, rule in favoured.items() if methods.takes(config.method, name, rule)}
+        return {**taken, **options}
     if config.subtitles is not None or config.subtitle_track is not None:
         return {"subtitles": "all", **options}
     return options
