@@ -16,10 +16,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
+from torch.utils.data._utils.signal_handling import _set_SIGCHLD_handler
 
 from tests.support import forked_workers
 
 forked_workers.install()
+# A data loader with workers sets it, once a process and for good: here before any test, which may not.
+_set_SIGCHLD_handler()
 
 pytest_plugins = ["tests.support.process_state"]
 
