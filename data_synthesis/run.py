@@ -47,16 +47,14 @@ from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.engine import ExceptionWatch, Progress, units
 from videopro.engine.cluster import RaySettings, read_ray_settings
 from videopro.errors import RunError, cannot_write
-from videopro.executor import sandbox_problem
 from videopro.methods import versions
 from videopro.methods.planners import Planner, load_planner, planner_needs
+from videopro.methods.program import program_needs
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
     check_scope,
-    expects_pocket,
     is_pocket,
-    module_needs,
     paper_notes,
 )
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
@@ -213,9 +211,7 @@ def _needs(config: SynthesisConfig) -> list[Need]:
     needs = planner_needs(config.teacher, config.api_key_env)
     if config.engine != "ray":
         model = read_spec(config.model, **config.backbone)
-        needs += model_needs(model)
-        needs += module_needs(config, pocket=expects_pocket(model), flag=MODELS_FLAG)
-        needs.append(Need("sandbox", problem=sandbox_problem()))
+        needs += [*model_needs(model), *program_needs(config, model, flag=MODELS_FLAG)]
     return needs
 
 

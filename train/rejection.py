@@ -20,7 +20,6 @@ from typing import Any
 
 from videopro.backbones import (
     Backbone,
-    BackboneConfig,
     GenerateRequest,
     Sampling,
     Visual,
@@ -28,12 +27,12 @@ from videopro.backbones import (
     model_needs,
     read_spec,
 )
-from videopro.cli import Counter, Need, build_settings, check_needs, exit_status, needs_extra
+from videopro.cli import Counter, build_settings, check_needs, exit_status, needs_extra
 from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError, unexpected_as
-from videopro.executor import Program, parse_program, sandbox_problem
+from videopro.executor import Program, parse_program
 from videopro.methods.planners import load_answerer
-from videopro.methods.program import derive_seed
-from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
+from videopro.methods.program import derive_seed, program_needs
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
 from videopro.train.settings import REJECTION, RejectionConfig
 from videopro.video import Video
@@ -239,7 +238,8 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
     model = read_spec(config.model, batch_size=config.batch_size, **adapter)
     settings = build_settings(ModuleSettings, config.modules, "modules")
-    check_needs(_needs(config, model, settings))
+    inside = program_needs(settings, model, answerer=config.answerer, flag=_MODULES_FLAG)
+    check_needs([*model_needs(model), *inside])
     policy = load_backbone(model)
     answerer = load_answerer(config.answerer, policy)
     if answerer is policy and config.adapter is None and config.answerer is None:
@@ -249,16 +249,6 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
         )
     models = ModuleModels(settings, pocket=is_pocket(answerer), flag=_MODULES_FLAG)
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
-
-
-def _needs(config: RejectionConfig, model: BackboneConfig, settings: ModuleSettings) -> list[Need]:
-    """What has to be there before a model is loaded."""
-    needs, answering = model_needs(model), model
-    if config.answerer is not None:
-        answering = read_spec(config.answerer)
-        needs += model_needs(answering, "answerer")
-    needs += module_needs(settings, pocket=expects_pocket(answering), flag=_MODULES_FLAG)
-    return [*needs, Need("sandbox", problem=sandbox_problem())]
 
 
 COMMAND = REJECTION

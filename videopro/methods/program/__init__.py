@@ -3,6 +3,7 @@ methods made of them."""
 
 from videopro.methods.program.execution import INPUTS, NO_PROGRAM, answer_natively, execute, run_parallel
 from videopro.methods.program.guarding import error_of_look
+from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.methods.program.refinement import (
     Refinement,
@@ -26,6 +27,7 @@ __all__ = [
     "derive_seed",
     "error_of_look",
     "execute",
+    "program_needs",
     "prompt_seed",
     "refinement_kind",
     "refinement_prompt",

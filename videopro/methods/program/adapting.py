@@ -1,4 +1,4 @@
-"""How the options and the backbone of a run by programs are adapted before it starts, and what it needs."""
+"""How the options and the backbone of a run by programs are adapted before it starts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from videopro.backbones import BackboneConfig, model_needs, read_spec
-from videopro.cli import Need
-from videopro.executor import sandbox_problem
-from videopro.methods.planners import PAPER_TEMPERATURE, planner_needs
+from videopro.methods.planners import PAPER_TEMPERATURE
 from videopro.methods.program.settings import ProgramSettings
-from videopro.modules import PAPER_FRAMES, expects_pocket, module_needs, paper_notes
+from videopro.modules import PAPER_FRAMES, paper_notes
 from videopro.pocket import PLANNERS
 
 _SHIPPED_PLANNER = (
@@ -56,17 +53,3 @@ def adapted_backbone(
         notes.append(_SHIPPED_PLANNER)
         backbone["adapter"] = PLANNERS[0]
     return backbone, tuple(notes)
-
-
-def program_needs(settings: ProgramSettings, model: BackboneConfig, *, flag: str) -> list[Need]:
-    """What programs need besides the run's own model: the planner's server, who answers, the models behind
-    the modules, and the sandbox. `flag`: how a command leaves out a module's model."""
-    needs = planner_needs(settings.planner, settings.api_key_env)
-    answering = model
-    if settings.answerer is not None:
-        answering = read_spec(settings.answerer)
-        if answering.kind == "server":
-            answering = answering.but(api_key_env=settings.api_key_env)
-        needs += model_needs(answering, "answerer")
-    needs += module_needs(settings, pocket=expects_pocket(answering), flag=flag)
-    return [*needs, Need("sandbox", problem=sandbox_problem())]

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 from videopro.backbones import (
     Backbone,
+    BackboneConfig,
     Sampling,
     Visual,
     budget_notes,
@@ -26,6 +26,7 @@ from videopro.backbones import (
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
+from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, unexpected_as
 from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Method, MethodContext
@@ -36,18 +37,15 @@ from videopro.methods.planners import (
     PromptKind,
     load_answerer,
     load_planner,
+    planner_needs,
     prompt_notes,
     read_prompts,
     settle_served_planner,
     spec_identity,
     teacher_of,
 )
-from videopro.methods.program.adapting import (
-    adapted_backbone,
-    as_it_began,
-    program_needs,
-    temperature_notes,
-)
+from videopro.methods.program.adapting import adapted_backbone, as_it_began, temperature_notes
+from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Adaptation, Questions, RunRequest
@@ -160,8 +158,14 @@ class BaseProgramMethod(Method):
         if adapted._prompt_file is not None:
             # Workers get the texts that were checked, even if the file changes meanwhile.
             options["prompts"] = dict(adapted._prompt_file.texts)
-        needs = partial(program_needs, adapted.settings, flag=self.flag_without_model)
-        return Adaptation(options, backbone, (*notes, *added_notes), needs=needs)
+        return Adaptation(options, backbone, (*notes, *added_notes), needs=adapted._needs)
+
+    def _needs(self, model: BackboneConfig) -> list[Need]:
+        settings, key = self.settings, self.settings.api_key_env
+        inside = program_needs(
+            settings, model, answerer=settings.answerer, api_key_env=key, flag=self.flag_without_model
+        )
+        return [*planner_needs(settings.planner, key), *inside]
 
     def _refuse_open(self, questions: Questions) -> None:
         """Raise ConfigError for open questions if the planner can only write programs that choose."""
