@@ -4,6 +4,7 @@ module has one name, which mypy knows too."""
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -34,7 +35,8 @@ EXTRAS = (
 POCKET_OPEN = {"videopro.pocket", "videopro.pocket.world"}
 
 
-def sources() -> dict[str, str]:
+@functools.cache
+def sources() -> Mapping[str, str]:
     """Every module of the package with its text."""
     found = {}
     for path in sorted((ROOT / "videopro").rglob("*.py")) + [
@@ -147,18 +149,17 @@ def test_no_command_waits_for_openais_client() -> None:
     assert done.stdout == "True False\n", done.stderr
 
 
-@pytest.mark.parametrize("script", ["sft", "grpo"])
-def test_a_training_script_loads_no_module_twice(script: str) -> None:
+def test_a_training_script_loads_no_module_twice() -> None:
     """`accelerate launch train/sft.py` puts train/ on the path, where its modules could have second names."""
-    path = ROOT / "train" / f"{script}.py"
     check = f"""
 import runpy, sys
-sys.argv = [{str(path)!r}, "--help"]
-sys.path[0] = {str(path.parent)!r}
-try:
-    runpy.run_path({str(path)!r}, run_name="__main__")
-except SystemExit:
-    pass
+sys.path[0] = {str(ROOT / "train")!r}
+for script in ("sft", "grpo"):
+    sys.argv = [{str(ROOT / "train")!r} + f"/{{script}}.py", "--help"]
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit:
+        print("helped:", script)
 files = [(name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items())]
 folders = {(str(ROOT / "train"), str(ROOT / "videopro" / "train"))!r}
 files = [(name, file) for name, file in files if name not in ("__main__", "__mp_main__")]
@@ -172,6 +173,7 @@ print("loaded:", sorted(name for name in found if not name.startswith("videopro.
     assert re.search(r"^loaded: \[\] [1-9]\d", done.stdout, re.MULTILINE), (
         done.stdout[-500:] + done.stderr[-500:]
     )
+    assert re.findall(r"^helped: (\w+)$", done.stdout, re.MULTILINE) == ["sft", "grpo"]
 
 
 def test_mypy_knows_every_module(copied: Path) -> None:
@@ -193,6 +195,13 @@ def test_mypy_knows_every_module(copied: Path) -> None:
         assert f"uses_{folder}.py:3: error: Incompatible types" in done.stdout, done.stdout
 
 
+@functools.cache
+def nodes(text: str) -> list[ast.AST]:
+    """Every node of a module's syntax that may name another module."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Constant)
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+
+
 def imported_names(node: ast.AST) -> set[str]:
     """The modules that a statement may import: what it names, and its parts."""
     if isinstance(node, ast.Import):
@@ -204,17 +213,16 @@ def imported_names(node: ast.AST) -> set[str]:
 
 def forbidden_imports(texts: Mapping[str, str]) -> list[str]:
     """Imports of the pocket world's insides from outside, lazy ones and those by name too."""
+    insides = {name for name in texts if name.startswith("videopro.pocket")} - POCKET_OPEN
     found = []
     for module, text in texts.items():
         if module.startswith(("videopro.pocket", "videopro.train.pocket")):
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(text):
             names = imported_names(node)
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 names = {node.value}
-            for name in names & {*texts}:
-                if name.startswith("videopro.pocket") and name not in POCKET_OPEN:
-                    found.append(f"{module} -> {name}")
+            found += [f"{module} -> {name}" for name in names & insides]
     return found
 
 
@@ -259,10 +267,11 @@ def past_faces(texts: Mapping[str, str]) -> list[str]:
         for name in ast.walk(node.value)
         if isinstance(name, ast.Constant)
     }
+    files = {*texts} - packages - offered
     found = []
     for module, text in texts.items():
-        for node in ast.walk(ast.parse(text)):
-            for name in sorted(imported_names(node) & {*texts} - packages - offered):
+        for node in nodes(text):
+            for name in sorted(imported_names(node) & files):
                 is_door = module.count(".") == 1 and name.startswith("videopro.commands.")
                 if len(name.split(".")) > len(part(name)) and part(name) != part(module) and not is_door:
                     found.append(f"{module} -> {name}")

@@ -298,8 +298,8 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
     config = grpo.settings(
         tmp_path,
         optim="adamw_torch",
-        learning_rate=1e-2,
-        max_steps=100,
+        learning_rate=2e-2,
+        max_steps=40,
         num_generations=96,
         per_device_train_batch_size=192,
         max_completion_length=1,
