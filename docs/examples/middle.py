@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from videopro.benchmarks import Item
 from videopro.cli import setting
-from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.methods.base import Method, MethodContext
+from videopro.errors import ConfigError
+from videopro.methods.base import Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
 from videopro.question import prompts
-from videopro.traces import Call, Execution, Result, Round, failed_result
+from videopro.traces import Call, Execution, Result, Round
 from videopro.video import uniform_times
 
 
@@ -34,13 +34,7 @@ class MiddleMethod(Method):
     settings: MiddleSettings
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
-        """Answer one question after the other. One that fails has its error in its result."""
-        for item in items:
-            try:
-                result = self._answered(item, context)
-            except QUESTION_ERRORS as error:
-                result = failed_result(error)
-            yield item, replace(result, cost=context.meter.take())
+        return one_by_one(self._answered, items, context)
 
     def _answered(self, item: Item, context: MethodContext) -> Result:
         duration = context.video.duration

@@ -14,6 +14,7 @@ from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
 from videopro.cli import build_settings
 from videopro.errors import (
+    QUESTION_ERRORS,
     NativeError,
     UnexpectedError,
     VideoProError,
@@ -134,6 +135,19 @@ class Method(ABC):
         """Answer one question."""
         ((_, result),) = self.run_video([item], context)
         return result
+
+
+def one_by_one(
+    answer: Callable[[Item, MethodContext], Result], items: Sequence[Item], context: MethodContext
+) -> Iterator[tuple[Item, Result]]:
+    """Answer one question after the other, each with its own cost. One that fails has its error in its
+    result. For `Method.run_video`."""
+    for item in items:
+        try:
+            result = answer(item, context)
+        except QUESTION_ERRORS as error:
+            result = failed_result(error)
+        yield item, replace(result, cost=context.meter.take())
 
 
 def answer_each(

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item, Protocol
 from videopro.cli import setting
-from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Method, MethodContext
+from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
+from videopro.methods.base import Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
 from videopro.methods.requests import Adaptation, RunRequest
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
@@ -127,17 +127,16 @@ class NativeMethod(Method):
         results = self._batch(items, context) if len(items) > 1 and share_frames else None
         if results is None:
             # One bad request fails the whole batch; sent alone, only that one fails.
-            for item in items:
-                try:
-                    shown = self._shown(item, self._frames(context, item.shown), context)
-                    (result,) = self._answer([item], [shown], shown.visual, context)
-                except QUESTION_ERRORS as error:
-                    result = failed_result(error)
-                yield item, replace(result, cost=context.meter.take())
+            yield from one_by_one(self._alone, items, context)
             return
         cost = context.meter.take().share(len(items))
         for item, result in zip(items, results, strict=True):
             yield item, replace(result, cost=cost)
+
+    def _alone(self, item: Item, context: MethodContext) -> Result:
+        shown = self._shown(item, self._frames(context, item.shown), context)
+        (result,) = self._answer([item], [shown], shown.visual, context)
+        return result
 
     def _batch(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
         """All results; None if the questions cannot share a prefix."""
