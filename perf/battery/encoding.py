@@ -18,7 +18,7 @@ from perf.battery.cases import Bench, Case, Figures
 from perf.battery.measuring import now, peak_gib, reset_peak
 from perf.battery.shapes import VideoShape
 from perf.battery.world import make_video
-from videopro.modules.models.encoders import VideoTextEncoder, base, load_encoder
+from videopro.modules.models.encoders import VideoTextEncoder, interfaces, load_encoder
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.modules.search import CLIP_SECONDS, build_index, clip_bounds, clip_index
 from videopro.video import Frame, FrameStore, Video
@@ -96,7 +96,7 @@ def embed(bench: Bench, dtype: str, batch: int) -> Figures:
     root = bench.path("index")
     shutil.rmtree(root, ignore_errors=True)
     with (
-        patch.object(base, "BATCH_SIZE", batch),
+        patch.object(interfaces, "BATCH_SIZE", batch),
         patch.object(clip_index, "BATCH_SIZE", batch),
         patch.object(clip_index, "_PART", 2 * batch),
     ):

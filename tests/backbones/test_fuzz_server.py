@@ -18,7 +18,7 @@ from videopro.backbones.server.completion import InvalidReply, read_completion, 
 from videopro.backbones.server.failures import retry_after
 from videopro.backbones.server.replies import read_choice, read_generation
 from videopro.errors import BackboneError, RunError
-from videopro.methods.planners.base import PlanRequest
+from videopro.methods.planners.planner import PlanRequest
 from videopro.methods.planners.server import ApiPlanner
 
 GOOD = completion(

@@ -34,7 +34,7 @@ from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, TeacherBudget
 from videopro.executor import Limits, parse_program
 from videopro.methods import MethodContext, create
-from videopro.methods.planners.base import PlanRequest
+from videopro.methods.planners.planner import PlanRequest
 from videopro.methods.planners.server import ApiPlanner
 from videopro.methods.program import build_refinement, execute
 from videopro.modules.calls import REMOVABLE, VideoHandle

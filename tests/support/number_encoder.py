@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tests.support.making_videos import read_number
-from videopro.modules.models.encoders.base import VideoTextEncoder
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder
 from videopro.video import Frame
 
 if TYPE_CHECKING:

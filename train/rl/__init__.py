@@ -3,7 +3,7 @@
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_rows
 from videopro.train.rl.episodes import RefinementTurns
-from videopro.train.rl.prompts import PromptEncoder
+from videopro.train.rl.prompt_encoder import PromptEncoder
 from videopro.train.rl.trainer import VideoGRPOTrainer
 from videopro.train.rl.vllm_weights import check_vllm
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from videopro.train.rl.data import chat
-from videopro.train.rl.prompts import PolicyPrompt
+from videopro.train.rl.prompt_encoder import PolicyPrompt
 
 
 @dataclass(frozen=True, eq=False)

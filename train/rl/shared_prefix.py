@@ -22,7 +22,7 @@ import torch
 
 from videopro.backbones.qwen import QwenRunner, visual_inputs
 from videopro.errors import ConfigError
-from videopro.train.rl.prompts import PolicyPrompt
+from videopro.train.rl.prompt_encoder import PolicyPrompt
 
 IGNORE_INDEX = -100
 

@@ -26,7 +26,7 @@ from videopro.errors import ConfigError
 from videopro.train.rewards import ROW
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
-from videopro.train.rl.prompts import PolicyPrompt, PromptEncoder, batches_by_length
+from videopro.train.rl.prompt_encoder import PolicyPrompt, PromptEncoder, batches_by_length
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
 from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.rl.vllm_weights import send_copies

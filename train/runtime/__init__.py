@@ -9,7 +9,6 @@ from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.loop import run_training
 from videopro.train.runtime.record import RECORD
 from videopro.train.runtime.rows import RowsOfFile, digest, read_rows_of_file
-from videopro.train.runtime.settings import read_settings, run_command
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainable import (
     Part,
@@ -21,6 +20,7 @@ from videopro.train.runtime.trainable import (
     without_adapter,
 )
 from videopro.train.runtime.trainer import RunTrainer
+from videopro.train.runtime.trl_parser import read_settings, run_command
 
 __all__ = [
     "ChatRow",

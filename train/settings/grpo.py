@@ -8,7 +8,7 @@ from typing import Any, get_args
 from videopro.methods.program import ReasoningSettings, Refinement
 from videopro.traces import FinalRule
 from videopro.train.rewards import ACCURACIES, ANSWER
-from videopro.train.settings.common import MODULES_HELP, TrainingConfig
+from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig
 
 KINDS = ("plan", *get_args(Refinement))
 """The kinds of prompts that a row may have."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from videopro.cli import COMMANDS, CONFIGS
-from videopro.train.settings.common import TrainingConfig
 from videopro.train.settings.grpo import GRPOSettings
+from videopro.train.settings.planner_training import TrainingConfig
 from videopro.train.settings.sft import SFTSettings
 
 _SETTINGS: dict[str, type[TrainingConfig]] = {"sft": SFTSettings, "grpo": GRPOSettings}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from videopro.train.settings.common import MODULES_HELP, TrainingConfig
+from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig
 
 PART_CHOICES = ("frozen", "trained")
 

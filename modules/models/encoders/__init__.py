@@ -10,7 +10,7 @@ from pathlib import Path
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import BATCH_SIZE, DTYPES, TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders.interfaces import BATCH_SIZE, DTYPES, TextEncoder, VideoTextEncoder
 
 __all__ = [
     "BATCH_SIZE",

@@ -22,7 +22,7 @@ from videopro.modules.models.encoders.asp_clip_model import (
     pool_by_each,
     score_pooled,
 )
-from videopro.modules.models.encoders.base import VideoTextEncoder
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder
 
 
 class FrameTextEncoder(Protocol):

@@ -15,8 +15,8 @@ from transformers import AutoModel, AutoProcessor
 
 from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder, short_side
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.video import size_to_decode
 

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.modules.models.hub import check_finite, device_of
 from videopro.storage import parse_json

@@ -15,9 +15,9 @@ from transformers import AutoModel, AutoTokenizer, AutoVideoProcessor
 from videopro.backbones import folder_fingerprint
 from videopro.cli import check_extra
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.encoders.images import target_size
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.video import size_to_decode
 

@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 from videopro.backbones import folder_fingerprint
 from videopro.cli import needs_extra
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import TextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.encoders.interfaces import TextEncoder
 from videopro.modules.models.hub import check_finite, device_of
 
 

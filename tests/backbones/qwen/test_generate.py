@@ -13,7 +13,7 @@ import torch
 
 from tests.support.qwen_models import FAMILIES, backbone, leaning, load, official_inputs, pictures, reference
 from videopro.backbones.base import GenerateRequest, Generation, Sampling
-from videopro.backbones.qwen.run import QwenRunner
+from videopro.backbones.qwen.runner import QwenRunner
 from videopro.errors import ConfigError
 
 ALL = list(FAMILIES)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from videopro.backbones.qwen import EncodedPrompt
-from videopro.train.rl.prompts import PolicyPrompt, batches_by_length
+from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
 
 
 def prompt(length: int) -> PolicyPrompt:

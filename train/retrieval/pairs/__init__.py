@@ -11,7 +11,7 @@ import numpy as np
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError, DatasetError
 from videopro.train.retrieval.pairs.activitynet import load_activitynet
-from videopro.train.retrieval.pairs.base import CaptionPair, CaptionPairs, Units
+from videopro.train.retrieval.pairs.caption_pairs import CaptionPair, CaptionPairs, Units
 from videopro.train.retrieval.pairs.moviechat import load_moviechat
 from videopro.train.retrieval.pairs.openvid import load_openvid
 from videopro.train.retrieval.pairs.pocket import load_pocket

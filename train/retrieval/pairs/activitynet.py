@@ -8,7 +8,7 @@ from typing import Any
 
 from videopro.benchmarks import VideoFiles
 from videopro.errors import DatasetError
-from videopro.train.retrieval.pairs.base import (
+from videopro.train.retrieval.pairs.caption_pairs import (
     CaptionPairs,
     Units,
     annotation_file,

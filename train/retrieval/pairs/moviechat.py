@@ -7,7 +7,7 @@ from pathlib import Path
 
 from videopro.benchmarks import VideoFiles
 from videopro.errors import DatasetError
-from videopro.train.retrieval.pairs.base import CaptionPairs, Units, file_name, named, read_json
+from videopro.train.retrieval.pairs.caption_pairs import CaptionPairs, Units, file_name, named, read_json
 
 
 def load_moviechat(root: Path, units: Units) -> CaptionPairs:

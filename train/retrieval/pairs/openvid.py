@@ -11,7 +11,13 @@ from typing import Any
 
 from videopro.benchmarks import VideoFiles
 from videopro.errors import DatasetError
-from videopro.train.retrieval.pairs.base import CaptionPairs, Units, annotation_file, file_name, named
+from videopro.train.retrieval.pairs.caption_pairs import (
+    CaptionPairs,
+    Units,
+    annotation_file,
+    file_name,
+    named,
+)
 
 
 def load_openvid(root: Path, units: Units) -> CaptionPairs:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from videopro.pocket import world
 from videopro.train.pocket import chunk_bounds, events, split_scripts
-from videopro.train.retrieval.pairs.base import CaptionPair, CaptionPairs, Units
+from videopro.train.retrieval.pairs.caption_pairs import CaptionPair, CaptionPairs, Units
 
 
 def load_pocket(root: Path, units: Units) -> CaptionPairs:

@@ -13,7 +13,7 @@ from videopro.backbones.qwen.load import (
     load_weights,
 )
 from videopro.backbones.qwen.resolve import ResolvedRecord, resolve_record
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen.runner import NonFiniteLogits, QwenRunner, SampledReply
 
 __all__ = [
     "Checkpoint",

@@ -34,7 +34,7 @@ from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen.runner import NonFiniteLogits, QwenRunner, SampledReply
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
 from videopro.question import Answer, prompts

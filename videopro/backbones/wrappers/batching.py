@@ -26,7 +26,7 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
-from videopro.backbones.wrappers.base import BackboneWrapper
+from videopro.backbones.wrappers.wrapper import BackboneWrapper
 from videopro.errors import BackboneError, ConfigError, is_machines
 from videopro.question import Answer
 from videopro.video import Frame

@@ -19,7 +19,7 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
-from videopro.backbones.wrappers.base import BackboneWrapper
+from videopro.backbones.wrappers.wrapper import BackboneWrapper
 from videopro.question import Answer
 from videopro.traces import Cost
 from videopro.video import Frame

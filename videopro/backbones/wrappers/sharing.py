@@ -16,8 +16,8 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
-from videopro.backbones.wrappers.base import BackboneWrapper
 from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.backbones.wrappers.wrapper import BackboneWrapper
 from videopro.errors import BackboneError
 from videopro.question import Answer
 from videopro.video import Frame

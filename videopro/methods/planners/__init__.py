@@ -20,7 +20,7 @@ from videopro.cli import Need, did_you_mean
 from videopro.errors import ConfigError
 from videopro.methods.planners.answerer import check_answerer, load_answerer, spec_identity
 from videopro.methods.planners.backbone import BackbonePlanner
-from videopro.methods.planners.base import (
+from videopro.methods.planners.planner import (
     PAPER_TEMPERATURE,
     PLAN_KINDS,
     PLAN_SAMPLING,

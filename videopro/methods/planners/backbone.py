@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling, reply_notes
 from videopro.errors import unexpected_as
-from videopro.methods.planners.base import (
+from videopro.methods.planners.planner import (
     PLAN_SAMPLING,
     Planner,
     PlannerReply,

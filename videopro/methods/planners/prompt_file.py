@@ -18,7 +18,7 @@ from typing import get_args
 from videopro.backbones import PlannerRecord
 from videopro.cli import did_you_mean, read_yaml
 from videopro.errors import ConfigError
-from videopro.methods.planners.base import PLAN_KINDS, PromptKind
+from videopro.methods.planners.planner import PLAN_KINDS, PromptKind
 from videopro.question import Question
 
 API = "api"

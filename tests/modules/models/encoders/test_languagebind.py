@@ -17,7 +17,7 @@ from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models import encoders
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.models.encoders.base import short_side
+from videopro.modules.models.encoders.interfaces import short_side
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder, to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 

@@ -37,7 +37,7 @@ from transformers import (
 from tests.support.tiny_encoders import clip, languagebind_folder, tokenizer
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
-from videopro.modules.models.encoders.base import VideoTextEncoder
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder
 
 TEXTS = ["w1 w2 w3", "w7"]
 _TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}

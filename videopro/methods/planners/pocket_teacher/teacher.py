@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from videopro.errors import QuestionError
 from videopro.executor import parse_program
-from videopro.methods.planners.base import PLAN_KINDS, Planner, PlannerReply, PlanRequest
+from videopro.methods.planners.planner import PLAN_KINDS, Planner, PlannerReply, PlanRequest
 from videopro.methods.planners.pocket_teacher.faults import SHARES, inject_fault
 from videopro.methods.planners.pocket_teacher.programs import (
     GLANCE,
