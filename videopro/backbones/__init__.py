@@ -11,6 +11,7 @@ from typing import Any
 
 from videopro import pocket
 from videopro.backbones.address import (
+    ServerSettings,
     check_key_name,
     default_key_name,
     read_address,
@@ -46,7 +47,6 @@ from videopro.backbones.model_record import (
     write_model_record,
 )
 from videopro.backbones.needs import model_needs
-from videopro.backbones.server_settings import ServerSettings
 from videopro.backbones.thinking import reply_notes, shown_thoughts
 from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.errors import ConfigError

@@ -1,4 +1,5 @@
-"""The addresses of models on servers: `server:MODEL@URL` and `api:MODEL@URL`.
+"""The addresses of models on servers, `server:MODEL@URL` and `api:MODEL@URL`, and the settings of requests to
+them.
 
 The grammar is strict and has no default: a slip of the pen must not send a request, and with it a key, to
 another host. An address holds no key, because it is recorded with a run: keys come from environment
@@ -8,7 +9,10 @@ variables.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from ipaddress import IPv6Address
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from videopro.errors import ConfigError
@@ -29,35 +33,65 @@ _KEYS = (
 )
 
 
+@dataclass(frozen=True)
+class ServerSettings:
+    """How requests go to every server of a run: its own model's, a planner's, an answerer's, those of agents.
+    They are settings of `--backbone`, and no part of a run's key. Each model behind a server counts its own
+    requests, also where two of them share an address."""
+
+    concurrency: int = 64
+    """Maximum requests in flight, over all threads: an 8B behind vLLM is in full use from about 32 on."""
+    timeout: float = 300.0
+    """Time limit of one request, in seconds."""
+    retries: int = 4
+    """Maximum retries after a transient failure."""
+    engine: Literal["auto", "vllm", "sglang", "other"] = "auto"
+    """The engine of servers that do not say it themselves; never of OpenAI. "auto": find out."""
+
+    @classmethod
+    def given_in(cls, settings: Mapping[str, Any]) -> Self:
+        """Those among the settings of a backbone, else the defaults. They are checked where a server's config
+        is made of them."""
+        return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
+
+    def as_settings(self) -> dict[str, Any]:
+        """As settings of a `BackboneConfig`."""
+        return asdict(self)
+
+    def for_api(self, concurrency: int) -> dict[str, Any]:
+        """The same for a chat endpoint that limits its rate: at most `concurrency` requests."""
+        return {
+            "concurrency": min(self.concurrency, concurrency),
+            "timeout": self.timeout,
+            "retries": self.retries,
+        }
+
+
 def read_address(spec: str, where: str) -> tuple[str, str]:
     """The model and the URL of `server:MODEL@URL` or `api:MODEL@URL`. Raises ConfigError, which begins with
     `where` and never shows a user name, a password or a query."""
-    kind, _, rest = spec.partition(":")
+    kind, _, target = spec.partition(":")
     form = f"write {kind}:MODEL@URL, as in {_EXAMPLES[kind]}"
-    found = _SPEC.fullmatch(rest)
-    if found is None:
-        raise ConfigError(f"{where} {_shown(spec)!r}: {_what_is_missing(kind, rest)}; {form}")
-    model, url = found["model"], found["url"]
-    problem = _name_problem(model) or url_problem(url)
-    if problem:
-        raise ConfigError(f"{where} {_shown(spec)!r}: {problem}; {form}")
-    return model, url
-
-
-def _name_problem(model: str) -> str:
+    match = _SPEC.fullmatch(target)
+    if match is None:
+        raise ConfigError(f"{where} {_public_spec(spec)!r}: {_missing_part(kind, target)}; {form}")
+    model, url = match["model"], match["url"]
+    problem = url_problem(url)
     if not model:
-        return "it names no model"
-    if not model.isprintable() or re.search(r"\s", model) or "://" in model:
-        return "its model has a space, an address or a character that cannot be shown in its name"
-    return ""
+        problem = "it names no model"
+    elif not model.isprintable() or re.search(r"\s", model) or "://" in model:
+        problem = "its model has a space, an address or a character that cannot be shown in its name"
+    if problem:
+        raise ConfigError(f"{where} {_public_spec(spec)!r}: {problem}; {form}")
+    return model, url
 
 
 def url_problem(url: str) -> str:
     """What is wrong with the URL of a server; empty for a good one. Names nothing that may be a secret."""
-    scheme, _, rest = url.partition("://")
-    if scheme.lower() not in ("http", "https") or not rest:
+    scheme, _, location = url.partition("://")
+    if scheme.lower() not in ("http", "https") or not location:
         return "its address does not begin with http:// or https://"
-    if any(mark in rest for mark in "@?#;"):
+    if any(mark in location for mark in "@?#;"):
         return f"its address holds a user, a password or a query, which would be recorded; {_KEYS}"
     if re.search(r"[\s\\]", url) or not url.isprintable():
         return "its address has a space, a backslash or a character that cannot be shown"
@@ -79,14 +113,14 @@ def url_problem(url: str) -> str:
 def is_openai(url: str) -> bool:
     """Whether this is OpenAI's own address, or that of its models on Azure."""
     host = urlsplit(url).hostname or ""
-    return any(host == own or host.endswith(f".{own}") for own in _OPENAI_HOSTS)
+    return any(host == domain or host.endswith(f".{domain}") for domain in _OPENAI_HOSTS)
 
 
 def default_key_name(url: str) -> str | None:
     """OPENAI_API_KEY for OpenAI's own address only, so that the key is not sent to other servers."""
     parts = urlsplit(url)
-    own = parts.scheme == "https" and parts.hostname == "api.openai.com"
-    return "OPENAI_API_KEY" if own else None
+    is_openai_itself = parts.scheme == "https" and parts.hostname == "api.openai.com"
+    return "OPENAI_API_KEY" if is_openai_itself else None
 
 
 def check_key_name(name: str | None) -> None:
@@ -107,16 +141,16 @@ def recorded_spec(spec: str) -> str:
 
 def without_address(spec: str) -> str:
     """`server:MODEL` or `api:MODEL`: the spec without its address, which may be missing from old records."""
-    kind, _, rest = spec.partition(":")
-    found = _SPEC.fullmatch(rest)
-    return f"{kind}:{rest.partition('@')[0] if found is None else found['model']}"
+    kind, _, target = spec.partition(":")
+    match = _SPEC.fullmatch(target)
+    return f"{kind}:{target.partition('@')[0] if match is None else match['model']}"
 
 
-def _what_is_missing(kind: str, rest: str) -> str:
-    model, at, address = rest.partition("@")
+def _missing_part(kind: str, target: str) -> str:
+    model, at, address = target.partition("@")
     if not at:
-        own = f" (of OpenAI: {kind}:{model}@{OPENAI})" if kind == "api" and model else ""
-        return f"it names no address, and there is no default{own}"
+        example = f" (of OpenAI: {kind}:{model}@{OPENAI})" if kind == "api" and model else ""
+        return f"it names no address, and there is no default{example}"
     if not address:
         return "it names no address after the @"
     if "@" in address:
@@ -124,12 +158,12 @@ def _what_is_missing(kind: str, rest: str) -> str:
     return "its address does not begin with http:// or https://"
 
 
-def _shown(spec: str) -> str:
+def _public_spec(spec: str) -> str:
     """A spec without what may be a secret."""
-    kind, _, rest = spec.partition(":")
-    found = _SPEC.fullmatch(rest)
-    model, at, address = (found["model"], "@", found["url"]) if found else rest.partition("@")
-    if "://" in model or (at and found is None and ":" in model):
+    kind, _, target = spec.partition(":")
+    match = _SPEC.fullmatch(target)
+    model, at, address = (match["model"], "@", match["url"]) if match else target.partition("@")
+    if "://" in model or (at and match is None and ":" in model):
         return f"{kind}:..."
     # %40 is an @.
     hidden = any(mark in address for mark in "@?#;%")

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from videopro.backbones.address import check_key_name, url_problem
+from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
-from videopro.backbones.server_settings import ServerSettings
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 

@@ -17,7 +17,7 @@ from videopro.backbones import (
     Sampling,
     read_spec,
 )
-from videopro.backbones.server import ChatClient, api_config, encode_frames, read_reply, visual_parts
+from videopro.backbones.server import ChatClient, api_config, encode_frames, visual_parts
 from videopro.video import Frame
 
 # Requests in flight: most judges are hosted, and limit their rate.
@@ -89,17 +89,8 @@ class _ServedJudge(Judge):
         messages = [{"role": "user", "content": content}]
         if system:
             messages.insert(0, {"role": "system", "content": system})
-        body = {
-            "model": self._config.adapter_model or self._config.model,
-            "messages": messages,
-            "max_tokens": self._limit,
-            "temperature": 0.0,
-            **extra,
-            **self._config.extra_body,
-        }
-        (reply,), _ = self._client.complete([body])
-        found = read_reply(reply, f"server {self._client.url}", self._limit)
-        return JudgeReply(found.text, found.thoughts, found.cut_at)
+        reply, _ = self._client.reply(messages, self._limit, {"temperature": 0.0, **extra})
+        return JudgeReply(reply.text, reply.thoughts, reply.cut_at)
 
     def close(self) -> None:
         self._client.close()
@@ -116,8 +107,8 @@ class _LocalJudge(Judge):
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if system:
             messages.insert(0, {"role": "system", "content": system})
-        found = self._backbone.chat(messages, Sampling(self._limit))
-        return JudgeReply(found.text, found.thoughts, self._limit if found.finish == "length" else None)
+        reply = self._backbone.chat(messages, Sampling(self._limit))
+        return JudgeReply(reply.text, reply.thoughts, self._limit if reply.finish == "length" else None)
 
     def close(self) -> None:
         self._backbone.close()

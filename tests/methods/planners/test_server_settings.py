@@ -123,4 +123,4 @@ def test_agents_models_have_them_and_a_hosted_endpoint_keeps_its_smaller_number(
     api: Any = loader["api:o3@http://localhost:1/v1"]
     assert configs[0].server_settings == backbone.server_settings
     assert configs[1].server_settings == ServerSettings()
-    assert api._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)
+    assert api._client._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)

@@ -46,6 +46,7 @@ from videopro.backbones.server.messages import (
     encode_frames,
     from_qwen,
     response_format,
+    sent_size,
     user_message,
 )
 from videopro.backbones.server.profile import ENGINES, ServedRecord, ServerProfile
@@ -235,7 +236,7 @@ class ServerBackbone(Backbone):
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         """The (height, width) at which frames are sent: at most `pixels`, in multiples of 32, never
         enlarged."""
-        return self._profile.frame_size(height, width, n_frames)
+        return sent_size(height, width, self.pixels)
 
     # -- calls
 

@@ -27,6 +27,7 @@ from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
 from videopro.backbones.server.connection import Connection, Disconnected, ErrorReply, Redirected
 from videopro.backbones.server.failures import FailureReport, RequestRefused, refuses_schema
+from videopro.backbones.server.replies import ServedReply, read_reply
 from videopro.cli import check_connections, check_key
 from videopro.errors import BackboneError
 
@@ -271,6 +272,7 @@ class ChatClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[], float] = random.random,
     ) -> None:
+        self._config = config
         self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
         self._refused: set[str] = set()
         """Fields that the server refuses."""
@@ -293,6 +295,21 @@ class ChatClient:
                 if field is None:
                     raise
                 self._refused.add(field)
+
+    def reply(
+        self, messages: Sequence[Mapping[str, Any]], limit: int, fields: Mapping[str, Any]
+    ) -> tuple[ServedReply, frozenset[str]]:
+        """The config's model's reply of at most `limit` tokens to a conversation, asked with further request
+        fields, and those of the request's fields that were left out. Raises BackboneError."""
+        body = {
+            "model": self._config.adapter_model or self._config.model,
+            "messages": list(messages),
+            "max_tokens": limit,
+            **fields,
+            **self._config.extra_body,
+        }
+        (completion,), left_out = self.complete([body])
+        return read_reply(completion, f"server {self.url}", limit), left_out & body.keys()
 
     def close(self) -> None:
         """Cancel requests in flight and close the connections."""

@@ -113,10 +113,6 @@ class ServedRecord:
     base_notes: tuple[str, ...] = ()
     """What the user has to know of an adapter's base."""
 
-    def notes(self, who: str, frames: int | None, pixels: int | None) -> tuple[str, ...]:
-        """Those of its base, and where the settings (None: unset) differ from what `who` was trained with."""
-        return (*self.base_notes, *budget_notes(who, self.record, frames, pixels))
-
     def budget(self, frames: int | None, pixels: int | None, settings: str) -> tuple[int, int, str]:
         """The frames a call and the pixels a frame, and a note for the user where they are a guess. `frames`
         and `pixels` are the user's (None: unset), and `settings` says how to give them.
@@ -378,16 +374,13 @@ class ServerProfile:
         return frames, pixels
 
     def compare_budget(self) -> None:
-        """Warn if the settings differ from what the model records of its training, if that is here."""
-        adapter = self._config.adapter_model
-        who = f"model {self._config.model!r}" if adapter is None else f"adapter {adapter!r}"
-        for note in self.record.notes(who, self._config.frames, self._config.pixels):
+        """Warn of the adapter's base, and if the settings differ from what the model records of its training,
+        if that is here."""
+        config, served = self._config, self.record
+        adapter = config.adapter_model
+        who = f"model {config.model!r}" if adapter is None else f"adapter {adapter!r}"
+        for note in (*served.base_notes, *budget_notes(who, served.record, config.frames, config.pixels)):
             self._warn(note)
-
-    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
-        """The (height, width) at which frames are sent: at most the budget's pixels, in multiples of 32,
-        never enlarged."""
-        return sent_size(height, width, self.budget[1])
 
     # -- the form of a video
 
@@ -454,7 +447,9 @@ class ServerProfile:
             return
         frames, pixels = self.budget
         count = min(max(2, frames), _MOST_COMPARED)
-        film = encode_frames(film_frames(count, self.frame_size), pixels)
+        film = encode_frames(
+            film_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
+        )
         fields = {"max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
         (completion,) = self._probe([(functools.partial(user_message, film, TEXT, True), fields)])
         if completion.prompt_token_ids is None:

@@ -12,7 +12,6 @@ from videopro.backbones.server import (
     RequestRefused,
     ServerBackbone,
     encode_frames,
-    read_reply,
     response_format,
     sent_size,
     visual_parts,
@@ -45,7 +44,6 @@ class ApiModel(AgentModel):
         """`client` replaces the connection in tests."""
         self.name = config.model
         self.frames = config.frames or DEFAULT_FRAMES
-        self._config = config
         self._pixels = config.pixels or DEFAULT_PIXELS
         self._client = client if client is not None else ChatClient(config)
 
@@ -99,17 +97,12 @@ class ApiModel(AgentModel):
         self, messages: Sequence[Mapping[str, Any]], sampling: Sampling, fields: Mapping[str, Any]
     ) -> ModelReply:
         sampled = {} if sampling.temperature == 0 else {"top_p": sampling.top_p, "seed": sampling.seed}
-        body = {
-            "model": self._config.adapter_model or self._config.model,
-            "messages": list(messages),
-            "max_tokens": sampling.max_new_tokens,
-            "temperature": sampling.temperature,
-            **{name: value for name, value in sampled.items() if value is not None},
-            **fields,
-            **self._config.extra_body,
-        }
-        (completion,), left_out = self._client.complete([body])
-        reply = read_reply(completion, f"server {self._client.url}", sampling.max_new_tokens)
+        sampled_fields = {name: value for name, value in sampled.items() if value is not None}
+        reply, left_out = self._client.reply(
+            messages,
+            sampling.max_new_tokens,
+            {"temperature": sampling.temperature, **sampled_fields, **fields},
+        )
         return ModelReply(
             reply.text,
             reply.tokens_in,
@@ -120,7 +113,7 @@ class ApiModel(AgentModel):
                 ToolCall(call.function.name, encodable(call.function.arguments), call.id)
                 for call in reply.calls
             ),
-            tuple(f"{name} left out: the server refuses it" for name in sorted(left_out & body.keys())),
+            tuple(f"{name} left out: the server refuses it" for name in sorted(left_out)),
             reply.thoughts,
         )
 

@@ -32,13 +32,7 @@ from videopro.methods.planners.planner import (
     PromptKind,
 )
 from videopro.methods.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
-from videopro.methods.planners.server import (
-    ApiPlanner,
-    ServerPlanner,
-    read_planner_weights,
-    read_served_planner,
-    settle_served_planner,
-)
+from videopro.methods.planners.server import ApiPlanner, ServerPlanner, settle_served_planner
 
 __all__ = [
     "API",
@@ -58,9 +52,7 @@ __all__ = [
     "load_planner",
     "planner_needs",
     "prompt_notes",
-    "read_planner_weights",
     "read_prompts",
-    "read_served_planner",
     "settle_served_planner",
     "spec_identity",
     "teacher_of",
@@ -138,16 +130,10 @@ def load_planner(
     if concurrency is not None:
         server = replace(server, concurrency=concurrency)
     if spec.startswith("server:"):
-        return ServerPlanner(
-            spec,
-            is_fine_tuned=is_fine_tuned,
-            sampling=sampling,
-            frames=frames,
-            pixels=pixels,
-            api_key_env=api_key_env,
-            server=server,
-            weights=weights,
+        config = read_spec(
+            spec, frames=frames, pixels=pixels, api_key_env=api_key_env, **server.as_settings()
         )
+        return ServerPlanner(config, is_fine_tuned=is_fine_tuned, sampling=sampling, weights=weights)
     return ApiPlanner(
         spec,
         sampling=sampling,

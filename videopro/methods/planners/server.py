@@ -12,10 +12,16 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from videopro.backbones import PlannerRecord, Sampling, ServerSettings, read_spec, reply_notes
+from videopro.backbones import (
+    BackboneConfig,
+    PlannerRecord,
+    Sampling,
+    ServerSettings,
+    read_spec,
+    reply_notes,
+)
 from videopro.backbones.server import (
     ChatClient,
     Completion,
@@ -75,74 +81,35 @@ def settle_served_planner(
             kept.pop("planner_prompt", None)
         weights = _weights_now(spec, recorded.get("planner_weights"), options.get("api_key_env"))
         return {**kept, **weights, **options}
-    wants_prompts = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
+    # Without a setting that says what its prompts are, its own record must.
+    is_open = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
     frames, pixels = options.get("planner_frames"), options.get("planner_pixels")
-    served = read_served_planner(
-        spec,
-        wants_prompts=wants_prompts,
-        sees_video=frames != 0,
-        frames=frames or None,
-        pixels=pixels,
-        api_key_env=options.get("api_key_env"),
-        server=server,
+    api_key_env = options.get("api_key_env")
+    config = read_spec(
+        spec, frames=frames or None, pixels=pixels, api_key_env=api_key_env, **server.as_settings()
     )
-    if not wants_prompts and served.planner is not None:
+    settled: dict[str, Any] = {}
+    with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as backbone:
+        if is_open:
+            prompts = _planner_record(backbone).prompts
+            settled = {"prompts": dict(prompts)} if prompts else {"planner_prompt": "short"}
+        if frames != 0:
+            # Warnings about its videos come before the run, and not with the first question.
+            backbone.identity()
+        served, weights = backbone.served, backbone.weights
+    if not is_open and served.planner is not None:
         for note in _prompt_notes(spec, served.planner, options):
             logger.warning("warning: %s", note)
-    settled: dict[str, Any] = {}
-    if wants_prompts:
-        settled = {"prompts": dict(served.prompts)} if served.prompts else {"planner_prompt": "short"}
     if frames is None and served.frames is not None:
         settled["planner_frames"] = served.frames
     if pixels is None and served.pixels is not None and frames != 0:
         settled["planner_pixels"] = served.pixels
-    if served.weights and options.get("planner_weights") is None:
-        settled["planner_weights"] = dict(served.weights)
+    if weights and options.get("planner_weights") is None:
+        settled["planner_weights"] = weights
     return {**options, **settled}
 
 
-@dataclass(frozen=True)
-class ServedForm:
-    """How a served planner wants to be asked, as far as its own record says."""
-
-    prompts: Mapping[str, str]
-    """The texts of the user's prompts on which it was trained; empty: ours."""
-    frames: int | None
-    """Frames of the video, and pixels of a frame; None: nothing says so."""
-    pixels: int | None
-    weights: Mapping[str, str]
-    """What the server says of its weights; empty: nothing."""
-    planner: PlannerRecord | None
-    """What it records of its training as a planner; None: nothing on this machine says so."""
-
-
-def read_served_planner(
-    spec: str,
-    *,
-    wants_prompts: bool,
-    sees_video: bool,
-    frames: int | None = None,
-    pixels: int | None = None,
-    api_key_env: str | None = None,
-    server: ServerSettings,
-) -> ServedForm:
-    """Ask the server of a planner, before a run, and warn of what it lacks for the planner's videos.
-
-    `wants_prompts`: no setting says what its prompts are, so its record must. `sees_video`: it is shown
-    frames. `frames` and `pixels`: those of the settings. `server`: how requests go to it. Raises ConfigError
-    for a planner whose prompts nothing tells, BackboneError for a server that cannot be asked, or a model
-    whose budgets nothing tells."""
-    config = read_spec(spec, frames=frames, pixels=pixels, api_key_env=api_key_env, **server.as_settings())
-    with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as backbone:
-        prompts = _planner_record(backbone, spec).prompts if wants_prompts else {}
-        if sees_video:
-            # Its warnings come before the run, and not with the first question.
-            backbone.identity()
-        record, weights = backbone.served, backbone.weights
-    return ServedForm(prompts, record.frames, record.pixels, weights, record.planner)
-
-
-def read_planner_weights(spec: str, *, api_key_env: str | None = None) -> dict[str, str]:
+def _read_weights(spec: str, api_key_env: str | None) -> dict[str, str]:
     """What the server of a planner says of its weights, asked once and briefly. Raises BackboneError if it
     does not answer."""
     config = read_spec(spec, api_key_env=api_key_env, retries=0, timeout=_LISTING_SECONDS)
@@ -150,9 +117,10 @@ def read_planner_weights(spec: str, *, api_key_env: str | None = None) -> dict[s
         return backbone.weights
 
 
-def _planner_record(backbone: ServerBackbone, spec: str) -> PlannerRecord:
+def _planner_record(backbone: ServerBackbone) -> PlannerRecord:
     record = backbone.planner
     if record is None:
+        spec = f"server:{backbone.name}@{backbone.config.base_url}"
         raise ConfigError(
             f"planner {spec!r}: nothing here says what this model was trained on (its folder is not on this "
             "machine, or is of another origin); give --options planner_prompt=short if on our prompts, "
@@ -182,7 +150,7 @@ def _weights_now(spec: str, recorded: Mapping[str, str] | None, api_key_env: str
         )
         return {}
     try:
-        now = read_planner_weights(spec, api_key_env=api_key_env)
+        now = _read_weights(spec, api_key_env)
     except BackboneError as error:
         logger.warning("warning: the planner was compared with the run's by its name only: %s", error)
         return {"planner_weights": dict(recorded)}
@@ -215,36 +183,22 @@ class ServerPlanner(BackbonePlanner):
 
     def __init__(
         self,
-        spec: str,
+        config: BackboneConfig,
         *,
         is_fine_tuned: bool | None,
         sampling: Sampling = PLAN_SAMPLING,
-        frames: int | None = None,
-        pixels: int | None = None,
-        api_key_env: str | None = None,
-        server: ServerSettings | None = None,
         weights: Mapping[str, str] | None = None,
     ) -> None:
-        """`is_fine_tuned` None: as the served model records, which the server is asked for. `frames` and
-        `pixels`: the most frames of a video, and pixels of a frame; None: those of the model's own record,
-        else 64 and 50,176. `sampling`: its seed is not used, because each request has its own. `api_key_env`:
-        the variable that holds the server's key. `server`: how requests go to it. `weights`: what the
-        run recorded of the model's weights. Raises ConfigError for a malformed spec, and for a model that
-        records nothing of its prompts; RunError if the server cannot be asked, or has the model from
-        elsewhere."""
-        config = read_spec(
-            spec,
-            frames=frames,
-            pixels=pixels,
-            api_key_env=api_key_env,
-            **(server or ServerSettings()).as_settings(),
-        )
+        """`config` is that of the planner's server: its `frames` and `pixels` are of the video that it is
+        shown. `is_fine_tuned` None: as the served model records, which the server is asked for. `sampling`:
+        its seed is not used, because each request has its own. `weights`: what the run recorded of the
+        model's weights. Raises ConfigError for a model that records nothing of its prompts; RunError if the
+        server cannot be asked, or has the model from elsewhere."""
         backbone = ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)
         try:
             with _stopping_run(f"server:{backbone.name}"):
-                # What a missing record or an unreachable server ends is the run; asked later, it would fail
-                # single questions.
-                record = _planner_record(backbone, spec) if is_fine_tuned is None else PlannerRecord()
+                # Asked here, what is missing ends the run; asked later, it would fail single questions.
+                record = _planner_record(backbone) if is_fine_tuned is None else PlannerRecord()
                 _ = backbone.frames
                 _check_weights(backbone, weights or {})
         except VideoProError:
@@ -293,26 +247,15 @@ class ApiPlanner(Planner):
         spec: str,
         *,
         sampling: Sampling = PLAN_SAMPLING,
-        api_key_env: str | None = None,
-        concurrency: int = 8,
-        timeout: float = 300.0,
-        retries: int = 4,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[], float] = random.random,
+        **settings: Any,
     ) -> None:
-        """`sampling`: its seed is not used, because each request has its own. `api_key_env`: the environment
-        variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, and no key for any other.
-        `concurrency`: maximum requests at a time, over all threads. `timeout`: seconds for one request.
-        `retries`: after transient failures. `sleep` and `uniform` replace the wait and the jitter between
-        retries in tests. Raises ConfigError for an invalid spec."""
-        config = api_config(
-            spec,
-            "planner",
-            api_key_env=api_key_env,
-            concurrency=concurrency,
-            timeout=timeout,
-            retries=retries,
-        )
+        """`sampling`: its seed is not used, because each request has its own. `sleep` and `uniform` replace
+        the wait and the jitter between retries in tests. `settings`: `api_key_env`, `concurrency` (at most
+        so many requests at a time, over all threads), `timeout` and `retries` of the `BackboneConfig`. Raises
+        ConfigError for an invalid spec."""
+        config = api_config(spec, "planner", **settings)
         self.name = spec
         self._model = config.model
         self._sampling = sampling
