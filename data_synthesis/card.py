@@ -33,7 +33,7 @@ def make_card(
 ) -> dict[str, Any]:
     """The card's numbers, JSON-able. `about`: source, settings, fingerprints; `left_out`: questions that were
     never asked, by reason; `spent`: requests to the teacher, including those of unfinished questions."""
-    known = [trace for trace in traces if trace.error is None and trace.gold is not None]
+    labelled = [trace for trace in traces if trace.error is None and trace.gold is not None]
     return {
         "about": _public(about),
         "questions": {
@@ -41,13 +41,13 @@ def make_card(
             "videos": len({trace.video.key for trace in traces}),
             "without a result": _counts(trace.error.type for trace in traces if trace.error is not None),
             "not asked": dict(sorted(left_out.items())),
-            "right letters": _counts(trace.gold or "" for trace in known),
+            "right letters": _counts(trace.gold or "" for trace in labelled),
         },
-        "native": _native(known, tau),
+        "native": _native(labelled, tau),
         "programs": {
-            "first": _programs(known, tau, lambda round: round.prompt_kind == PLAN),
+            "first": _programs(labelled, tau, lambda round: round.prompt_kind == PLAN),
             "refinements": {
-                kind: _programs(known, tau, lambda round, kind=kind: round.prompt_kind == kind)  # type: ignore[misc]
+                kind: _programs(labelled, tau, lambda round, kind=kind: round.prompt_kind == kind)  # type: ignore[misc]
                 for kind in ("bug_fix", "native_refinement", "program_refinement")
             },
         },
@@ -69,15 +69,15 @@ def make_card(
     }
 
 
-def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
-    executions = [trace.rounds[NATIVE].execution for trace in known]
+def _native(labelled: Sequence[Trace], tau: float) -> dict[str, int]:
+    executions = [trace.rounds[NATIVE].execution for trace in labelled]
     pairs = [
         (execution, trace.right)
-        for execution, trace in zip(executions, known, strict=True)
+        for execution, trace in zip(executions, labelled, strict=True)
         if execution is not None
     ]
     return {
-        "right and confident": sum(trace_oracle_mode(trace, tau) == "native" for trace in known),
+        "right and confident": sum(trace_oracle_mode(trace, tau) == "native" for trace in labelled),
         "right and unsure": sum(
             execution.answer.letter in right and not is_confident(execution, tau)
             for execution, right in pairs
@@ -96,9 +96,9 @@ def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
     }
 
 
-def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool]) -> dict[str, Any]:
+def _programs(labelled: Sequence[Trace], tau: float, is_counted: Callable[[Round], bool]) -> dict[str, Any]:
     """The outcomes of the replies of one kind."""
-    rounds = [(round, trace.right) for trace in known for round in trace.rounds if wanted(round)]
+    rounds = [(round, trace.right) for trace in labelled for round in trace.rounds if is_counted(round)]
     executions = [
         (round.execution, right)
         for round, right in rounds
@@ -178,24 +178,24 @@ def card_text(card: Mapping[str, Any]) -> str:
         "native answers beside them. Made by `videopro synthesize`.",
         "## Supervision by family and kind",
         _cross(sft["by family and kind"], sorted(sft["by kind"])),
-        f"By mode: {_words(sft['by mode'])}. By length: {_words(sft['by length'])}.",
+        f"By mode: {_inline(sft['by mode'])}. By length: {_inline(sft['by length'])}.",
         "## GRPO prompts by family and kind",
         _cross(grpo["by family and kind"], sorted(grpo["by kind"])),
-        f"Oracle mode (A.3) of plans: {_words(grpo['oracle mode of plans'])}. Right letters: "
-        f"{_words(grpo['right letters'])}.",
+        f"Oracle mode (A.3) of plans: {_inline(grpo['oracle mode of plans'])}. Right letters: "
+        f"{_inline(grpo['right letters'])}.",
         "## What happened",
-        f"Native answers: {_words(card['native'])}.",
+        f"Native answers: {_inline(card['native'])}.",
         _table(
             {"first": card["programs"]["first"], **card["programs"]["refinements"]},
             ("replies", "no program", "not well-formed", "repeated", "failed", "gave no answer", "right"),
         ),
-        "Failures of first programs: " + _words(card["programs"]["first"]["failure classes"]) + ".",
+        "Failures of first programs: " + _inline(card["programs"]["first"]["failure classes"]) + ".",
         "## Rejected",
         _list(card["rejected"]),
         "Questions without a result: "
-        + _words(card["questions"]["without a result"])
+        + _inline(card["questions"]["without a result"])
         + ". Not asked: "
-        + _words(card["questions"]["not asked"])
+        + _inline(card["questions"]["not asked"])
         + ".",
         "## Teacher",
         _list(card["teacher"]),
@@ -206,7 +206,7 @@ def card_text(card: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _words(counts: Mapping[str, Any]) -> str:
+def _inline(counts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
 
 

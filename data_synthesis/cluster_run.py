@@ -54,6 +54,7 @@ class ExploringWorker:
         """The record of each question about one video; none for a question that a cap cut short."""
         for trace in explore_unit(items, self._explorer, self._backbone, job):
             yield trace.question_id, trace
+        # Freed heap goes back to the system; over hours of videos it would add up.
         trim_heap()
 
 
@@ -95,13 +96,13 @@ def explore_on_cluster(
         progress.watch(folder.log(writable=False))
         job = SynthesisJob(key, benchmark.protocol, benchmark.parser)
         died = partial(record_crash, folder.crashes)
-        shown = time.monotonic()
-        for found, given_up in pool.run(_open_units(work, log), job, read_crashes(folder.crashes), died):
-            given = [_died_trace(item, reason, job) for item, reason in given_up]
-            log.append_all([*(trace for _, trace in found), *given])
+        refreshed = time.monotonic()
+        for records, given_up in pool.run(_open_units(work, log), job, read_crashes(folder.crashes), died):
+            crashed = [_died_trace(item, reason, job) for item, reason in given_up]
+            log.append_all([*(trace for _, trace in records), *crashed])
             # It reads the log, and looks at every question.
-            if time.monotonic() - shown >= _SHOW_SECONDS:
-                shown = time.monotonic()
+            if time.monotonic() - refreshed >= _SHOW_SECONDS:
+                refreshed = time.monotonic()
                 progress.update()
 
 

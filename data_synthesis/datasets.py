@@ -69,7 +69,7 @@ def assemble(
     tau: float,
     source: str,
     folder: Path,
-    known: EvaluationVideos,
+    excluded: EvaluationVideos,
     seeds: Mapping[str, tuple[str, int]],
     skip: bool = False,
     always_program: bool = False,
@@ -78,54 +78,56 @@ def assemble(
 ) -> Datasets:
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
 
-    `source` names where the questions come from; `known` are the videos that must not be included, and
+    `source` names where the questions come from; `excluded` are the videos that must not be included, and
     `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
     which names the video, or with `skip` is left out and counted. `always_program`: see
     `select_trajectories`. `prompt_file`: the user's prompts for the rows. `subtitle_track`: the track of a
     video file that the records were made with.
     """
-    made = Datasets()
+    datasets = Datasets()
     seen: set[tuple[str, ...]] = set()
+    # By id, not in the order of the file, which depends on who was done first.
     for trace in sorted(traces, key=lambda trace: trace.question_id):
-        why = known.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
-        if why and not skip:
+        split = excluded.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
+        if split and not skip:
             raise RunError(
-                f"question {trace.question_id!r}: its video {trace.video.path} is {why}, which is for "
+                f"question {trace.question_id!r}: its video {trace.video.path} is {split}, which is for "
                 "evaluation; no dataset was written. Leave such videos out with --evaluation skip"
             )
-        if why:
-            made.rejected["question: video of an evaluation split"] += 1
+        if split:
+            datasets.rejected["question: video of an evaluation split"] += 1
             continue
+        # Training code would take such a text for a video or a control token of its own.
         if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
-            made.rejected["question: holds a media placeholder or a control token"] += 1
+            datasets.rejected["question: holds a media placeholder or a control token"] += 1
             continue
         rows, rejected = select_trajectories(trace, tau, always_program=always_program, file=prompt_file)
-        made.rejected += rejected
+        datasets.rejected += rejected
         for row in rows:
             # A source may contain the same question about the same video twice.
             key = (trace.video.id, row.kind, row.prompt, row.target)
             if key in seen:
-                made.rejected[f"{row.kind}: the same example in another question"] += 1
+                datasets.rejected[f"{row.kind}: the same example in another question"] += 1
                 continue
             seen.add(key)
             if _TAGS.search(row.prompt + row.reply):
-                made.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
+                datasets.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
                 continue
-            made.sft.append(_sft_row(trace, row, source, folder))
+            datasets.sft.append(_sft_row(trace, row, source, folder))
         rows_of_track = {"subtitle_track": subtitle_track} if subtitle_track and trace.video.subtitles else {}
-        made.grpo += [{**row, **rows_of_track} for row in _grpo_rows(trace, tau, folder, prompt_file)]
-    return made
+        datasets.grpo += [{**row, **rows_of_track} for row in _grpo_rows(trace, tau, folder, prompt_file)]
+    return datasets
 
 
 def _sft_row(trace: Trace, row: Trajectory, source: str, folder: Path) -> dict[str, Any]:
-    place = f"-{row.place}" if row.shown else ""
+    suffix = f"-{row.position}" if row.prompt_program else ""
     return {
         "messages": [
             {"role": "user", "content": f"<video>{row.prompt}"},
             {"role": "assistant", "content": row.reply},
         ],
         "videos": [path_for(trace.video.path, folder)],
-        "id": f"{trace.question_id}/{row.kind}{place}",
+        "id": f"{trace.question_id}/{row.kind}{suffix}",
         "question_id": trace.question_id,
         "kind": row.kind,
         "mode": row.mode,
@@ -142,9 +144,9 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path, file: PromptFile | None) 
             continue
         native = trace.rounds[NATIVE].execution
         assert native is not None
-        place = "" if task.kind == "plan" else f"-{task.place}"
+        suffix = "" if task.kind == "plan" else f"-{task.position}"
         row = {
-            "id": f"{trace.question_id}/{task.kind}{place}",
+            "id": f"{trace.question_id}/{task.kind}{suffix}",
             "question_id": trace.question_id,
             "video": path_for(trace.video.path, folder),
             "subtitles": path_for(trace.video.subtitles, folder) if trace.video.subtitles else None,
@@ -173,8 +175,8 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path, file: PromptFile | None) 
 def path_for(path: str, folder: Path) -> str:
     """The path that a dataset in `folder` gives for a file: relative if the file is below it, else
     absolute."""
-    whole, below = Path(path).absolute(), folder.absolute()
-    return str(whole.relative_to(below)) if whole.is_relative_to(below) else str(whole)
+    absolute, below = Path(path).absolute(), folder.absolute()
+    return str(absolute.relative_to(below)) if absolute.is_relative_to(below) else str(absolute)
 
 
 def letters_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -59,6 +59,7 @@ class EvaluationVideos:
         """The evaluation split that contains a video, or None. `key`: its benchmark's name for it; `seeds`:
         what pocket videos are generated from, by their names."""
         return (
+            # From the cheapest: a name needs no file to be read.
             self.names.get(path.stem)
             or self.names.get(key)
             or self.seeds.get(seeds.get(path.stem, ("", -1)))
@@ -81,45 +82,46 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
     """All videos that are known to be for evaluation: pocket's val and test, what `exclude` names (a folder
     of videos, a JSONL with "video" or "videos", an annotation file of CG-Bench), and CG-Bench mini in the
     folder `cg_bench`. Raises ConfigError for an `exclude` that cannot be read."""
-    known = EvaluationVideos()
+    excluded = EvaluationVideos()
     for split in POCKET_SPLITS:
         for name, length, seed in pocket_videos(split):
-            known.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
+            excluded.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
         # Worlds of every fingerprint: the test split of an older world is not training data either.
         for path in sorted(cache_root().glob(f"pocket-*/{split}/videos/*.mp4")):
-            known.add_file(path, f"video {path.stem} of pocket's split {split!r}")
+            excluded.add_file(path, f"video {path.stem} of pocket's split {split!r}")
     if cg_bench is not None:
-        _add_cg_bench(known, cg_bench / CG_BENCH_FILES["mini"], "CG-Bench mini")
+        _add_cg_bench(excluded, cg_bench / CG_BENCH_FILES["mini"], "CG-Bench mini")
     for path in exclude:
         if path.is_dir():
-            _add_folder(known, path)
+            _add_folder(excluded, path)
         elif path.suffix == ".json":
-            _add_cg_bench(known, path, str(path))
+            _add_cg_bench(excluded, path, str(path))
         else:
-            _add_lines(known, path)
-    return known
+            _add_lines(excluded, path)
+    return excluded
 
 
-def _add_folder(known: EvaluationVideos, folder: Path) -> None:
+def _add_folder(excluded: EvaluationVideos, folder: Path) -> None:
     files = [p for p in sorted(files_below(folder)) if p.suffix.lower() not in _NOT_VIDEOS]
     if not files:
         raise ConfigError(f"exclude: {folder} holds no videos")
     for path in files:
-        known.add_file(path, f"{path.name} in {folder}")
+        excluded.add_file(path, f"{path.name} in {folder}")
 
 
-def _add_cg_bench(known: EvaluationVideos, path: Path, where: str) -> None:
+def _add_cg_bench(excluded: EvaluationVideos, path: Path, where: str) -> None:
     try:
         records = read_cg_bench(path)
     except BenchmarkError as error:
         raise ConfigError(f"exclude: {error}") from error
+    # The annotations may come without the videos, so the ids count by themselves.
     for uid in sorted({str(record["video_uid"]) for record in records if "video_uid" in record}):
-        known.names[uid] = f"video {uid} of {where}"
+        excluded.names[uid] = f"video {uid} of {where}"
         if content := file_content(path.parent / "cg_videos_720p" / f"{uid}.mp4"):
-            known.contents[content] = f"video {uid} of {where}"
+            excluded.contents[content] = f"video {uid} of {where}"
 
 
-def _add_lines(known: EvaluationVideos, path: Path) -> None:
+def _add_lines(excluded: EvaluationVideos, path: Path) -> None:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -134,7 +136,7 @@ def _add_lines(known: EvaluationVideos, path: Path) -> None:
     if not videos:
         raise ConfigError(f"exclude: {path} names no videos")
     for video in sorted(videos):
-        known.add_file(path.parent / video, f"{video} in {path}")
+        excluded.add_file(path.parent / video, f"{video} in {path}")
 
 
 def _videos_of(line: str, where: str) -> Iterable[str]:
@@ -150,20 +152,20 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
 
 
 def find_evaluation_videos(
-    items: Iterable[Item], known: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
+    items: Iterable[Item], excluded: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
 ) -> dict[str, str]:
     """Which videos of these questions are for evaluation: the videos' keys, each with its split. `seeds`:
     what pocket videos are generated from, by their names."""
-    found: dict[str, str] = {}
+    splits: dict[str, str] = {}
     seen: set[str] = set()
     for item in items:
         if item.video_key in seen:
             continue
         seen.add(item.video_key)
-        why = known.evaluated_in(item.video, item.video_key, file_content(item.video), seeds)
-        if why:
-            found[item.video_key] = why
-    return found
+        split = excluded.evaluated_in(item.video, item.video_key, file_content(item.video), seeds)
+        if split:
+            splits[item.video_key] = split
+    return splits
 
 
 def pocket_seeds(split: str, world_seed: int | None) -> dict[str, tuple[str, int]]:

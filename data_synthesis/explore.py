@@ -66,7 +66,7 @@ class _QuestionState:
 
     item: Item
     rounds: list[Round] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
+    first_runs: dict[str, int] = field(default_factory=dict)
     """The round that ran a program, by the digest of its canonical form."""
     programs: dict[int, Program] = field(default_factory=dict)
     """The program of each round that has one."""
@@ -85,7 +85,7 @@ class _QuestionState:
         return self.error is None and not self.capped
 
 
-class Asked(Protocol):
+class SendsRequests(Protocol):
     """Whoever passes requests to a teacher: `Teacher`, or its counterpart on another machine."""
 
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
@@ -103,7 +103,7 @@ class Explorer:
     """
 
     def __init__(
-        self, backbone: Backbone, models: ModuleModels, teacher: Asked, settings: ExploreSettings
+        self, backbone: Backbone, models: ModuleModels, teacher: SendsRequests, settings: ExploreSettings
     ) -> None:
         self._counted = ThreadMeter()
         # One for all threads, so that calls of different videos' programs share batches too.
@@ -156,10 +156,10 @@ class Explorer:
             return self._models.context(video, self._backbone, subtitles)
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
-        known = api_reference(available_modules(context), context.clip_times)
+        reference = api_reference(available_modules(context), context.clip_times)
         # First programs do not depend on the native answers: the teacher writes while the backbone answers.
         plans = self._send(
-            (state, self._plan(state.item, number, known), None)
+            (state, self._plan(state.item, number, reference), None)
             for state in states
             for number in range(self._settings.programs)
         )
@@ -167,50 +167,50 @@ class Explorer:
         self._collect(plans)
         self._run(states, context)
         refinements = self._send(
-            (state, request, place)
+            (state, request, index)
             for state in states
             if state.open
-            for place, request in self._refinements(state, known)
+            for index, request in self._refinements(state, reference)
         )
         self._collect(refinements)
         self._run(states, context)
 
     # ---- requests ------------------------------------------------------------------------------------------
 
-    def _plan(self, item: Item, number: int, known: str) -> PlanRequest:
+    def _plan(self, item: Item, number: int, reference: str) -> PlanRequest:
         file = self._settings.prompt_file
         if file is not None:
-            prompt = file.fill(PLAN, item.question, reference=known)
+            prompt = file.fill(PLAN, item.question, reference=reference)
         else:
-            prompt = prompts.plan(item.question, adaptive=False, reference=known, examples=True)
-        return self._request(PLAN, prompt, item, number, known)
+            prompt = prompts.plan(item.question, adaptive=False, reference=reference, examples=True)
+        return self._request(PLAN, prompt, item, number, reference)
 
-    def _refinements(self, state: _QuestionState, known: str) -> Iterator[tuple[int, PlanRequest]]:
-        for place, round in enumerate(state.rounds):
+    def _refinements(self, state: _QuestionState, reference: str) -> Iterator[tuple[int, PlanRequest]]:
+        for index, round in enumerate(state.rounds):
             kind = refinement_needed(round, state.right, self._settings.tau)
             if kind is None:
                 continue
             prompt = shown_prompt(
-                kind, state.item.question, round, reference=known, file=self._settings.prompt_file
+                kind, state.item.question, round, reference=reference, file=self._settings.prompt_file
             )
             for number in range(self._settings.refinements):
-                yield place, self._request(kind, prompt, state.item, number, known)
+                yield index, self._request(kind, prompt, state.item, number, reference)
 
-    def _request(self, kind: PromptKind, prompt: str, item: Item, number: int, known: str) -> PlanRequest:
+    def _request(self, kind: PromptKind, prompt: str, item: Item, number: int, reference: str) -> PlanRequest:
         seed = prompt_seed(self._settings.seed, kind, number, item.question)
-        return PlanRequest(kind, prompt, item.question, known, seed)
+        return PlanRequest(kind, prompt, item.question, reference, seed)
 
-    def _send(self, wanted: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> _Sent:
+    def _send(self, requests: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> _Sent:
         """Ask for programs, each for a question and, for a refinement, the round that it refines."""
-        wanted = list(wanted)
-        return wanted, self._teacher.send([request for _, request, _ in wanted])
+        requests = list(requests)
+        return requests, self._teacher.send([request for _, request, _ in requests])
 
     def _collect(self, sent: _Sent) -> None:
         """Wait for programs, and add each as a round that has not run yet. Questions that failed meanwhile
         get none."""
-        wanted, futures = sent
+        requests, futures = sent
         replies = collect(futures)
-        for (state, request, refines), reply in zip(wanted, replies, strict=True):
+        for (state, request, refines), reply in zip(requests, replies, strict=True):
             if state.error is not None:
                 continue
             if reply is None:
@@ -219,7 +219,10 @@ class Explorer:
                 state.rounds.append(Round(request.kind, "", notes={REFUSED: reply.reason}, refines=refines))
             else:
                 round, state.programs[len(state.rounds)] = round_from_reply(
-                    request.kind, reply, refines=refines
+                    # Of any length, so that a round's program and its index stay together.
+                    request.kind,
+                    reply,
+                    refines=refines,
                 )
                 state.rounds.append(round)
 
@@ -235,29 +238,29 @@ class Explorer:
     def _run(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         """Run every program that has not run yet, each canonical form once per question."""
 
-        def run(state: _QuestionState, place: int, program: Program) -> None:
+        def run(state: _QuestionState, index: int, program: Program) -> None:
             execution, _ = execute(
                 program, state.item.question, context, limits=Limits(), thread_meter=self._counted
             )
-            state.rounds[place] = replace(state.rounds[place], execution=execution)
+            state.rounds[index] = replace(state.rounds[index], execution=execution)
 
         jobs, repeats = [], []
         for state in states:
             if not state.open:
                 continue
-            for place, round in enumerate(state.rounds):
-                if place == NATIVE or round.execution is not None or REFUSED in round.notes:
+            for index, round in enumerate(state.rounds):
+                if index == NATIVE or round.execution is not None or REFUSED in round.notes:
                     continue
-                program = state.programs[place]
-                first = state.places.setdefault(program.digest, place)
-                if first == place:
-                    jobs.append((state, partial(run, state, place, program)))
+                program = state.programs[index]
+                first = state.first_runs.setdefault(program.digest, index)
+                if first == index:
+                    jobs.append((state, partial(run, state, index, program)))
                 else:
-                    repeats.append((state, place, first))
+                    repeats.append((state, index, first))
         self._run_parallel(jobs)
-        for state, place, first in repeats:
+        for state, index, first in repeats:
             if state.open:
-                _repeat(state.rounds, place, first)
+                _repeat(state.rounds, index, first)
 
     def _run_parallel(self, jobs: Sequence[tuple[_QuestionState, Callable[[], None]]]) -> None:
         errors = run_parallel(jobs, lambda job: job[1](), self._settings.max_parallel)
@@ -266,14 +269,14 @@ class Explorer:
                 state.error = error
 
 
-def _repeat(rounds: list[Round], place: int, first: int) -> None:
+def _repeat(rounds: list[Round], index: int, first: int) -> None:
     """Give a repeated program the execution of the first one, at no cost."""
     execution = rounds[first].execution
     assert execution is not None
-    rounds[place] = replace(
-        rounds[place],
+    rounds[index] = replace(
+        rounds[index],
         execution=replace(execution, cost=Cost()),
-        notes={**rounds[place].notes, SAME_AS: str(first)},
+        notes={**rounds[index].notes, SAME_AS: str(first)},
     )
 
 

@@ -17,34 +17,34 @@ class DecontaminationGuard:
 
     def __init__(self, config: SynthesisConfig, source: Benchmark) -> None:
         self.skip = config.evaluation == "skip"
-        self.known = evaluation_videos([Path(path) for path in config.exclude], cg_bench=_mini(config))
+        self.excluded = evaluation_videos([Path(path) for path in config.exclude], cg_bench=_mini(config))
         own_world = config.source == "pocket" and config.root is None
         self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
 
     def allowed(self, selection: QuestionSelection, items: list[Item]) -> list[Item]:
         """The questions whose videos are for training; the others are counted, or refused. Videos that are
         made on demand are made here, since their content is unknown before."""
-        found = find_evaluation_videos(items, self.known, self.seeds)
-        if selection.benchmark.fetch is not None and (self.skip or not found):
-            selection.benchmark.fetch([item for item in items if item.video_key not in found])
-            found |= find_evaluation_videos(items, self.known, self.seeds)
-        if found and not self.skip:
-            key, why = sorted(found.items())[0]
-            more = f", and so are {len(found) - 1} more videos" if len(found) > 1 else ""
-            mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in why else ""
+        splits = find_evaluation_videos(items, self.excluded, self.seeds)
+        if selection.benchmark.fetch is not None and (self.skip or not splits):
+            selection.benchmark.fetch([item for item in items if item.video_key not in splits])
+            splits |= find_evaluation_videos(items, self.excluded, self.seeds)
+        if splits and not self.skip:
+            key, split = sorted(splits.items())[0]
+            more = f", and so are {len(splits) - 1} more videos" if len(splits) > 1 else ""
+            mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in split else ""
             raise ConfigError(
-                f"{selection.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give "
+                f"{selection.benchmark.name}: video {key!r} is {split}, which is for evaluation{more}; give "
                 f"another split or source, or leave such videos out with --evaluation skip{mini}"
             )
-        kept = [item for item in items if item.video_key not in found]
-        if len(kept) < len(items):
-            selection.left_out["video of an evaluation split"] += len(items) - len(kept)
-        if not kept:
+        allowed = [item for item in items if item.video_key not in splits]
+        if len(allowed) < len(items):
+            selection.left_out["video of an evaluation split"] += len(items) - len(allowed)
+        if not allowed:
             raise ConfigError(
                 f"{selection.benchmark.name}: every video is of an evaluation split; "
                 "give another split or source"
             )
-        return kept
+        return allowed
 
 
 def _mini(config: SynthesisConfig) -> Path | None:

@@ -22,6 +22,7 @@ from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 
 # How long one look into the mailbox waits for a letter.
 _LOOK_SECONDS = 0.5
+# An actor runs so many calls at once; with fewer, `fetch` would wait behind workers that wait for it.
 # Calls of workers that wait at a time, each for the requests of one video.
 _MOST_CALLS = 4096
 _THREADS = 64
@@ -51,12 +52,13 @@ class Mailbox:
 
     async def fetch(self, seconds: float) -> list[tuple[int, Sequence[PlanRequest]]]:
         """The new requests; waits for the first one, but not longer than this."""
-        found = []
+        letters = []
+        # All that is there in one call: calls between processes are what is slow here.
         with suppress(TimeoutError):
-            found.append(await asyncio.wait_for(self._new.get(), seconds))
+            letters.append(await asyncio.wait_for(self._new.get(), seconds))
         while not self._new.empty():
-            found.append(self._new.get_nowait())
-        return found
+            letters.append(self._new.get_nowait())
+        return letters
 
     async def answer(self, number: int, replies: Replies | Exception) -> None:
         """Pass the replies on, unless the caller is gone."""
@@ -131,8 +133,8 @@ class TeacherDesk:
 
         with suppress(ray.exceptions.RayError, RuntimeError):
             while not ended.is_set():
-                found: Any = ray.get(self.mailbox.fetch.remote(_LOOK_SECONDS))
-                for number, requests in found:
+                letters: Any = ray.get(self.mailbox.fetch.remote(_LOOK_SECONDS))
+                for number, requests in letters:
                     threads.submit(self._answer, teacher, number, requests)
 
     def _answer(self, teacher: Teacher, number: int, requests: Sequence[PlanRequest]) -> None:
@@ -141,6 +143,7 @@ class TeacherDesk:
             replies = teacher.ask(requests)
         except VideoProError as error:
             replies = error
+        # The worker waits for an answer: without one, an internal error would leave it waiting forever.
         except Exception as error:
             replies = WorkerBug(f"{type(error).__name__}: {error}")
         self.mailbox.answer.remote(number, replies)

@@ -58,12 +58,13 @@ def run_pipeline(
     *,
     leases: Path,
     in_flight: int,
-    shown: Callable[[], object],
+    on_progress: Callable[[], object],
     halt: Callable[[], None],
 ) -> None:
     """Explore the open questions of each unit and record them, `in_flight` units at a time. Units that
-    another command holds in the folder `leases` are left to it, and taken over if it dies. `shown` is called
-    every POLL_SECONDS; on an interruption, `halt` cancels the requests that units in flight are waiting for.
+    another command holds in the folder `leases` are left to it, and taken over if it dies. `on_progress` is
+    called every POLL_SECONDS; on an interruption, `halt` cancels the requests that units in flight are
+    waiting for.
 
     Returns when all are done or a cap is reached. Raises what a unit raised (RunError, BackboneError, an
     internal error) after the others in flight have ended.
@@ -81,6 +82,7 @@ def run_pipeline(
             if not open_items(unit):
                 continue
             with lease(leases, unit) as mine:
+                # Another command has it now; it is looked at again, in case that one dies.
                 if not mine:
                     walk.put_off(unit)
                     continue
@@ -105,9 +107,10 @@ def run_pipeline(
                 done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
                 for future in done:
                     if (error := future.exception()) is not None:
+                        # The first error is the cause; later ones may follow from it.
                         failure = failure or error
                         walk.stop()
-                shown()
+                on_progress()
         except BaseException:
             # An interruption: units in flight end after their current step, and no new unit begins.
             walk.stop()

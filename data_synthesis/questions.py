@@ -71,8 +71,8 @@ def load_source(
     ConfigError for a track that no question's subtitles can have."""
     if split is None:
         split = "fresh" if world_seed is not None else TRAINING_SPLITS.get(name, "")
-    found = benchmarks.load(name, split=split, root=root, world_seed=world_seed)
-    return found.with_subtitle_track(subtitle_track)
+    benchmark = benchmarks.load(name, split=split, root=root, world_seed=world_seed)
+    return benchmark.with_subtitle_track(subtitle_track)
 
 
 def select_questions(
@@ -84,10 +84,10 @@ def select_questions(
     families = {item.groups.get("family", "") for item in benchmark.items} - {""}
     for name in without_family:
         if name not in families:
-            known = did_you_mean(name, sorted(families)) if families else "this source names no families"
-            raise ConfigError(f"without_family: unknown family {name!r}; {known}")
+            hint = did_you_mean(name, sorted(families)) if families else "this source names no families"
+            raise ConfigError(f"without_family: unknown family {name!r}; {hint}")
     left_out: Counter[str] = Counter()
-    kept = []
+    answerable = []
     for item in benchmark.items:
         if item.question.is_open:
             left_out["open, without options to train on"] += 1
@@ -96,13 +96,14 @@ def select_questions(
         elif item.groups.get("family") in without_family:
             left_out[f"family {item.groups['family']} held out"] += 1
         else:
-            kept.append(item)
-    if not kept:
+            answerable.append(item)
+    if not answerable:
         raise ConfigError(
             f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask "
-            f"({', '.join(f'{count} {why}' for why, count in left_out.items())}); synthesis needs answers"
+            f"({', '.join(f'{count} {reason}' for reason, count in left_out.items())}); synthesis needs "
+            "answers"
         )
-    order = replace(benchmark, items=kept).select(limit=len(kept), seed=seed)
+    order = replace(benchmark, items=answerable).select(limit=len(answerable), seed=seed)
     return QuestionSelection(replace(benchmark, items=balance_letters(order, seed)), left_out)
 
 
@@ -112,7 +113,7 @@ def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
 
     Questions with options whose order matters stay as they are.
     """
-    places: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     draw = {n: random.Random(f"{seed} letters of {n}") for n in range(2, len(LETTERS) + 1)}
     shuffled = []
     for item in items:
@@ -120,19 +121,21 @@ def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
         if item.answer is None or any(_pointing(count).search(choice) for choice in item.question.choices):
             shuffled.append(item)
             continue
-        if not places.get(count):
-            places[count] = draw[count].sample(range(count), count)
-        shuffled.append(_shuffled(item, places[count].pop(), seed))
+        if not positions.get(count):
+            positions[count] = draw[count].sample(range(count), count)
+        shuffled.append(_shuffled(item, positions[count].pop(), seed))
     return shuffled
 
 
-def _shuffled(item: Item, place: int, seed: int) -> Item:
-    """The correct option at `place`, the others in an order determined by the question's id and the seed."""
+def _shuffled(item: Item, position: int, seed: int) -> Item:
+    """The correct option at `position`, the others in an order determined by the question's id and the
+    seed."""
     assert item.answer is not None
     right = item.question.letters.index(item.answer)
-    others = [choice for i, choice in enumerate(item.question.choices) if i != right]
-    random.Random(hashlib.sha256(f"{seed}\0{item.id}".encode()).digest()).shuffle(others)
-    others.insert(place, item.question.choices[right])
+    options = [choice for i, choice in enumerate(item.question.choices) if i != right]
+    # From the id alone: how the options of a question lie does not depend on the questions before it.
+    random.Random(hashlib.sha256(f"{seed}\0{item.id}".encode()).digest()).shuffle(options)
+    options.insert(position, item.question.choices[right])
     return replace(
-        item, question=Question(item.question.text, tuple(others)), answer=item.question.letters[place]
+        item, question=Question(item.question.text, tuple(options)), answer=item.question.letters[position]
     )

@@ -28,8 +28,8 @@ class Reservations:
             # Made under the lock, so that no other command takes it for that of a dead one.
             with self.locked():
                 self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}.json"
-                self._own = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-                fcntl.flock(self._own, fcntl.LOCK_EX)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+                fcntl.flock(self._file, fcntl.LOCK_EX)
         except OSError as error:
             raise RunError(cannot_write(folder, error, "give another --output")) from error
 
@@ -42,9 +42,9 @@ class Reservations:
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def others(self) -> list[float]:
+    def elsewhere(self) -> list[float]:
         """What each request in flight of the other commands may cost. Call it within `locked`."""
-        found: list[float] = []
+        costs: list[float] = []
         for path in self._folder.glob("*.json"):
             if path == self._path:
                 continue
@@ -52,20 +52,22 @@ class Reservations:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                found += json.loads(os.pread(file, 1 << 20, 0) or b"[]")
+                # It is locked, so its command is alive, and what it says counts.
+                costs += json.loads(os.pread(file, 1 << 20, 0) or b"[]")
             else:
+                # No lock: its command is dead.
                 path.unlink()
             finally:
                 os.close(file)
-        return found
+        return costs
 
     def write(self, pending: Sequence[float]) -> None:
         """Tell the others what this command's requests in flight may cost. Call it within `locked`. Raises
         RunError if the disk is full."""
         text = json.dumps(list(pending)).encode()
         try:
-            os.ftruncate(self._own, 0)
-            os.pwrite(self._own, text, 0)
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, text, 0)
         except OSError as error:
             raise RunError(cannot_write(self._path, error)) from error
 
@@ -73,5 +75,5 @@ class Reservations:
         """This command has no requests in flight any more."""
         with suppress(OSError):
             self._path.unlink()
-        os.close(self._own)
+        os.close(self._file)
         os.close(self._lock)

@@ -57,9 +57,9 @@ class Trajectory:
     reply: str
     target: str
     """Canonical form of the program in the reply."""
-    shown: str = ""
+    prompt_program: str = ""
     """Canonical form of the program in the prompt, for refinements."""
-    place: int = NATIVE
+    position: int = NATIVE
     """Of the reply in the trace's rounds."""
 
 
@@ -71,7 +71,7 @@ class GRPOTask:
     prompt: str
     program: str = ""
     log: str = ""
-    place: int = NATIVE
+    position: int = NATIVE
     """Of what is refined, in the trace's rounds."""
 
 
@@ -94,6 +94,7 @@ def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refin
         return None
     if execution.status == "failed":
         # A reply without a program leaves nothing to fix.
+        # What a program without a mode asked for is unknown; several steps are the teacher's task.
         return refinement_kind(execution, round.mode or "program") if round.program else None
     if is_confident(execution, tau) and execution.answer.letter in right:
         return None
@@ -167,9 +168,9 @@ def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> l
     if trace.error is not None or trace.gold is None:
         return []
     question = question_of(trace)
-    found = [GRPOTask("plan", _plan(question, "plan", file))]
+    tasks = [GRPOTask("plan", _plan(question, "plan", file))]
     seen: set[tuple[str, str]] = set()
-    for place, round in enumerate(trace.rounds):
+    for position, round in enumerate(trace.rounds):
         kind = refinement_needed(round, trace.right, tau) if round.refines is None else None
         if kind is None:
             continue
@@ -179,9 +180,9 @@ def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> l
         key = (kind, _canonical(program))
         if key not in seen:
             seen.add(key)
-            shown = shown_prompt(kind, question, round, file=file)
-            found.append(GRPOTask(kind, shown, program, log if kind == "bug_fix" else "", place))
-    return found
+            prompt = shown_prompt(kind, question, round, file=file)
+            tasks.append(GRPOTask(kind, prompt, program, log if kind == "bug_fix" else "", position))
+    return tasks
 
 
 # ---- R1 and R2 ---------------------------------------------------------------------------------------------
@@ -200,8 +201,8 @@ def _first(
         prompt, kind = _plan(question, "plan_program", file), "plan_program"
     best = _best_program(trace, rejected)
     if best is not None:
-        place, program = best
-        yield Trajectory(kind, "program", prompt, _reply(program), program.canonical, place=place)
+        position, program = best
+        yield Trajectory(kind, "program", prompt, _reply(program), program.canonical, position=position)
     elif kind == "program":
         rejected["question: neither a confident native answer nor a right program"] += 1
 
@@ -210,21 +211,22 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
     """The most confident of the correct programs of several steps, the earliest of equals, and its index."""
     best: tuple[int, Program] | None = None
     confidence = 0.0
-    for place, round in enumerate(trace.rounds):
+    for position, round in enumerate(trace.rounds):
         if round.prompt_kind != PLAN:
             continue
         program = parse_program(round.raw)
-        why = _unfit(round, program, trace.right)
-        if why is None and program.mode == "native":
-            why = "a single look where several steps were asked for"
-        if why is not None:
-            rejected[f"R2: {why}"] += 1
+        reason = _unfit(round, program, trace.right)
+        if reason is None and program.mode == "native":
+            reason = "a single look where several steps were asked for"
+        if reason is not None:
+            rejected[f"R2: {reason}"] += 1
             continue
         assert round.execution is not None
+        # Only the best becomes a row, so each other right program is counted as rejected.
         if best is not None:
             rejected["R2: right, and another was more confident"] += 1
         if best is None or round.execution.answer.confidence > confidence:
-            best, confidence = (place, program), round.execution.answer.confidence
+            best, confidence = (position, program), round.execution.answer.confidence
     return best
 
 
@@ -236,7 +238,7 @@ def _refinements(
 ) -> Iterator[Trajectory]:
     question = question_of(trace)
     native_is_fine = trace_oracle_mode(trace, tau) == "native"
-    for place, round in enumerate(trace.rounds):
+    for position, round in enumerate(trace.rounds):
         if round.refines is None:
             continue
         before = trace.rounds[round.refines]
@@ -245,20 +247,26 @@ def _refinements(
             continue
         rule = "R3" if kind == "bug_fix" else "R4"
         program = parse_program(round.raw)
-        why = _unfit(round, program, trace.right)
-        if why is None and program.mode == "native" and not (kind == "bug_fix" and native_is_fine):
-            why = "a single look, which is unsure or wrong for this question"
-        if why is None and kind == "bug_fix" and not execution_log(before).strip():
-            why = "the failure left no log"
-        if why is None and rule == "R4" and not _corrects(before.execution, round.execution, trace.right):
-            why = "right before, and no more confident now"
-        if why is not None:
-            rejected[f"{rule}: {why}"] += 1
+        reason = _unfit(round, program, trace.right)
+        if reason is None and program.mode == "native" and not (kind == "bug_fix" and native_is_fine):
+            reason = "a single look, which is unsure or wrong for this question"
+        if reason is None and kind == "bug_fix" and not execution_log(before).strip():
+            reason = "the failure left no log"
+        if reason is None and rule == "R4" and not _corrects(before.execution, round.execution, trace.right):
+            reason = "right before, and no more confident now"
+        if reason is not None:
+            rejected[f"{rule}: {reason}"] += 1
             continue
-        shown = refined_program(before)
+        program_before = refined_program(before)
         prompt = shown_prompt(kind, question, before, file=file)
         yield Trajectory(
-            kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place
+            kind,
+            program.mode,
+            prompt,
+            _reply(program),
+            program.canonical,
+            _canonical(program_before),
+            position,
         )
 
 
@@ -307,15 +315,15 @@ def _canonical(code: str) -> str:
 def _without_repeats(rows: list[Trajectory], rejected: Counter[str]) -> list[Trajectory]:
     """The first of the rows with the same kind of prompt, shown program and written program."""
     seen: set[tuple[str, str, str]] = set()
-    kept = []
+    distinct = []
     for row in rows:
-        key = (row.kind, row.shown, row.target)
+        key = (row.kind, row.prompt_program, row.target)
         if key in seen:
             rejected[f"{row.kind}: the same program again"] += 1
         else:
             seen.add(key)
-            kept.append(row)
-    return kept
+            distinct.append(row)
+    return distinct
 
 
 def _native(trace: Trace) -> Execution:

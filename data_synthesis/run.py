@@ -193,7 +193,7 @@ def _explore(
                 SynthesisJob(key, benchmark.protocol, benchmark.parser),
                 leases=folder.leases,
                 in_flight=config.videos_in_flight(),
-                shown=progress.update,
+                on_progress=progress.update,
                 halt=teacher.close,
             )
     finally:
@@ -328,7 +328,7 @@ def _write(
         tau=config.tau,
         source=source,
         folder=folder.path,
-        known=guard.known,
+        excluded=guard.excluded,
         seeds=guard.seeds,
         skip=guard.skip,
         always_program=config.always_program,
@@ -352,7 +352,7 @@ def _write(
             "modules": recorded["identity"]["modules"],
             "run_key": recorded["run_key"],
             "versions": versions(),
-            "evaluation videos known": len(guard.known),
+            "evaluation videos known": len(guard.excluded),
         },
         left_out=selection.left_out,
         spent=read_teacher_usage(folder.replies),

@@ -124,6 +124,7 @@ class SynthesisConfig(ModuleSettings):
     )
 
     def __post_init__(self) -> None:
+        # Speech recognition would bring back what the user left out.
         if self.subtitles == "none" and self.speech == "auto":
             object.__setattr__(self, "speech", "none")
         super().__post_init__()

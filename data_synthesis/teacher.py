@@ -91,9 +91,10 @@ class Teacher:
         if not self.planner.asks_model:
             return self.planner.write([request])[0]
         key = self._key(request)
-        known = self._log.find(key)
-        if known is not None:
-            return known
+        recorded = self._log.find(key)
+        if recorded is not None:
+            return recorded
+        # After the look into the log: recorded replies cost nothing, also once the teacher has stopped.
         if self._stopped is not None:
             raise self._stopped
         # A token is at least two bytes of a prompt, except in very rare text.
@@ -106,6 +107,7 @@ class Teacher:
             except BackboneError as error:
                 return self._refusal(key, request, error)
             self._log.append(key, request.kind, written)
+        # A reply ends the row of refusals.
         with self._lock:
             self._refusals = 0
         return written
@@ -125,5 +127,5 @@ class Teacher:
         return Refusal(str(error))
 
     def _key(self, request: PlanRequest) -> str:
-        request_facts = json.dumps([self._identity, request.kind, request.prompt, request.seed])
-        return hashlib.sha256(request_facts.encode()).hexdigest()[:32]
+        identity = json.dumps([self._identity, request.kind, request.prompt, request.seed])
+        return hashlib.sha256(identity.encode()).hexdigest()[:32]

@@ -117,8 +117,10 @@ class TeacherBudget:
         most = self.prices.of(most_in, most_out) if self.prices is not None else 0.0
         with self._changed:
             while not self._reserve(most):
+                # It does not fit even when nothing is in flight: waiting would not help.
                 if not self._fits(most, []):
                     raise CapReached
+                # Other processes cannot wake this one, so it looks again.
                 self._changed.wait(None if self._shared is None else POLL_SECONDS)
         try:
             yield
@@ -131,11 +133,11 @@ class TeacherBudget:
     def _reserve(self, most: float) -> bool:
         """Reserve this much if it fits."""
         with self._among_processes():
-            others: list[float] = []
+            pending_elsewhere: list[float] = []
             if self._shared is not None:
                 self._catch_up()
-                others = self._shared.others()
-            if not self._fits(most, self._pending + others):
+                pending_elsewhere = self._shared.elsewhere()
+            if not self._fits(most, self._pending + pending_elsewhere):
                 return False
             self._pending.append(most)
             self._tell()
@@ -148,7 +150,7 @@ class TeacherBudget:
         if self._shared is not None:
             self._shared.write(self._pending)
 
-    def held(self) -> AbstractContextManager[bool]:
+    def exclusive(self) -> AbstractContextManager[bool]:
         """A block in which no other thread reserves."""
         return self._changed
 
@@ -185,7 +187,7 @@ class ReplyLog:
     def refresh(self) -> None:
         """Read what was appended since the last call, and charge it. A line that is no reply is set aside."""
         # At once, for whoever reserves: what one thread has read, another does not find in the file again.
-        with self._budget.held(), self._lock:
+        with self._budget.exclusive(), self._lock:
             lines = self._file.read(self._read)
             self._read += len(lines)
             records = _records(lines, self._set_aside, self._lines + 1)

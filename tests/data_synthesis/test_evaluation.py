@@ -120,11 +120,11 @@ def test_the_records_own_content_counts(tmp_path: Path) -> None:
     known = evaluation_videos([tmp_path / "held"])
     settings: dict[str, Any] = {"tau": 0.75, "source": "s", "folder": tmp_path, "seeds": {}}
     with pytest.raises(RunError, match=r"q1.*b\.mp4 is a\.mp4 in"):
-        assemble([trace], known=known, **settings)
-    left = assemble([trace], known=known, skip=True, **settings)
+        assemble([trace], excluded=known, **settings)
+    left = assemble([trace], excluded=known, skip=True, **settings)
     assert (left.sft, left.grpo) == ([], [])
     assert left.rejected == {"question: video of an evaluation split": 1}
-    assert len(assemble([trace], known=EvaluationVideos(), **settings).sft) == 1
+    assert len(assemble([trace], excluded=EvaluationVideos(), **settings).sft) == 1
 
 
 # ---- the pocket world --------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_r2_takes_the_most_confident_right_program() -> None:
         program(crashed(), 5),
     )
     (row,) = rows(trace)
-    assert (row.kind, row.mode, row.prompt, row.reply, row.place) == (
+    assert (row.kind, row.mode, row.prompt, row.reply, row.position) == (
         *("program", "program", PLAN),
         *(written(code(3)), 2),
     )
@@ -143,7 +143,7 @@ def test_always_program_adds_the_best_program_of_a_question_that_one_look_answer
     easy = record(native("A", 0.9), program(answered("A", 0.3), 2), program(answered("A", 0.6), 3))
     adaptive, always = select_trajectories(easy, TAU, always_program=True)[0]
     assert (adaptive.kind, adaptive.mode, adaptive.prompt) == ("native", "native", PLAN)
-    assert (always.kind, always.mode, always.prompt, always.reply, always.place) == (
+    assert (always.kind, always.mode, always.prompt, always.reply, always.position) == (
         *("plan_program", "program", prompts.plan(QUESTION, adaptive=False)),
         *(written(code(3)), 2),
     )
@@ -166,7 +166,7 @@ def fixed(after: object, number: int = 7, **more: object) -> object:
 def test_r3_pairs_a_failure_and_its_log_with_the_fix() -> None:
     trace = record(native("B", 0.9), program(crashed("NameError: no frames")), fixed(answered("A", 0.2)))  # type: ignore[arg-type]
     (row,) = rows(trace)
-    assert (row.kind, row.mode, row.reply, row.place) == ("bug_fix", "program", written(code(7)), 2)
+    assert (row.kind, row.mode, row.reply, row.position) == ("bug_fix", "program", written(code(7)), 2)
     assert row.prompt == prompts.bug_fix(QUESTION, code(2), "NameError: no frames")
 
 
@@ -203,7 +203,7 @@ def test_r3_may_give_up_for_one_look_only_where_one_look_is_enough() -> None:
 def test_r3_takes_each_repair_of_a_program_once() -> None:
     again = fixed(answered("A", 0.9), notes={"same as": "2"})
     trace = record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), again)  # type: ignore[arg-type]
-    assert [(row.kind, row.place) for row in rows(trace)] == [("bug_fix", 2)]
+    assert [(row.kind, row.position) for row in rows(trace)] == [("bug_fix", 2)]
     assert rejected(trace)["bug_fix: the same program again"] == 1
 
 

@@ -282,7 +282,7 @@ def test_the_same_example_in_two_questions_is_written_once(tmp_path: Path) -> No
 
 
 def assembled(folder: Path, *traces: Trace) -> Datasets:
-    return assemble(traces, tau=0.75, source="s", folder=folder, known=EvaluationVideos(), seeds={})
+    return assemble(traces, tau=0.75, source="s", folder=folder, excluded=EvaluationVideos(), seeds={})
 
 
 # ---- the card ----------------------------------------------------------------------------------------------

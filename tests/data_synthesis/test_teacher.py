@@ -334,11 +334,11 @@ def test_what_a_dead_command_reserved_is_free_again(tmp_path: Path) -> None:
     own = Reservations(tmp_path)
     with own.locked():
         own.write([5.0])
-        assert own.others() == [1.0, 2.0]
+        assert own.elsewhere() == [1.0, 2.0]
     other.kill()
     other.communicate()
     with own.locked():
-        assert own.others() == []
+        assert own.elsewhere() == []
     assert len(list(tmp_path.glob("*.json"))) == 1
     own.close()
 

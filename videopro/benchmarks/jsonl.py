@@ -27,7 +27,7 @@ from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import LETTERS, Question, without_own_labels
 from videopro.storage import read_object
-from videopro.traces.scoring import normalized_words
+from videopro.traces.scoring import normalized_tokens
 from videopro.video import has_embedded_subtitles
 
 FILE = "questions.jsonl"
@@ -178,7 +178,7 @@ def _reference(record: Mapping[str, Any], where: str) -> str | None:
     if len(given) > 1:
         raise BenchmarkError(f"{where}: has both 'reference' and 'answer'; give one of them")
     reference = _text(record, given[0], where)
-    if not normalized_words(reference):
+    if not normalized_tokens(reference):
         raise BenchmarkError(
             f"{where}: field {given[0]!r} is {quoted(reference)}, which has no word that counts; an open "
             "question needs words to compare with, and a question with options needs 'choices'"

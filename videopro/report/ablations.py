@@ -30,8 +30,8 @@ def modules(runs: Sequence[ReportRun]) -> Section:
         )
     rows: list[tuple[Cell, ...]] = []
     several = len({run.planning for run in cut}) > 1
-    for data, own in by_dataset(cut).items():
-        for planning in dict.fromkeys(run.planning for run in own):
+    for data, group in by_dataset(cut).items():
+        for planning in dict.fromkeys(run.planning for run in group):
             full = [
                 run
                 for run in adaptive
@@ -39,15 +39,15 @@ def modules(runs: Sequence[ReportRun]) -> Section:
             ]
             if not full:
                 raise MissingRuns(
-                    f"modules: {own[0].path} is without {', '.join(own[0].without)}, but no run on "
+                    f"modules: {group[0].path} is without {', '.join(group[0].without)}, but no run on "
                     f"{data.title} has the same planner and all modules; give that run too"
                 )
             # Preferably a run without refinement; first answers are the same with it.
-            whole = next((run for run in full if run.method == "adaptive"), full[0])
-            who = f", {whole.model} {whole.planner}" if several else ""
-            reference = first_answers(whole)
+            complete = next((run for run in full if run.method == "adaptive"), full[0])
+            who = f", {complete.model} {complete.planner}" if several else ""
+            reference = first_answers(complete)
             rows.append((data.title, f"all modules{who}", accuracy_cell(accuracy(reference)), None, None))
-            for run in sorted((run for run in own if run.planning == planning), key=_rank):
+            for run in sorted((run for run in group if run.planning == planning), key=_rank):
                 records = first_answers(run)
                 gap = paired_difference(records, reference)
                 name = " and ".join(FAMILIES[group].lower() for group in run.without)
@@ -85,10 +85,10 @@ def training(runs: Sequence[ReportRun]) -> Section:
     for run in chosen:
         strategies.setdefault((run.model, run.name if run.is_named else run.planner), []).append(run)
     rows: list[tuple[Cell, ...]] = []
-    for (model, strategy), own in strategies.items():
+    for (model, strategy), strategy_runs in strategies.items():
         cells: list[Cell] = []
         for dataset in data:
-            here = [run for run in own if run.dataset == dataset]
+            here = [run for run in strategy_runs if run.dataset == dataset]
             if len(here) > 1:
                 raise MissingRuns(
                     f"training: {here[0].path} and {here[1].path} are both {model}, {strategy}, on "
@@ -123,8 +123,8 @@ _STEPS = (
 def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
     """A run's cells for the columns of _STEPS."""
     natives = natives_for(run, runs)
-    found = {name: rescore_all(run.traces, reading, natives) for name, reading in RESCORINGS.items()}
-    right = {name: None if traces is None else records_of(traces) for name, traces in found.items()}
+    rescored = {name: rescore_all(run.traces, reading, natives) for name, reading in RESCORINGS.items()}
+    right = {name: None if traces is None else records_of(traces) for name, traces in rescored.items()}
     cells: list[Cell] = [
         None if records is None else accuracy_cell(accuracy(records)) for records in right.values()
     ]

@@ -24,8 +24,8 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
     if not chosen:
         raise MissingRuns("confidence: no run has a question with a known answer; finish one first")
     several = len(by_dataset(chosen)) > 1
-    for data, own in by_dataset(chosen).items():
-        for run in own:
+    for data, group in by_dataset(chosen).items():
+        for run in group:
             bins = reliability(run.records)
             error, area = expected_calibration_error(run.records), auroc(run.records)
             overall.append(

@@ -25,9 +25,9 @@ def draw_costs(points: Sequence[CostPoint]) -> Figure:
     names = list(dict.fromkeys(point.name for point in points))
     palette = colours([(point.name, point.method) for point in points])
     for row, benchmark in zip(grid, benchmarks, strict=True):
-        own = [point for point in points if point.benchmark == benchmark]
-        _panel(row[0], own, names, palette, lambda point: point.frames, "frames shown to a model")
-        _panel(row[1], own, names, palette, lambda point: point.tokens, "tokens in and out, amortised")
+        group = [point for point in points if point.benchmark == benchmark]
+        _panel(row[0], group, names, palette, lambda point: point.frames, "frames shown to a model")
+        _panel(row[1], group, names, palette, lambda point: point.tokens, "tokens in and out, amortised")
         row[0].set_title(benchmark)
         row[0].set_ylabel("accuracy, %")
     handles = {
@@ -35,9 +35,9 @@ def draw_costs(points: Sequence[CostPoint]) -> Figure:
         for axes in grid.flat
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    shown = [name for name in names if name in handles]
+    labels = [name for name in names if name in handles]
     figure.legend(
-        [handles[name] for name in shown], shown, loc="outside upper center", ncols=min(4, len(shown))
+        [handles[name] for name in labels], labels, loc="outside upper center", ncols=min(4, len(labels))
     )
     return figure
 
@@ -50,17 +50,18 @@ def _panel(
     cost: Callable[[CostPoint], float],
     label: str,
 ) -> None:
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         line = sorted((point for point in points if point.name == name and cost(point) > 0), key=_budget)
         if not line:
             continue
         shares = [point.accuracy.accuracy or 0.0 for point in line]
+        # No bar where an interval would be over too few videos.
         spans = [point.accuracy.shown_ci95 or (math.nan, math.nan) for point in line]
         below = [max(0.0, share - low) for share, (low, _) in zip(shares, spans, strict=True)]
         above = [max(0.0, high - share) for share, (_, high) in zip(shares, spans, strict=True)]
         axes.errorbar(
             [cost(point) for point in line], shares, yerr=(below, above), label=name, color=palette[name],
-            marker=MARKERS[place % len(MARKERS)], markersize=5.5, linewidth=1.6, elinewidth=0.8, alpha=0.95,
+            marker=MARKERS[index % len(MARKERS)], markersize=5.5, linewidth=1.6, elinewidth=0.8, alpha=0.95,
         )  # fmt: skip
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))

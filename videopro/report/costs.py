@@ -42,21 +42,21 @@ def costs(runs: Sequence[ReportRun]) -> Section:
     parts: list[tuple[Cell, ...]] = []
     points: list[CostPoint] = []
     at_least = False
-    for data, own in by_dataset(runs).items():
-        for run in sorted(own, key=lambda run: (run.method_place, run.model, run.preset, run.frames or 0)):
-            asked = [trace for trace in run.own_traces if is_answerable(trace)]
-            found = mean_costs(asked)
-            if found is None:
+    for data, group in by_dataset(runs).items():
+        for run in sorted(group, key=lambda run: (run.method_rank, run.model, run.preset, run.frames or 0)):
+            answerable = [trace for trace in run.own_traces if is_answerable(trace)]
+            mean = mean_costs(answerable)
+            if mean is None:
                 continue
-            at_least = at_least or found.is_at_least
-            seen = mean_frames_seen(asked) or 0.0
+            at_least = at_least or mean.is_at_least
+            seen = mean_frames_seen(answerable) or 0.0
             right = accuracy(run.records)
             rows.append((data.title, run.name, run.preset, run.frames, run.lacks or accuracy_cell(right),
                          len(run.records), len({record.video for record in run.records}),
-                         Number(seen, 1), run.planner_frames, *_spent(found)))  # fmt: skip
-            parts += [(data.title, run.name, kind, *_all(cost)) for kind, cost in _views(found)]
+                         Number(seen, 1), run.planner_frames, *_spent(mean)))  # fmt: skip
+            parts += [(data.title, run.name, kind, *_all(cost)) for kind, cost in _views(mean)]
             if right.accuracy is not None and not run.lacks:
-                tokens = found.amortised.tokens_in + found.amortised.tokens_out
+                tokens = mean.amortised.tokens_in + mean.amortised.tokens_out
                 points.append(
                     CostPoint(_line(run), run.method, data.title, run.frames, right,
                               seen + run.planner_frames, tokens)
@@ -93,14 +93,14 @@ def costs(runs: Sequence[ReportRun]) -> Section:
     )  # fmt: skip
 
 
-def _spent(found: QuestionCosts) -> tuple[Cell, ...]:
-    own, shared, raw = found.own, found.amortised, found.raw
+def _spent(mean: QuestionCosts) -> tuple[Cell, ...]:
+    direct, shared, raw = mean.own, mean.amortised, mean.raw
     return (
-        Number(own.tokens_in, 0), Number(own.tokens_out, 0), Number(own.seconds, 2),
-        _bounded(shared.tokens_in + shared.tokens_out, 0, found.is_at_least),
-        _bounded(raw.tokens_in + raw.tokens_out, 0, found.is_at_least),
-        _bounded(shared.seconds, 2, found.is_at_least),
-        _bounded(raw.seconds, 2, found.is_at_least),
+        Number(direct.tokens_in, 0), Number(direct.tokens_out, 0), Number(direct.seconds, 2),
+        _bounded(shared.tokens_in + shared.tokens_out, 0, mean.is_at_least),
+        _bounded(raw.tokens_in + raw.tokens_out, 0, mean.is_at_least),
+        _bounded(shared.seconds, 2, mean.is_at_least),
+        _bounded(raw.seconds, 2, mean.is_at_least),
     )  # fmt: skip
 
 
@@ -109,11 +109,11 @@ def _bounded(value: float, decimals: int, is_at_least: bool) -> Cell:
     return f"at least {number}" if is_at_least else number
 
 
-def _views(found: QuestionCosts) -> list[tuple[str, Cost]]:
-    if found.raw == found.own:
-        return [("own", found.own)]
-    bound = ", at least" if found.is_at_least else ""
-    return [("own", found.own), (f"amortised{bound}", found.amortised), (f"raw{bound}", found.raw)]
+def _views(mean: QuestionCosts) -> list[tuple[str, Cost]]:
+    if mean.raw == mean.own:
+        return [("own", mean.own)]
+    bound = ", at least" if mean.is_at_least else ""
+    return [("own", mean.own), (f"amortised{bound}", mean.amortised), (f"raw{bound}", mean.raw)]
 
 
 def _all(cost: Cost) -> tuple[Cell, ...]:

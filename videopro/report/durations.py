@@ -28,11 +28,11 @@ def bin_of(seconds: float) -> str:
 def binned(run: ReportRun) -> dict[str, list[QuestionScore]]:
     """The scores by bin. Questions about videos of unknown duration are left out."""
     length = {trace.question_id: trace.video.duration for trace in run.traces}
-    found: dict[str, list[QuestionScore]] = {name: [] for name in BINS}
+    scores: dict[str, list[QuestionScore]] = {name: [] for name in BINS}
     for record in run.records:
         if length[record.question_id] > 0:
-            found[bin_of(length[record.question_id])].append(record)
-    return found
+            scores[bin_of(length[record.question_id])].append(record)
+    return scores
 
 
 def durations(runs: Sequence[ReportRun]) -> Section:
@@ -41,9 +41,9 @@ def durations(runs: Sequence[ReportRun]) -> Section:
     rows: list[tuple[Cell, ...]] = []
     panels: list[tuple[str, list[tuple[str, str, list[Accuracy]]]]] = []
     left_out = 0
-    for data, own in by_dataset(chosen).items():
+    for data, group in by_dataset(chosen).items():
         bars = []
-        for run in own:
+        for run in group:
             parts = [accuracy(records) for records in binned(run).values()]
             if not any(part.n for part in parts):
                 continue

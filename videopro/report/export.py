@@ -57,7 +57,7 @@ def _read_answer(trace: Trace) -> str:
 def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
     final = trace.final
     doc = {"question": trace.question, "choices": list(trace.choices), "answer": trace.gold}
-    found: dict[str, Any] = {
+    sample: dict[str, Any] = {
         "doc_id": trace.question_id,
         # A question that is not scored has no target and no "score" key, so lmms-eval does not compare it.
         "target": trace.gold if verdict is not None else "",
@@ -75,10 +75,10 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
         **{f"group_{kind}": name for kind, name in trace.groups.items()},
     }
     if trace.reference is not None:
-        found["reference"] = trace.reference
+        sample["reference"] = trace.reference
     if verdict is not None:
-        found["videopro_score"] = float(verdict)
-    return found
+        sample["videopro_score"] = float(verdict)
+    return sample
 
 
 def inspect(run: ReportRun) -> Export:
@@ -156,7 +156,7 @@ def inspect(run: ReportRun) -> Export:
 def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str, Any]:
     final = trace.final
     raw = final.raw if final is not None else ""
-    found: dict[str, Any] = {
+    sample: dict[str, Any] = {
         "id": trace.question_id,
         "epoch": 1,
         "input": _question_text(trace),
@@ -190,7 +190,7 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
         "working_time": trace.cost.seconds,
     }
     if verdict is not None:
-        found["scores"] = {
+        sample["scores"] = {
             SCORER: {
                 "value": "C" if verdict else "I",
                 "answer": final.letter if final is not None else None,
@@ -199,12 +199,12 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
         }
     if trace.error is not None:
         message = f"{trace.error.type}: {trace.error.message}"
-        found["error"] = {
+        sample["error"] = {
             "message": message,
             "traceback": trace.error.log or message,
             "traceback_ansi": message,
         }
-    return found
+    return sample
 
 
 def _verdicts(run: ReportRun) -> Mapping[str, bool]:

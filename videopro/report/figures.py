@@ -35,6 +35,8 @@ STYLE: Any = {
     "grid.color": "#d8dbdf",
     "legend.frameon": False,
     "figure.dpi": 150,
+    # Text as shapes: a page looks alike without the font. A fixed salt: reports of equal runs are equal
+    # files. Type 42: journals refuse type 3 fonts.
     "svg.fonttype": "path",
     "svg.hashsalt": "videopro",
     "pdf.fonttype": 42,
@@ -49,8 +51,8 @@ METHODS: Mapping[str, str] = {
     "vca": "#c8553d",
     "lvagent": "#7a9e2f",
 }
-"""A colour for each method; further runs of the same method take theirs from OTHERS."""
-OTHERS = ("#4f9bd9", "#5c5f66", "#a26769", "#3d7068", "#b08d3c", "#9b72aa")
+"""A colour for each method; further runs of the same method take theirs from EXTRA_COLOURS."""
+EXTRA_COLOURS = ("#4f9bd9", "#5c5f66", "#a26769", "#3d7068", "#b08d3c", "#9b72aa")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
 FEW_ANSWERS = 5
@@ -61,19 +63,19 @@ HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
 
 def colours(drawn: Sequence[tuple[str, str]]) -> dict[str, str]:
     """A colour for each name, from pairs of name and method, in order."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    others = 0
+    by_name: dict[str, str] = {}
+    used: set[str] = set()
+    extra = 0
     for name, method in drawn:
-        if name in found:
+        if name in by_name:
             continue
-        own = METHODS.get(method, "")
-        if not own or own in taken:
-            own = OTHERS[others % len(OTHERS)]
-            others += 1
-        taken.add(own)
-        found[name] = own
-    return found
+        colour = METHODS.get(method, "")
+        if not colour or colour in used:
+            colour = EXTRA_COLOURS[extra % len(EXTRA_COLOURS)]
+            extra += 1
+        used.add(colour)
+        by_name[name] = colour
+    return by_name
 
 
 def _percent(axes: Axes) -> None:
@@ -82,13 +84,13 @@ def _percent(axes: Axes) -> None:
     axes.tick_params(length=0)
 
 
-def _errors(found: Accuracy) -> tuple[float, float]:
+def _errors(result: Accuracy) -> tuple[float, float]:
     """The lengths of the interval below and above the accuracy; not a number where none is shown."""
-    if found.accuracy is None or found.shown_ci95 is None:
+    if result.accuracy is None or result.shown_ci95 is None:
         return math.nan, math.nan
-    low, high = found.shown_ci95
+    low, high = result.shown_ci95
     # If all are correct, rounding may put the interval's end just below the accuracy.
-    return max(0.0, found.accuracy - low), max(0.0, high - found.accuracy)
+    return max(0.0, result.accuracy - low), max(0.0, high - result.accuracy)
 
 
 def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
@@ -96,7 +98,7 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
     figure = Figure(figsize=(7.2, 0.9 + 0.5 * len(drawn)), layout="constrained")
     axes = figure.subplots()
     names = [name for name, _ in drawn]
-    places = range(len(drawn))
+    positions = range(len(drawn))
     start = [0.0] * len(drawn)
     kinds = (
         ("native", "one look", METHODS["native"]),
@@ -107,21 +109,22 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
         widths = [modes[kind] for _, modes in drawn]
         if not any(widths):
             continue
-        axes.barh(places, widths, left=start, height=0.56, color=colour, label=label)
-        for place, width, left in zip(places, widths, start, strict=True):
+        axes.barh(positions, widths, left=start, height=0.56, color=colour, label=label)
+        for position, width, left in zip(positions, widths, start, strict=True):
+            # A narrower part has no room for its number.
             if width >= 0.06:
                 axes.text(
-                    left + width / 2, place, f"{100 * width:.0f}", color="white", ha="center", va="center"
+                    left + width / 2, position, f"{100 * width:.0f}", color="white", ha="center", va="center"
                 )
         start = [left + width for left, width in zip(start, widths, strict=True)]
     if any(modes["refined"] for _, modes in drawn):
         refined = [modes["refined"] for _, modes in drawn]
-        below = [place + 0.39 for place in places]
+        below = [position + 0.39 for position in positions]
         axes.barh(below, refined, height=0.14, color=METHODS["program"], label="refined")
         for height, width in zip(below, refined, strict=True):
             if width:
                 axes.text(width + 0.008, height, f"{100 * width:.0f}", ha="left", va="center", fontsize=7)
-    axes.set_yticks(list(places), names)
+    axes.set_yticks(list(positions), names)
     axes.set_ylim(len(drawn) - 0.42, -0.4)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol="", decimals=0))
@@ -195,16 +198,18 @@ def draw_thresholds(
     """Accuracy over tau, and in a panel below the share of questions refined."""
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
-    own = (METHODS["videopro"], METHODS["program"], METHODS["adaptive"], *OTHERS)
-    for place, (name, found, tau) in enumerate(drawn):
-        colour = own[place % len(own)]
-        taus = [point[0] for point in found]
-        spans = [point[1].shown_ci95 or (math.nan, math.nan) for point in found]
+    palette = (METHODS["videopro"], METHODS["program"], METHODS["adaptive"], *EXTRA_COLOURS)
+    for index, (name, points, tau) in enumerate(drawn):
+        colour = palette[index % len(palette)]
+        taus = [point[0] for point in points]
+        spans = [point[1].shown_ci95 or (math.nan, math.nan) for point in points]
         low, high = ([span[end] for span in spans] for end in (0, 1))
-        shares = [math.nan if point[1].accuracy is None else point[1].accuracy for point in found]
+        shares = [math.nan if point[1].accuracy is None else point[1].accuracy for point in points]
         above.fill_between(taus, low, high, color=colour, alpha=0.14, linewidth=0)
         above.plot(taus, shares, color=colour, marker="o", markersize=4, linewidth=1.8, label=name)
-        below.plot(taus, [point[2] for point in found], color=colour, marker="o", markersize=3, linewidth=1.4)
+        below.plot(
+            taus, [point[2] for point in points], color=colour, marker="o", markersize=3, linewidth=1.4
+        )
         for axes in (above, below):
             axes.axvline(tau, color=colour, linewidth=1, linestyle=":")
     for axes in (above, below):
@@ -235,8 +240,8 @@ def draw_durations(
     labelled: dict[str, Any] = {}
     for axes, (title, bars) in zip(grid.flat, panels, strict=False):
         width = 0.82 / len(bars)
-        for place, (name, _, parts) in enumerate(bars):
-            at = [i + (place - (len(bars) - 1) / 2) * width for i in range(len(parts))]
+        for index, (name, _, parts) in enumerate(bars):
+            at = [i + (index - (len(bars) - 1) / 2) * width for i in range(len(parts))]
             there = [(x, part) for x, part in zip(at, parts, strict=True) if part.accuracy is not None]
             labelled[name] = axes.bar(
                 [x for x, _ in there],

@@ -29,9 +29,9 @@ from videopro.traces.scoring import (
 def about_runs(runs: Sequence[ReportRun]) -> Section:
     """Overview of the runs: each with its protocol, settings and accuracy."""
     rows: list[tuple[Cell, ...]] = []
-    for data, own in by_dataset(runs).items():
-        for run in own:
-            found = run.summary
+    for data, group in by_dataset(runs).items():
+        for run in group:
+            summary = run.summary
             rows.append(
                 (
                     run.name,
@@ -42,13 +42,13 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
                     sampling_of(run.identity["method"]),
                     run.rule.title if run.writes_programs else "",
                     run.identity["method"].get("frames") or run.identity.get("model", {}).get("frames"),
-                    found["n"],
-                    found["videos"],
+                    summary["n"],
+                    summary["videos"],
                     run.lacks or accuracy_cell(accuracy(run.records)),
-                    None if run.lacks else share(found["official_accuracy"]),
-                    share(found["unparsed"]),
-                    share(found["coverage"]),
-                    sum(found["errors"].values()),
+                    None if run.lacks else share(summary["official_accuracy"]),
+                    share(summary["unparsed"]),
+                    share(summary["coverage"]),
+                    sum(summary["errors"].values()),
                     str(run.path),
                 )
             )
@@ -83,8 +83,8 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
 def own_metrics(runs: Sequence[ReportRun]) -> Section:
     """Each benchmark's own metrics (MLVU's M-Avg, CG-Bench's mIoU, grades)."""
     rows: list[tuple[Cell, ...]] = []
-    for data, own in by_dataset(runs).items():
-        for run in own:
+    for data, group in by_dataset(runs).items():
+        for run in group:
             for name, value in run.summary["metrics"].items():
                 if value["robust"] is None and value["official"] is None:
                     continue
@@ -116,8 +116,8 @@ def headline(run: ReportRun) -> list[WeightedPart]:
 
 def main_results(runs: Sequence[ReportRun]) -> Section:
     """Accuracy per benchmark and their mean, with the gain over the direct answers of the same model."""
-    given = [run for run in runs if not run.without]
-    chosen = variants_of(given)
+    full_runs = [run for run in runs if not run.without]
+    chosen = variants_of(full_runs)
     data = by_dataset([run for run in chosen if run.records])
     if not data:
         raise MissingRuns("main: no run has a question with a known answer; finish or grade the runs first")
@@ -125,17 +125,18 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     of = {(run.name, run.dataset): run for run in chosen if run.records}
     rows: list[tuple[Cell, ...]] = []
     for name in names:
-        own = {dataset: of[name, dataset] for dataset in data if (name, dataset) in of}
-        if not own:
+        named_runs = {dataset: of[name, dataset] for dataset in data if (name, dataset) in of}
+        if not named_runs:
             continue
         cells = [
-            accuracy_cell(weighted_accuracy(headline(own[dataset]))) if dataset in own else None
+            accuracy_cell(weighted_accuracy(headline(named_runs[dataset]))) if dataset in named_runs else None
             for dataset in data
         ]
         mean = None
-        if len(data) > 1 and len(own) == len(data):
-            mean = accuracy_cell(weighted_accuracy(_mean([own[dataset] for dataset in data])))
-        rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(own, data, of)))
+        # A mean over fewer benchmarks than those of the other rows would be one over other questions.
+        if len(data) > 1 and len(named_runs) == len(data):
+            mean = accuracy_cell(weighted_accuracy(_mean([named_runs[dataset] for dataset in data])))
+        rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(named_runs, data, of)))
     heads = (
         "",
         *(f"{dataset.title}{', M-Avg' if _is_macro(of, dataset) else ''}" for dataset in data),
@@ -143,7 +144,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         "gain over native",
     )
     notes = [
-        *notes_for(given),
+        *notes_for(full_runs),
         "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
         "Gain: in percentage points over the direct answers of the same model, paired by question"
         + (", mean over the benchmarks that both have." if len(data) > 1 else "."),
@@ -153,7 +154,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         "Main results",
         "Table 1",
         (Table("Main results", heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(given), *question_notes(given)),
+        notes=(*protocol_notes(full_runs), *question_notes(full_runs)),
     )
 
 
@@ -162,7 +163,7 @@ def _order(run: ReportRun) -> tuple[str, int]:
 
 
 def _is_macro(of: dict[tuple[str, DatasetKey], ReportRun], data: DatasetKey) -> bool:
-    run = next(run for (_, own), run in of.items() if own == data)
+    run = next(run for (_, dataset), run in of.items() if dataset == data)
     return any(metric.kind == "macro" for metric in run.protocol.metrics)
 
 
@@ -182,14 +183,14 @@ def _qualified(run: ReportRun, record: QuestionScore) -> QuestionScore:
 
 
 def _gain(
-    own: dict[DatasetKey, ReportRun],
+    named_runs: dict[DatasetKey, ReportRun],
     data: Sequence[DatasetKey] | dict[DatasetKey, list[ReportRun]],
     of: dict[tuple[str, DatasetKey], ReportRun],
 ) -> Cell:
     """The gain over the native run of the same model, on the benchmarks that both have."""
     pairs = []
     for dataset in data:
-        run = own.get(dataset)
+        run = named_runs.get(dataset)
         if run is None or run.method == "native":
             continue
         native = next(

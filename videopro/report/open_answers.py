@@ -20,23 +20,23 @@ _NOTES = (
 def open_answers(runs: Sequence[ReportRun]) -> Section:
     """A row for each run with open questions. A judge's grades are in the table "metrics"."""
     rows: list[tuple[Cell, ...]] = []
-    for data, own in by_dataset(runs).items():
-        scored = {run.name: open_scores(run.own_traces) for run in own}
-        start = baseline(own)
-        for run in own:
-            found = open_metrics(scored[run.name])
-            if found is None:
+    for data, group in by_dataset(runs).items():
+        scored = {run.name: open_scores(run.own_traces) for run in group}
+        start = baseline(group)
+        for run in group:
+            metrics = open_metrics(scored[run.name])
+            if metrics is None:
                 continue
             gap = None if run is start else open_difference(scored[run.name], scored[start.name])
             rows.append(
                 (
                     data.title,
                     run.name,
-                    found.n,
-                    found.videos,
-                    estimate(found.exact_match, shown_interval(found.exact_match_ci95, found.videos)),
-                    estimate(found.f1, shown_interval(found.f1_ci95, found.videos)),
-                    share(found.unanswered),
+                    metrics.n,
+                    metrics.videos,
+                    estimate(metrics.exact_match, shown_interval(metrics.exact_match_ci95, metrics.videos)),
+                    estimate(metrics.f1, shown_interval(metrics.f1_ci95, metrics.videos)),
+                    share(metrics.unanswered),
                     None
                     if gap is None
                     else estimate(gap.f1, shown_interval(gap.f1_ci95, gap.videos), signed=True),

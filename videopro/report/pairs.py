@@ -28,8 +28,8 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
     """The difference of every pair, starting with the baseline, and the questions behind it."""
     rows: list[tuple[Cell, ...]] = []
     changed: list[tuple[Cell, ...]] = []
-    for data, own in by_dataset(runs).items():
-        scored = [run for run in own if run.records]
+    for data, group in by_dataset(runs).items():
+        scored = [run for run in group if run.records]
         if not scored:
             continue
         start = baseline(scored)
@@ -68,7 +68,9 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
 
 
 def _question(first: ReportRun, second: ReportRun, question_id: str) -> tuple[Cell, ...]:
-    own = next(trace for trace in second.traces if trace.question_id == question_id)
-    other = next(trace for trace in first.traces if trace.question_id == question_id)
-    answers = [trace.final.letter if trace.final is not None else None for trace in (own, other)]
-    return (question_id, own.question, own.gold, *(letter or "none" for letter in answers))
+    second_trace = next(trace for trace in second.traces if trace.question_id == question_id)
+    first_trace = next(trace for trace in first.traces if trace.question_id == question_id)
+    answers = [
+        trace.final.letter if trace.final is not None else None for trace in (second_trace, first_trace)
+    ]
+    return (question_id, second_trace.question, second_trace.gold, *(letter or "none" for letter in answers))

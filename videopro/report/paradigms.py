@@ -28,20 +28,20 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
     """Accuracy, output length and runtime of each reasoning paradigm."""
     rows: list[tuple[Cell, ...]] = []
     chosen = [run for run in runs if not run.without]
-    for data, own in by_dataset(chosen).items():
-        for name, traces in _paradigms(own, runs):
-            asked = [trace for trace in traces if is_answerable(trace)]
-            if not asked:
+    for data, group in by_dataset(chosen).items():
+        for name, traces in _paradigms(group, runs):
+            answerable = [trace for trace in traces if is_answerable(trace)]
+            if not answerable:
                 continue
-            tokens = planner_tokens_out(asked)
-            cost = sum((trace.cost for trace in asked), Cost()).share(len(asked))
+            tokens = planner_tokens_out(answerable)
+            cost = sum((trace.cost for trace in answerable), Cost()).share(len(answerable))
             rows.append(
                 (
                     data.title,
                     name,
                     accuracy_cell(accuracy(records_of(traces))),
                     None if tokens is None else Number(tokens, 0),
-                    Number(program_metrics(asked)["output"]["characters"] or 0.0, 0),
+                    Number(program_metrics(answerable)["output"]["characters"] or 0.0, 0),
                     Number(cost.seconds, 2),
                     Number(cost.calls, 1),
                     Number(cost.frames, 1),
@@ -68,16 +68,18 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
     )  # fmt: skip
 
 
-def _paradigms(runs: Sequence[ReportRun], given: Sequence[ReportRun]) -> list[tuple[str, tuple[Trace, ...]]]:
+def _paradigms(
+    runs: Sequence[ReportRun], all_runs: Sequence[ReportRun]
+) -> list[tuple[str, tuple[Trace, ...]]]:
     """Names and traces in the order of Table 2, under each rule for the final answer; a run with refinement
     also before it, unless the same planner has a run without."""
-    found = []
+    paradigms = []
     alone = {run.planning for run in runs if run.method == "adaptive"}
-    for run in sorted(runs, key=lambda run: run.method_place):
+    for run in sorted(runs, key=lambda run: run.method_rank):
         if run.method == "videopro" and run.planning not in alone:
-            found += [(variant.name, variant.traces) for variant in rescored_before(run, given)]
-        found += [(variant.name, variant.own_traces) for variant in variants(run, given)]
-    return found
+            paradigms += [(variant.name, variant.traces) for variant in rescored_before(run, all_runs)]
+        paradigms += [(variant.name, variant.own_traces) for variant in variants(run, all_runs)]
+    return paradigms
 
 
 def modes(runs: Sequence[ReportRun]) -> Section:
@@ -86,20 +88,20 @@ def modes(runs: Sequence[ReportRun]) -> Section:
     drawn: list[tuple[str, dict[str, Any]]] = []
     planned = [run for run in runs if run.writes_programs and not run.without]
     several = len(by_dataset(planned)) > 1
-    for data, own in by_dataset(planned).items():
-        for run in own:
-            found = program_metrics(run.own_traces)["modes"]
-            if found["native"] is None:
+    for data, group in by_dataset(planned).items():
+        for run in group:
+            shares = program_metrics(run.own_traces)["modes"]
+            if shares["native"] is None:
                 continue
             rows.append(
                 (
                     data.title,
                     run.name,
                     len(run.traces),
-                    *(share(found[mode]) for mode in ("native", "program", "none", "refined", "fallback")),
+                    *(share(shares[mode]) for mode in ("native", "program", "none", "refined", "fallback")),
                 )
             )
-            drawn.append((f"{run.name}\n{data.title}" if several else run.name, found))
+            drawn.append((f"{run.name}\n{data.title}" if several else run.name, shares))
     if not rows:
         raise MissingRuns("modes: no run wrote programs; give one of method program, adaptive or videopro")
     heads = (

@@ -15,6 +15,6 @@ def with_published(section: Section) -> Section:
     """The section with the paper's table after its own tables, if the paper has one."""
     if section.name not in PUBLISHED:
         return section
-    own = PUBLISHED[section.name]
-    table = replace(own, title=f"{own.title}: {section.source} of the paper")
+    paper_table = PUBLISHED[section.name]
+    table = replace(paper_table, title=f"{paper_table.title}: {section.source} of the paper")
     return replace(section, tables=(*section.tables, table))

@@ -30,14 +30,14 @@ TITLES: Mapping[str, str] = {
 }
 
 
-def read_runs(words: Sequence[str]) -> list[ReportRun]:
+def read_runs(arguments: Sequence[str]) -> list[ReportRun]:
     """The runs named by command line words, each a folder or NAME=FOLDER; a folder that contains run folders
     stands for all of them, in the paper's order of methods. Raises RunError or ConfigError."""
     runs: list[ReportRun] = []
-    for word in words:
-        name, path = _split(word)
-        found = [replace(read_run(folder), name=name, is_named=bool(name)) for folder in find_runs([path])]
-        runs += sorted(found, key=lambda run: (bool(run.without), run.method_place))
+    for argument in arguments:
+        name, path = _split(argument)
+        group = [replace(read_run(folder), name=name, is_named=bool(name)) for folder in find_runs([path])]
+        runs += sorted(group, key=lambda run: (bool(run.without), run.method_rank))
     paths = Counter(run.path.resolve() for run in runs)
     twice = [str(path) for path, count in paths.items() if count > 1]
     if twice:
@@ -45,12 +45,13 @@ def read_runs(words: Sequence[str]) -> list[ReportRun]:
     return _named(_titled(runs))
 
 
-def _split(word: str) -> tuple[str, Path]:
-    name, equals, path = word.partition("=")
-    if not equals or Path(word).exists():
-        return "", Path(word)
+def _split(argument: str) -> tuple[str, Path]:
+    name, equals, path = argument.partition("=")
+    # A folder with an equals sign in its name is a folder first.
+    if not equals or Path(argument).exists():
+        return "", Path(argument)
     if not name.strip() or not path:
-        raise ConfigError(f"run {word!r}: give a folder, or NAME=FOLDER")
+        raise ConfigError(f"run {argument!r}: give a folder, or NAME=FOLDER")
     return name.strip(), Path(path)
 
 
@@ -64,7 +65,7 @@ def read_run(path: Path) -> ReportRun:
     traces = folder.read() if folder.traces.exists() else []
     if not traces:
         raise RunError(f"{path}: no question is answered yet; finish the run first")
-    asked = identity["protocol"]
+    protocol_identity = identity["protocol"]
     return ReportRun(
         path,
         identity,
@@ -72,7 +73,11 @@ def read_run(path: Path) -> ReportRun:
         protocol,
         tuple(traces),
         read_grades(folder.grades, protocol.judge),
-        DatasetKey(str(asked.get("benchmark", "")), str(asked.get("split", "")), run_key(asked)[:8]),
+        DatasetKey(
+            str(protocol_identity.get("benchmark", "")),
+            str(protocol_identity.get("split", "")),
+            run_key(protocol_identity)[:8],
+        ),
     )
 
 
@@ -80,9 +85,9 @@ def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The runs with titles for their datasets; with the protocol if a benchmark appears under several."""
     kinds: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
-        own = kinds.setdefault((run.dataset.benchmark, run.dataset.split), {})
-        own[run.dataset.protocol_hash] = run.protocol.name
-    found = []
+        names = kinds.setdefault((run.dataset.benchmark, run.dataset.split), {})
+        names[run.dataset.protocol_hash] = run.protocol.name
+    titled = []
     for run in runs:
         data = run.dataset
         title = f"{TITLES.get(data.benchmark, data.benchmark)} {data.split}".strip()
@@ -90,8 +95,8 @@ def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
         if len(protocols) > 1:
             alike = list(protocols.values()).count(run.protocol.name) > 1
             title += f" ({data.protocol_hash if alike or not run.protocol.name else run.protocol.name})"
-        found.append(replace(run, dataset=replace(data, title=title)))
-    return found
+        titled.append(replace(run, dataset=replace(data, title=title)))
+    return titled
 
 
 def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
@@ -106,7 +111,7 @@ def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
         budgets.setdefault(who, set()).add(run.frames)
         presets.setdefault(who, set()).add(run.preset)
 
-    def own(run: ReportRun) -> str:
+    def default_name(run: ReportRun) -> str:
         name = METHOD_TITLES.get(run.method, run.method)
         if several:
             name = run.model if run.method == "native" else f"{run.model} + {name}"
@@ -119,11 +124,11 @@ def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
             name += f", {run.frames} frames"
         return name + "".join(f" w/o {group}" for group in run.without)
 
-    named = [run if run.is_named else replace(run, name=own(run)) for run in runs]
-    taken = Counter((run.dataset, run.name) for run in named)
+    named = [run if run.is_named else replace(run, name=default_name(run)) for run in runs]
+    counts = Counter((run.dataset, run.name) for run in named)
     named = [
         replace(run, name=f"{run.name} [{run.path.name}]")
-        if taken[run.dataset, run.name] > 1 and not run.is_named
+        if counts[run.dataset, run.name] > 1 and not run.is_named
         else run
         for run in named
     ]

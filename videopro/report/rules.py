@@ -62,24 +62,24 @@ def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
     if not run.writes_programs:
         return [run]
     natives = natives_for(run, runs)
-    found = []
+    rescored = []
     for name in _TITLES if run.method == "videopro" else _SINGLE:
         traces = rescore_all(run.traces, RESCORINGS[name], natives)
         if traces is not None:
-            found.append(replace(run, name=", ".join((run.name, *_TITLES[name])), traces=traces))
-    return found
+            rescored.append(replace(run, name=", ".join((run.name, *_TITLES[name])), traces=traces))
+    return rescored
 
 
 def rescored_before(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The run before any refinement, alone and with a native fallback if possible."""
     natives = natives_for(run, runs)
-    found = []
+    rescored = []
     for name, title in (("first", ()), (f"first {NATIVE}", ("native fallback",))):
         traces = rescore_all(run.traces, RESCORINGS[name], natives)
         if traces is not None:
             named = ", ".join((f"{run.name}, before refinement", *title))
-            found.append(replace(run, name=named, traces=traces))
-    return found
+            rescored.append(replace(run, name=named, traces=traces))
+    return rescored
 
 
 def variants_of(runs: Sequence[ReportRun]) -> list[ReportRun]:

@@ -62,11 +62,11 @@ class DatasetKey:
     title: str = ""
 
     @property
-    def place(self) -> int:
+    def rank(self) -> int:
         """Its position in the paper's Table 1; last if it is not there."""
         order = [(benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]]
-        own = (self.benchmark, self.split)
-        return order.index(own) if own in order else len(order)
+        key = (self.benchmark, self.split)
+        return order.index(key) if key in order else len(order)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ReportRun:
         return str(self.identity["method"]["name"])
 
     @property
-    def method_place(self) -> int:
+    def method_rank(self) -> int:
         """The position of its method in METHOD_TITLES; last if it is not there."""
         order = list(METHOD_TITLES)
         return order.index(self.method) if self.method in order else len(order)
@@ -127,9 +127,9 @@ class ReportRun:
         planner = str(self.identity["method"]["planner"]) if self.writes_programs else ""
         if planner != "self" and not planner.startswith("server:"):
             return 0
-        given = self.identity["method"].get("planner_frames")
-        if given is not None:
-            return int(given)
+        recorded = self.identity["method"].get("planner_frames")
+        if recorded is not None:
+            return int(recorded)
         return (self.frames or 0) if planner == "self" else DEFAULT_FRAMES
 
     @property
@@ -194,10 +194,10 @@ class ReportRun:
 
 def by_dataset(runs: Sequence[ReportRun]) -> dict[DatasetKey, list[ReportRun]]:
     """The runs of each dataset, the paper's benchmarks first, in its order."""
-    found: dict[DatasetKey, list[ReportRun]] = {}
-    for run in sorted(runs, key=lambda run: run.dataset.place):
-        found.setdefault(run.dataset, []).append(run)
-    return found
+    groups: dict[DatasetKey, list[ReportRun]] = {}
+    for run in sorted(runs, key=lambda run: run.dataset.rank):
+        groups.setdefault(run.dataset, []).append(run)
+    return groups
 
 
 def baseline(runs: Sequence[ReportRun]) -> ReportRun:
@@ -229,9 +229,9 @@ def counts_note(runs: Sequence[ReportRun]) -> str:
     """How many questions about how many videos each dataset has, such as "pocket test: 726 questions about 66
     videos." If runs have more than others, from the fewest to the most."""
     parts = []
-    for data, own in by_dataset(runs).items():
-        questions = _span([len(run.questions) for run in own])
-        videos = _span([len({trace.video.key for trace in run.traces}) for run in own])
+    for data, group in by_dataset(runs).items():
+        questions = _span([len(run.questions) for run in group])
+        videos = _span([len({trace.video.key for trace in run.traces}) for run in group])
         parts.append(f"{data.title}: {questions} questions about {videos} videos.")
     return " ".join(parts)
 
@@ -241,9 +241,9 @@ def exclusions_note(runs: Sequence[ReportRun]) -> str:
     (LVBench) 2 VideoError." Empty if nothing is left out."""
     several = len(by_dataset(runs)) > 1
     parts = [
-        f"{run.name}{f' ({run.dataset.title})' if several else ''} {exclusions_text(found)}"
+        f"{run.name}{f' ({run.dataset.title})' if several else ''} {exclusions_text(left_out)}"
         for run in runs
-        if (found := exclusions(run.traces))
+        if (left_out := exclusions(run.traces))
     ]
     return f"Left out of the accuracy: {'; '.join(parts)}." if parts else ""
 
@@ -256,9 +256,9 @@ def _span(counts: Sequence[int]) -> str:
 def question_notes(runs: Sequence[ReportRun]) -> list[str]:
     """Notes on runs of one dataset that did not answer the same questions."""
     notes = []
-    for data, own in by_dataset(runs).items():
-        if len({run.questions for run in own}) > 1:
-            counts = ", ".join(f"{run.name} {len(run.questions)}" for run in own)
+    for data, group in by_dataset(runs).items():
+        if len({run.questions for run in group}) > 1:
+            counts = ", ".join(f"{run.name} {len(run.questions)}" for run in group)
             notes.append(
                 f"{data.title}: the runs did not answer the same questions ({counts}): accuracies are over "
                 "each run's own, differences over those that both have."

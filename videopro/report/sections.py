@@ -54,24 +54,25 @@ def build(
 
     Raises ConfigError for an unknown name, and MissingRuns if a section in `names` cannot be built.
     """
-    known = [*BUILDERS, *papers.FAMILIES, *papers.BUILDERS]
+    available = [*BUILDERS, *papers.FAMILIES, *papers.BUILDERS]
     for name in names:
-        if name not in known:
-            raise ConfigError(f"tables: unknown table {name!r}; {did_you_mean(name, known)}")
+        if name not in available:
+            raise ConfigError(f"tables: unknown table {name!r}; {did_you_mean(name, available)}")
     builders: dict[str, Builder] = {**BUILDERS, **papers.BUILDERS, "tau": partial(thresholds, taus=taus)}
     methods = {run.method for run in runs}
-    wanted = names or [*BUILDERS, *(method for method in papers.FAMILIES if method in methods)]
-    made, lacking = [], []
-    for asked in wanted:
-        for name in papers.FAMILIES.get(asked, (asked,)):
+    selected = names or [*BUILDERS, *(method for method in papers.FAMILIES if method in methods)]
+    sections, lacking = [], []
+    for entry in selected:
+        for name in papers.FAMILIES.get(entry, (entry,)):
             try:
                 section = builders[name](runs) if name in _NAMING_LACKS else _of_able(builders[name], runs)
-                made.append(_with_counts(section, runs))
+                sections.append(_with_counts(section, runs))
             except MissingRuns as error:
+                # A table that was asked for by its own name must not be missing; one of a paper's may.
                 if name in names:
                     raise
                 lacking.append(str(error))
-    return made, lacking
+    return sections, lacking
 
 
 def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:

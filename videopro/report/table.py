@@ -77,14 +77,14 @@ def share(value: float | None, decimals: int = 1) -> Number | None:
     return None if value is None else Number(100 * value, decimals)
 
 
-def accuracy_cell(found: Accuracy) -> Estimate | None:
+def accuracy_cell(result: Accuracy) -> Estimate | None:
     """An accuracy in percent."""
-    return None if found.accuracy is None else estimate(found.accuracy, found.shown_ci95)
+    return None if result.accuracy is None else estimate(result.accuracy, result.shown_ci95)
 
 
-def difference_cell(found: Difference) -> Estimate | None:
+def difference_cell(result: Difference) -> Estimate | None:
     """A difference in percentage points."""
-    return None if found.difference is None else estimate(found.difference, found.shown_ci95, signed=True)
+    return None if result.difference is None else estimate(result.difference, result.shown_ci95, signed=True)
 
 
 def estimate(share: float, interval: Sequence[float] | None, *, signed: bool = False) -> Estimate:
@@ -122,6 +122,7 @@ def markdown(table: Table) -> str:
 def latex(table: Table, label: str) -> str:
     """A table environment with booktabs rules, all text escaped. `label`: for references."""
     table = compact(table)
+    # Intervals with LaTeX's dash for ranges.
     rows = [
         [
             cell_text(cell).replace(" to ", "--") if isinstance(cell, Estimate) else cell_text(cell)
@@ -132,10 +133,10 @@ def latex(table: Table, label: str) -> str:
     body = tabulate(
         rows, table.heads, tablefmt="latex_booktabs", colalign=sides(table), disable_numparse=True
     )
-    words = _escaped(" ".join((f"{table.title}.", *table.notes)))
+    caption = _escaped(" ".join((f"{table.title}.", *table.notes)))
     return (
         "% needs \\usepackage{booktabs}\n\\begin{table}[t]\n\\centering\n\\small\n"
-        f"{body}\n\\caption{{{words}}}\n\\label{{{label}}}\n\\end{{table}}\n"
+        f"{body}\n\\caption{{{caption}}}\n\\label{{{label}}}\n\\end{{table}}\n"
     )
 
 
@@ -147,15 +148,15 @@ def _escaped(text: str) -> str:
 
 def comma_separated(table: Table) -> str:
     """CSV with unrounded numbers; an estimate takes three columns."""
-    places = [any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.heads))]
+    are_estimates = [any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.heads))]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     heads = [[head, f"{head}, low", f"{head}, high"] if wide else [head] for head, wide in
-             zip(table.heads, places, strict=True)]  # fmt: skip
+             zip(table.heads, are_estimates, strict=True)]  # fmt: skip
     writer.writerow([head for part in heads for head in part])
     for row in table.rows:
         writer.writerow(
-            [value for cell, wide in zip(row, places, strict=True) for value in _plain(cell, wide)]
+            [value for cell, wide in zip(row, are_estimates, strict=True) for value in _plain(cell, wide)]
         )
     return text.getvalue()
 

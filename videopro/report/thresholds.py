@@ -62,7 +62,7 @@ def sweep(
             f"{max(taus):g}; run again with --refine-below {max(taus):g} and another --output, or "
             f"sweep to {stored:g} with --taus"
         )
-    found = []
+    points = []
     for tau in taus:
         traces = [
             rescore_at_tau(trace, tau, rule or run.rule, (natives or {}).get(trace.question_id))
@@ -71,17 +71,17 @@ def sweep(
         without_error = [trace for trace in traces if trace.error is None]
         if not without_error:
             raise MissingRuns(f"tau: {run.path} answered no question; repeat its errors with --redo-errors")
-        asked = [trace for trace in traces if is_answerable(trace)]
-        found.append(
+        answerable = [trace for trace in traces if is_answerable(trace)]
+        points.append(
             (
                 tau,
                 accuracy(records_of(traces)),
                 sum(trace.refined > 0 for trace in without_error) / len(without_error),
-                sum(trace.cost.seconds for trace in asked) / len(asked),
-                planner_tokens_out(asked),
+                sum(trace.cost.seconds for trace in answerable) / len(answerable),
+                planner_tokens_out(answerable),
             )
         )
-    return found
+    return points
 
 
 RULES: Mapping[str, AnswerRule] = {
@@ -111,12 +111,13 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
     rows: list[tuple[Cell, ...]] = []
     drawn = []
     several = len(by_dataset(chosen)) > 1
-    for data, own in by_dataset(chosen).items():
-        for run in own:
+    for data, group in by_dataset(chosen).items():
+        for run in group:
             natives = natives_for(run, runs)
             by_rule = [_by_rule(run, taus, rule, natives) for rule in RULES.values()]
-            for place, tau in enumerate(taus):
-                points = [None if curve is None else curve[place] for curve in by_rule]
+            for index, tau in enumerate(taus):
+                points = [None if curve is None else curve[index] for curve in by_rule]
+                # None of these depends on the rule for the final answer.
                 _, _, refined, seconds, tokens = next(point for point in points if point is not None)
                 rows.append(
                     (
@@ -129,12 +130,12 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
                         Number(seconds, 2),
                     )
                 )
-            title = data.title if several and len(own) == 1 else f"{run.name}, {data.title}"
-            found = _by_rule(run, taus, run.rule, natives)
+            title = data.title if several and len(group) == 1 else f"{run.name}, {data.title}"
+            run_curve = _by_rule(run, taus, run.rule, natives)
             drawn.append(
                 (
                     f"{title if several else run.name} ({run.rule.title})",
-                    found if found is not None else by_rule[0] or [],
+                    run_curve if run_curve is not None else by_rule[0] or [],
                     float(run.identity["method"]["tau"]),
                 )
             )

@@ -108,9 +108,9 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _check_same_model(path: Path, other: Path) -> None:
     """Raise RunError for runs of different models or splits: no number over both would mean anything."""
-    own, its = (RunFolder(each).recorded_identity() or {} for each in (path, other))
+    ours, theirs = (RunFolder(each).recorded_identity() or {} for each in (path, other))
     for part, name in (("protocol", "split"), ("model", "model"), ("model", "weights"), ("model", "adapter")):
-        values = [identity.get(part, {}).get(name) for identity in (own, its)]
+        values = [identity.get(part, {}).get(name) for identity in (ours, theirs)]
         if values[0] != values[1]:
             raise RunError(
                 f"{other}: its {name} is {values[1]!r}, but that of {path} is {values[0]!r}; combine runs of "
@@ -118,9 +118,11 @@ def _check_same_model(path: Path, other: Path) -> None:
             )
 
 
-def _check_same_questions(path: Path, own: Sequence[Trace], other: Path, others: Sequence[Trace]) -> None:
+def _check_same_questions(
+    path: Path, traces: Sequence[Trace], other: Path, other_traces: Sequence[Trace]
+) -> None:
     """Raise RunError for runs of different questions: CRR divides an accuracy of one by that of the other."""
-    differ = {trace.question_id for trace in own} ^ {trace.question_id for trace in others}
+    differ = {trace.question_id for trace in traces} ^ {trace.question_id for trace in other_traces}
     if differ:
         raise RunError(
             f"{other}: {len(differ)} questions are in this run or in {path}, but not in both, such as "

@@ -15,11 +15,11 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
     A run that has no answers yet is found only at its own path. Raises RunError for a path without a run.
     """
-    found: dict[Path, Path] = {}
+    runs: dict[Path, Path] = {}
     for path in paths:
         for run in _runs_at(path):
-            found.setdefault(run.resolve(), run)
-    return list(found.values())
+            runs.setdefault(run.resolve(), run)
+    return list(runs.values())
 
 
 def _runs_at(path: Path) -> list[Path]:

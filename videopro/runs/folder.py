@@ -43,14 +43,14 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
     command 'bf16'"; "nothing" stands for a key that one of them does not have."""
     before, now = _flat(old), _flat(new)
 
-    def shown(values: Mapping[str, Any], others: Mapping[str, Any], key: str) -> str:
+    def value_text(values: Mapping[str, Any], other_values: Mapping[str, Any], key: str) -> str:
         if key not in values:
             return "nothing"
         value = values[key]
-        return repr(_from_difference(value, others.get(key)) if isinstance(value, str) else value)
+        return repr(_from_difference(value, other_values.get(key)) if isinstance(value, str) else value)
 
     return [
-        f"{key}: the run has {shown(before, now, key)}, this command {shown(now, before, key)}"
+        f"{key}: the run has {value_text(before, now, key)}, this command {value_text(now, before, key)}"
         for key in sorted({*before, *now})
         if key not in before or key not in now or before[key] != now[key]
     ]
@@ -63,7 +63,9 @@ def _from_difference(text: str, other: Any) -> str:
     start = 0
     if isinstance(other, str):
         pairs = enumerate(zip(text, other, strict=False))
-        differs = next((place for place, (own, its) in pairs if own != its), min(len(text), len(other)))
+        differs = next(
+            (index for index, (ours, theirs) in pairs if ours != theirs), min(len(text), len(other))
+        )
         start = max(0, differs - 20)
     part = text[start : start + _LONG]
     return ("…" if start else "") + part + ("…" if start + _LONG < len(text) else "")
@@ -108,6 +110,7 @@ class RunFolder:
                     f"{self.path}: contains {other!r} but no config.yaml, so it is not a run folder; "
                     "give another --output"
                 )
+        # The nearest folder that exists: those below it would be made.
         parent = self.path
         while not parent.exists():
             parent = parent.parent
@@ -178,10 +181,10 @@ class RunFolder:
         if recorded is None:
             return
         # Through JSON, as the identity was stored: tuples become lists.
-        known = json.loads(json.dumps(identity))
+        current = json.loads(json.dumps(identity))
         lines = [
             line.replace("protocol.version:", "protocol.version (of the benchmark's files):", 1)
-            for line in identity_difference({key: recorded.get(key) for key in known}, known)
+            for line in identity_difference({key: recorded.get(key) for key in current}, current)
         ]
         if lines:
             raise RunError(

@@ -15,8 +15,8 @@ def shown_answer(reply: str, judge: JudgePrompt) -> str:
     """The answer that the judge is shown: the reply, or for CG-Bench the "result" of its JSON block."""
     if judge.style != "cgbench":
         return reply
-    found = written_result(reply)
-    return reply if found is None else str(found)
+    result = written_result(reply)
+    return reply if result is None else str(result)
 
 
 def needs_look(reply: str, judge: JudgePrompt) -> bool:
@@ -53,8 +53,8 @@ def why_ungraded(line: Mapping[str, Any], judge: JudgePrompt) -> str:
         return f"the reply was cut off at {line['cut_at']} tokens"
     if grade_of(line, judge).robust is not None:
         return ""
-    said = line.get("look", line["raw"])
-    return "the reply has no grade of the scale" if said.strip() else "the reply is empty"
+    reply = line.get("look", line["raw"])
+    return "the reply has no grade of the scale" if reply.strip() else "the reply is empty"
 
 
 def read_grade(reply: str, judge: JudgePrompt, *, high: int | None = None) -> int | None:
@@ -67,15 +67,15 @@ def read_official(reply: str) -> int | None:
     """The grade as VLMEvalKit parses it (MMBenchVideo.evaluate, commit 401916c): a reply that Python reads
     as a whole number, signed or not, and nothing else. Numbers of more than 18 digits are rejected, as they
     could not be averaged."""
-    found = re.fullmatch(r"\s*([+-]?(?:0+|[1-9]\d{0,17}))\s*", reply, re.ASCII)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"\s*([+-]?(?:0+|[1-9]\d{0,17}))\s*", reply, re.ASCII)
+    return int(match[1]) if match else None
 
 
 def read_cg_bench(reply: str, digits: str) -> Any:
     """What run/utils.py (post_process, commit 6677fe3) of CG-Bench/CG-Bench reads: the "result" of the first
     ```json block, of any type, else the first of the `digits` anywhere; None if there is neither."""
-    found = written_result(reply)
-    if found is not None:
-        return found
+    result = written_result(reply)
+    if result is not None:
+        return result
     digit = re.search(f"[{digits}]", reply)
     return int(digit[0]) if digit else None

@@ -103,7 +103,7 @@ class _LocalJudge(Judge):
         self._limit = max_new_tokens
 
     def reply(self, text: str, *, system: str = "", frames: Sequence[Frame] = ()) -> JudgeReply:
-        content: Any = [_shown(frames), {"type": "text", "text": text}] if frames else text
+        content: Any = [_visual_part(frames), {"type": "text", "text": text}] if frames else text
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if system:
             messages.insert(0, {"role": "system", "content": system})
@@ -114,7 +114,7 @@ class _LocalJudge(Judge):
         self._backbone.close()
 
 
-def _shown(frames: Sequence[Frame]) -> dict[str, Any]:
+def _visual_part(frames: Sequence[Frame]) -> dict[str, Any]:
     """The content part of a chat that shows frames."""
     if len(frames) == 1:
         return {"type": "image", "image": Image.fromarray(frames[0].image)}

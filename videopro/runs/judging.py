@@ -29,7 +29,7 @@ from videopro.video import Video, clue_times
 
 # Consecutive failed requests after which grading stops, and replies of which none has a grade.
 _GIVEN_UP = 8
-_SHOWN = 80
+_QUOTED_LENGTH = 80
 # CG-Bench's limit of frames for a clue.
 _CLUE_FRAMES = 32
 # Settings of a judge that change how it is reached, but no grade.
@@ -74,18 +74,18 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
             f"{folder.path}: benchmark {name!r} is scored without a judge; its summary is complete"
         )
     traces = folder.read()
-    kept = _lines(folder.grades)
-    graded = [line for line in kept.values() if not why_ungraded(line, judge)]
-    others = {line["judge"] for line in graded} - {_name(config)}
-    if others:
+    recorded = _lines(folder.grades)
+    graded = [line for line in recorded.values() if not why_ungraded(line, judge)]
+    other_judges = {line["judge"] for line in graded} - {_name(config)}
+    if other_judges:
         raise RunError(
-            f"{folder.grades}: was graded by {sorted(others)[0]!r}, not by {_name(config)!r}; give the first "
-            "as --judge, with its settings, or remove the file"
+            f"{folder.grades}: was graded by {sorted(other_judges)[0]!r}, not by {_name(config)!r}; give the "
+            "first as --judge, with its settings, or remove the file"
         )
-    todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, kept, judge)]
+    todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, recorded, judge)]
     if todo:
         # What failed before comes last: it may fail again.
-        todo.sort(key=lambda trace: trace.question_id in kept)
+        todo.sort(key=lambda trace: trace.question_id in recorded)
         model = load_judge(config.judge, config.backbone, config.max_new_tokens, load=load)
         try:
             _grade(todo, judge, model, config, folder.grades)
@@ -128,9 +128,9 @@ def _is_open(trace: Trace) -> bool:
     return trace.reference is not None and trace.final is not None
 
 
-def _is_graded(trace: Trace, kept: Mapping[str, Mapping[str, Any]], judge: JudgePrompt) -> bool:
+def _is_graded(trace: Trace, recorded: Mapping[str, Mapping[str, Any]], judge: JudgePrompt) -> bool:
     """Whether this exact answer was graded: an answer that was redone is graded again."""
-    line = kept.get(trace.question_id)
+    line = recorded.get(trace.question_id)
     return line is not None and line["answer"] == _digest(trace) and not why_ungraded(line, judge)
 
 
@@ -150,13 +150,13 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
         raise RunError(f"{path}: cannot be read ({error})") from error
     lines: dict[str, dict[str, Any]] = {}
     set_aside = SetAside(path, "the judge is asked for their grades again")
-    whole = text.split("\n")[:-1]
-    for number, line in enumerate(whole, start=1):
+    complete = text.split("\n")[:-1]
+    for number, line in enumerate(complete, start=1):
         try:
             content = parse_json(line)
-            own = {key: content[key] for key in ("judge", "answer", "raw")}
+            required = {key: content[key] for key in ("judge", "answer", "raw")}
             more = {key: content[key] for key in ("look", "cut_at", "error") if key in content}
-            lines[content["question_id"]] = own | more
+            lines[content["question_id"]] = required | more
         except (ValueError, KeyError, TypeError) as error:
             set_aside.add(number, f"no grade: {error}")
     set_aside.tell()
@@ -170,17 +170,17 @@ def _judged(trace: Trace, judge: JudgePrompt, model: Judge) -> dict[str, Any]:
     assert trace.reference is not None
     answer = shown_answer(trace.final.raw, judge)
     reply = model.reply(judge.fill(trace.question, trace.reference, answer), system=judge.system)
-    said = {"raw": reply.text}
+    fields = {"raw": reply.text}
     if reply.cut_at is None and needs_look(reply.text, judge):
         video = Video.open(trace.video.path)
         clue = [(interval[0], interval[1]) for interval in trace.evidence]
         budget = min(_CLUE_FRAMES, model.frames)
         frames = video.frames(clue_times(clue, video.duration, video.fps, budget))
-        shown = judge.fill_look(trace.question, answer, [frame.time for frame in frames])
-        reply = model.reply(shown, frames=frames)
-        said["look"] = reply.text
+        prompt = judge.fill_look(trace.question, answer, [frame.time for frame in frames])
+        reply = model.reply(prompt, frames=frames)
+        fields["look"] = reply.text
     more = {"thoughts": shown_thoughts(reply.thoughts), "cut_at": reply.cut_at}
-    return said | {name: value for name, value in more.items() if value}
+    return fields | {name: value for name, value in more.items() if value}
 
 
 def _grade(
@@ -199,19 +199,20 @@ def _grade(
 
     failed, last = 0, ""
     reasons: Counter[str] = Counter()
+    # Whether to give up is decided between batches, so a batch is no smaller than that takes.
     step = max(model.threads, _GIVEN_UP)
     with JsonLinesLog(path) as grades, ThreadPoolExecutor(model.threads) as pool:
         for start in range(0, len(traces), step):
-            asked = traces[start : start + step]
-            for trace, said in pool.map(ask, asked):
-                line = {"judge": _name(config), "answer": _digest(trace), **said}
+            batch = traces[start : start + step]
+            for trace, fields in pool.map(ask, batch):
+                line = {"judge": _name(config), "answer": _digest(trace), **fields}
                 grades.append({"question_id": trace.question_id, **line})
-                why = why_ungraded(line, judge)
-                failed = failed + 1 if "error" in said else 0
-                if why:
-                    reasons[why] += 1
-                    last = _shown(why, said)
-            done = start + len(asked)
+                reason = why_ungraded(line, judge)
+                failed = failed + 1 if "error" in fields else 0
+                if reason:
+                    reasons[reason] += 1
+                    last = _explained(reason, fields)
+            done = start + len(batch)
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the judge failed all of the last {failed} requests ({last}); existing grades are kept: "
@@ -223,7 +224,7 @@ def _grade(
                     "if they are cut off, or take another judge, and re-run"
                 )
     if reasons:
-        counts = ", ".join(f"{count}: {why}" for why, count in reasons.most_common())
+        counts = ", ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
         print(
             f"{reasons.total()} answers were not graded ({counts}; the last: {last}); re-run the same "
             "command to ask again, with a higher --max-new-tokens if replies are cut off",
@@ -231,9 +232,9 @@ def _grade(
         )
 
 
-def _shown(why: str, said: Mapping[str, Any]) -> str:
+def _explained(reason: str, fields: Mapping[str, Any]) -> str:
     """Why an answer has no grade, with what the judge or the server said."""
-    if "error" in said:
-        return str(said["error"])
-    words = printable(said.get("look", said["raw"]), _SHOWN)
-    return f"{why}: {words!r}" if words else why
+    if "error" in fields:
+        return str(fields["error"])
+    quoted = printable(fields.get("look", fields["raw"]), _QUOTED_LENGTH)
+    return f"{reason}: {quoted!r}" if quoted else reason

@@ -55,11 +55,12 @@ def submit(config: SubmitConfig) -> Submission:
             f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "
             f"{', '.join(FORMS)}, and your own"
         )
-    endings = FORMS.get(str(name), _OWN)
+    endings = FORMS.get(str(name), _GENERIC)
     if config.output.suffix not in endings:
         raise ConfigError(
             f"output is {str(config.output)!r}; for {name} it must end in {' or '.join(endings)}"
         )
+    # By id: traces are in the order in which workers answered.
     traces = sorted(folder.read(), key=lambda trace: trace.question_id)
     content = endings[config.output.suffix](traces)
     try:
@@ -73,22 +74,22 @@ def _letter(trace: Trace) -> str | None:
     return trace.final.letter if trace.final is not None else None
 
 
-def _place(trace: Trace) -> int:
+def _option_index(trace: Trace) -> int:
     letter = _letter(trace)
     return NO_ANSWER if letter is None else LETTERS.index(letter)
 
 
-def _places_json(traces: Sequence[Trace]) -> str:
+def _indices_json(traces: Sequence[Trace]) -> str:
     """{q_uid: option index} (egoschema/EgoSchema, README.md and validate.py)."""
-    return json.dumps({trace.question_id: _place(trace) for trace in traces}, indent=1) + "\n"
+    return json.dumps({trace.question_id: _option_index(trace) for trace in traces}, indent=1) + "\n"
 
 
-def _places_csv(traces: Sequence[Trace]) -> str:
+def _indices_csv(traces: Sequence[Trace]) -> str:
     """q_uid,answer (Kaggle's competition egoschema-public)."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("q_uid", "answer"))
-    writer.writerows((trace.question_id, _place(trace)) for trace in traces)
+    writer.writerows((trace.question_id, _option_index(trace)) for trace in traces)
     return file.getvalue()
 
 
@@ -132,9 +133,9 @@ def _own_csv(traces: Sequence[Trace]) -> str:
 
 
 # The forms of one's own benchmarks, and of the pocket world and `jsonl`.
-_OWN: Mapping[str, Callable[[Sequence[Trace]], str]] = {".json": _own_json, ".csv": _own_csv}
+_GENERIC: Mapping[str, Callable[[Sequence[Trace]], str]] = {".json": _own_json, ".csv": _own_csv}
 FORMS: Mapping[str, Mapping[str, Callable[[Sequence[Trace]], str]]] = {
-    "egoschema": {".json": _places_json, ".csv": _places_csv},
+    "egoschema": {".json": _indices_json, ".csv": _indices_csv},
     "longvideobench": {".json": _replies_json},
     "mlvu": {".json": _mlvu_json},
 }

@@ -124,33 +124,35 @@ def _ungraded(traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> int:
     """The answers in words that have no grade, in a run that was graded."""
     if not grades:
         return 0
-    asked = [trace for trace in traces if trace.reference is not None and trace.final is not None]
-    return sum(trace.question_id not in grades or grades[trace.question_id].robust is None for trace in asked)
+    answered = [trace for trace in traces if trace.reference is not None and trace.final is not None]
+    return sum(
+        trace.question_id not in grades or grades[trace.question_id].robust is None for trace in answered
+    )
 
 
 def _error_ids(traces: Sequence[Trace]) -> dict[str, list[str]]:
     """The ids of the questions that ended in an error, by its type."""
-    found: dict[str, list[str]] = {}
+    ids: dict[str, list[str]] = {}
     for trace in traces:
         if trace.error:
-            found.setdefault(trace.error.type, []).append(trace.question_id)
-    return found
+            ids.setdefault(trace.error.type, []).append(trace.question_id)
+    return ids
 
 
 def _exceptions(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
     """The exceptions that nobody foresaw, by class: how many questions and videos met them, and where they
     were raised."""
-    met: dict[str, list[tuple[Trace, str]]] = {}
+    by_type: dict[str, list[tuple[Trace, str]]] = {}
     for trace in traces:
         for exception in trace.exceptions:
-            met.setdefault(exception.type, []).append((trace, exception.place))
+            by_type.setdefault(exception.type, []).append((trace, exception.place))
     return {
         kind: {
-            "questions": len({trace.question_id for trace, _ in found}),
-            "videos": len({trace.video.key for trace, _ in found}),
-            "places": dict(Counter(place for _, place in found)),
+            "questions": len({trace.question_id for trace, _ in occurrences}),
+            "videos": len({trace.video.key for trace, _ in occurrences}),
+            "places": dict(Counter(location for _, location in occurrences)),
         }
-        for kind, found in met.items()
+        for kind, occurrences in by_type.items()
     }
 
 
@@ -172,11 +174,11 @@ def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder:
     as `compare` does."""
     is_open = _is_open(summary)
     cells = _open_cells if is_open else _cells
-    whole = summary["open"] if is_open else {**summary, "videos": summary["scored_videos"]}
-    rows = [("all", *cells(whole))]
+    overall = summary["open"] if is_open else {**summary, "videos": summary["scored_videos"]}
+    rows = [("all", *cells(overall))]
     rules = {0}
     for kind in breakdowns:
-        parts = whole["groups"].get(kind, {})
+        parts = overall["groups"].get(kind, {})
         rows += [(f"{kind}: {name}", *cells(part)) for name, part in parts.items()]
         rules.add(len(rows) - 1)
     scores = (
@@ -251,10 +253,10 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     if summary["left_out"]:
         left_out = exclusions_text(summary["left_out"])
         yield f"left out: {left_out}; every other question counts, however it ended"
-    for kind, met in summary["exceptions"].items():
+    for kind, occurrences in summary["exceptions"].items():
         yield (
-            f"{_questions(met['questions'])} (videos: {met['videos']}) met an unexpected {kind}; its first "
-            f"traceback: {traceback_file(RunFolder(folder).exceptions, kind)}"
+            f"{_questions(occurrences['questions'])} (videos: {occurrences['videos']}) met an unexpected "
+            f"{kind}; its first traceback: {traceback_file(RunFolder(folder).exceptions, kind)}"
         )
     for kind, count in summary["errors"].items():
         yield _without_answer(kind, count, summary["error_ids"][kind], folder)
@@ -274,16 +276,16 @@ _WHAT_WAS_CUT = {"answers": "written replies", "programs": "programs", "steps": 
 
 def _cut_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """Why replies have no answer, and what to do about it."""
-    for kind, found in summary.get("cut_replies", {}).items():
-        limits = ", ".join(map(str, found["limits"]))
-        unsaid = f", {found['unsaid']} of them before anything was said" if found["unsaid"] else ""
+    for kind, counts in summary.get("cut_replies", {}).items():
+        limits = ", ".join(map(str, counts["limits"]))
+        unsaid = f", {counts['unsaid']} of them before anything was said" if counts["unsaid"] else ""
         if kind != "answers":
             fix = "give --options max_new_tokens=N with another --output"
         elif summary.get("method") == "native":
             fix = "give --options reply_tokens=N with another --output, or turn the model's thinking off"
         else:
             fix = "turn the model's thinking off"
-        yield f"{found['replies']} {_WHAT_WAS_CUT[kind]} were cut off at {limits} tokens{unsaid}: {fix}"
+        yield f"{counts['replies']} {_WHAT_WAS_CUT[kind]} were cut off at {limits} tokens{unsaid}: {fix}"
     tokens = summary.get("other_first_tokens", {})
     if tokens and (summary["unparsed"] or 0) >= _MANY_UNPARSED:
         named = ", ".join(f"{token!r} ({count})" for token, count in tokens.items())
@@ -295,18 +297,18 @@ def _cut_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _open_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """The open questions, which are not among the scored ones."""
-    found = summary["open"]
-    if found:
-        exact, f1 = (_with_interval(found, name) for name in ("exact_match", "f1"))
+    metrics = summary["open"]
+    if metrics:
+        exact, f1 = (_with_interval(metrics, name) for name in ("exact_match", "f1"))
         yield (
-            f"{_questions(found['n'])} in words (videos: {found['videos']}): exact match {exact}, token F1 "
-            f"{f1}, {percent(found['unanswered'])} % unanswered"
+            f"{_questions(metrics['n'])} in words (videos: {metrics['videos']}): exact match {exact}, token "
+            f"F1 {f1}, {percent(metrics['unanswered'])} % unanswered"
         )
 
 
-def _with_interval(found: Mapping[str, Any], name: str) -> str:
-    between = shown_interval(found[f"{name}_ci95"], found["videos"])
-    share = f"{percent(found[name])} %"
+def _with_interval(metrics: Mapping[str, Any], name: str) -> str:
+    between = shown_interval(metrics[f"{name}_ci95"], metrics["videos"])
+    share = f"{percent(metrics[name])} %"
     return share if between is None else f"{share} ({percent_interval(between)})"
 
 
@@ -347,13 +349,13 @@ def _agent_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             f"{replies['questions_with_unparsed']} questions), {replies['repaired']} were repaired; "
             f"{agent['forced']} answers forced, {agent['unanswered']} questions without an answer"
         )
-    for kind, found in summary["costs"]["preparations"].items():
-        known = f"; the cost of {found['unknown']} is not known" if found["unknown"] else ""
-        cost = found["cost"]
+    for kind, preparation in summary["costs"]["preparations"].items():
+        note = f"; the cost of {preparation['unknown']} is not known" if preparation["unknown"] else ""
+        cost = preparation["cost"]
         yield (
-            f"{kind}: {found['n']} made for {found['questions']} questions, with {cost['seconds']:.1f} s, "
-            f"{cost['calls']:.0f} calls, {cost['frames']:.0f} frames and "
-            f"{cost['tokens_in']:.0f} tokens in, {cost['tokens_out']:.0f} tokens out{known}"
+            f"{kind}: {preparation['n']} made for {preparation['questions']} questions, with "
+            f"{cost['seconds']:.1f} s, {cost['calls']:.0f} calls, {cost['frames']:.0f} frames and "
+            f"{cost['tokens_in']:.0f} tokens in, {cost['tokens_out']:.0f} tokens out{note}"
         )
 
 

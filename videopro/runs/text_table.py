@@ -46,16 +46,16 @@ class TextTable:
         if fits:
             heads = (heads[0], *map(_wrapped, heads[1:], widths))
             rows = tuple((_wrapped(row[0], left), *row[1:]) for row in rows)
-        shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
         for number, (name, head) in enumerate(zip(self.heads, heads, strict=True)):
             is_left = number == 0 or name in self.lefts
-            shown.add_column(
+            table.add_column(
                 Text(head), justify="left" if is_left else "right", no_wrap=fits, overflow="fold"
             )
         for number, row in enumerate(rows):
-            shown.add_row(*map(Text, row), end_section=number in self.rules)
+            table.add_row(*map(Text, row), end_section=number in self.rules)
         yield Text(self.title, style="bold")
-        yield shown
+        yield table
         for paragraph in self.caption:
             yield Text(paragraph, style="dim")
         yield Text()

@@ -28,7 +28,7 @@ _LABELLED = re.compile(
     rf"(?:of|is|would\s+be|should\s+be|[:=-])\s*(?:an?\s+)?{_NUMBER}{_OF}{_NO_MORE}",
     re.IGNORECASE,
 )
-_GIVEN = re.compile(
+_ASSIGNED = re.compile(
     r"(?<!\w)(?:give|assign|rate|grade|score|deserves?)\s+"
     r"(?:(?:it|this|that|(?:the|this)\s+(?:candidate\s+|predicted\s+)?(?:answer|response|prediction))\s+)?"
     rf"(?:(?:an?|as|with|at)\s+)*(?:{_NOUN}\s+(?:of\s+)?)?{_NUMBER}{_OF}{_NO_MORE}",
@@ -55,10 +55,10 @@ def read_verdict(reply: str, low: int, high: int) -> int | None:
     3
     """
     text = visible(unicodedata.normalize("NFKC", spoken(reply).text))
-    found = set(_fields(text)) or _written(_BRACKETS.sub(r" \1 ", _MARKUP.sub(" ", text)), high)
-    if len(found) != 1:
+    grades = set(_fields(text)) or _written(_BRACKETS.sub(r" \1 ", _MARKUP.sub(" ", text)), high)
+    if len(grades) != 1:
         return None
-    (grade,) = found
+    (grade,) = grades
     return grade if grade is not None and low <= grade <= high else None
 
 
@@ -71,10 +71,10 @@ def _fields(text: str) -> Iterator[int | None]:
             continue
         for name, value in fields.items() if isinstance(fields, dict) else ():
             if _FIELDS.fullmatch(str(name)):
-                yield _whole(value)
+                yield _whole_number(value)
 
 
-def _whole(value: object) -> int | None:
+def _whole_number(value: object) -> int | None:
     if isinstance(value, str) and (match := re.fullmatch(r"\s*\+?(\d{1,18})(?:\.0+)?\s*", value)):
         return int(match[1])
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
@@ -90,13 +90,14 @@ def _written(text: str, high: int) -> set[int | None]:
     final = [_of(match, high) for match in labelled if match["final"]]
     if final:
         return {final[-1]}
-    found = alone | {_of(match, high) for match in (*labelled, *_GIVEN.finditer(text))}
-    if not found:
-        found = {_of(match, high) for line in lines if (match := _ANSWERED.fullmatch(line))}
-    if not found and lines and (match := _FIRST.match(lines[0])):
+    grades = alone | {_of(match, high) for match in (*labelled, *_ASSIGNED.finditer(text))}
+    # From the surest form to the least sure one: a bare number may be a part of the explanation.
+    if not grades:
+        grades = {_of(match, high) for line in lines if (match := _ANSWERED.fullmatch(line))}
+    if not grades and lines and (match := _FIRST.match(lines[0])):
         numbered = sum(line[:1].isdigit() for line in lines)
-        found = {_of(match, high)} if numbered == 1 else set()
-    return found
+        grades = {_of(match, high)} if numbered == 1 else set()
+    return grades
 
 
 def _of(match: re.Match[str], high: int) -> int | None:

@@ -12,7 +12,7 @@ from videopro.question import Answer
 from videopro.traces import Failure, Trace, VideoRef
 from videopro.traces.scoring import (
     exact_match,
-    normalized_words,
+    normalized_tokens,
     open_difference,
     open_metrics,
     open_scores,
@@ -31,7 +31,7 @@ def test_answers_are_graded_as_by_the_official_script(row: dict[str, object]) ->
 
 
 def test_words_that_do_not_count() -> None:
-    assert normalized_words("The cat, a dog; AN owl!") == ["cat", "dog", "owl"]
+    assert normalized_tokens("The cat, a dog; AN owl!") == ["cat", "dog", "owl"]
 
 
 def asked(question_id: str, video: str, reference: str | None, words: str, **changes: object) -> Trace:

@@ -22,34 +22,34 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _FilledRow:
     """A row with the runs of ours that belong in it."""
 
     row: PaperRow
     runs: tuple[ReportRun, ...]
-    is_own: bool = True
+    is_of_method: bool = True
     """Whether the runs are of the table's own method."""
 
 
 def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
     """The table, with a block of rows for each dataset. Raises MissingRuns if no run of the method is given,
     or, for a table that compares several, no two on one dataset."""
-    blocks: list[tuple[str, list[_Placed]]] = []
+    blocks: list[tuple[str, list[_FilledRow]]] = []
     filled: set[str] = set()
     most = 0
-    for data, own in by_dataset(runs).items():
-        placed = _place(table, own)
-        found = {part.row.label for part in placed if part.is_own and part.runs}
-        if found:
-            filled |= found
-            most = max(most, len(found))
+    for data, group in by_dataset(runs).items():
+        placed = _fill(table, group)
+        labels = {part.row.label for part in placed if part.is_of_method and part.runs}
+        if labels:
+            filled |= labels
+            most = max(most, len(labels))
             blocks.append((data.title, placed))
     needed = 2 if table.is_comparison and len(table.own_rows) > 1 else 1
     if most < needed:
         # Of rows that are filled on different benchmarks, none can be compared: all are named.
         raise MissingRuns(f"{table.name}: {_lacking(table, filled if len(filled) < needed else set())}")
-    shown = [run for _, placed in blocks for part in placed for run in part.runs]
-    measures = [measure for measure in table.measures if any(measure.of(run) is not None for run in shown)]
+    included = [run for _, placed in blocks for part in placed for run in part.runs]
+    measures = [measure for measure in table.measures if any(measure.of(run) is not None for run in included)]
     rows = [row for title, placed in blocks for row in _rows(title, table, placed, measures)]
     heads = (
         *(BENCHMARK, "system"),
@@ -61,7 +61,7 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
         notes.append(f"Rows without ours: {_lacking(table, filled)}.")
     return Section(
         table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(shown), *question_notes(shown)), runs=tuple(shown),
+        notes=(*protocol_notes(included), *question_notes(included)), runs=tuple(included),
     )  # fmt: skip
 
 
@@ -70,12 +70,12 @@ def own_runs(
 ) -> list[ReportRun]:
     """The runs of the paper's method whose ablated settings are the paper's, except for `changed`; those in
     `free` may have any value."""
-    wanted = {name: value for name, value in {**paper.ablated, **changed}.items() if name not in free}
+    required = {name: value for name, value in {**paper.ablated, **changed}.items() if name not in free}
     return [
         run
         for run in runs
         if run.method == paper.method
-        and all(_fits(setting(run, name, paper.ablated.get(name)), value) for name, value in wanted.items())
+        and all(_fits(setting(run, name, paper.ablated.get(name)), value) for name, value in required.items())
     ]
 
 
@@ -83,21 +83,21 @@ def setting(run: ReportRun, name: str, default: Any = None) -> Any:
     """A setting of the run's method; `default` where an older version had no such setting. Subtitles that
     were asked for, but that no question had, are "none"."""
     if name == "subtitles":
-        asked = [trace for trace in run.traces if trace.error is None]
-        if asked and all(NO_SUBTITLES in trace.notes for trace in asked):
+        answered = [trace for trace in run.traces if trace.error is None]
+        if answered and all(NO_SUBTITLES in trace.notes for trace in answered):
             return "none"
     return run.identity["method"].get(name, default)
 
 
 def command(method: str, changed: Mapping[str, Any]) -> str:
     """The command that makes a run. A setting that is unset is left out."""
-    asked = {name: _asked(value) for name, value in changed.items()}
-    options = " ".join(f"{name}={_word(value)}" for name, value in asked.items() if value is not None)
+    values = {name: _first_value(value) for name, value in changed.items()}
+    options = " ".join(f"{name}={_word(value)}" for name, value in values.items() if value is not None)
     return f"videopro infer --method {method}{f' --options {options}' if options else ''} ..."
 
 
-def _fits(value: Any, wanted: Any) -> bool:
-    values = wanted.values if isinstance(wanted, AnyOf) else (wanted,)
+def _fits(value: Any, required: Any) -> bool:
+    values = required.values if isinstance(required, AnyOf) else (required,)
     return any(_plain(value) == _plain(each) for each in values)
 
 
@@ -106,8 +106,8 @@ def _plain(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _asked(wanted: Any) -> Any:
-    return wanted.values[0] if isinstance(wanted, AnyOf) else wanted
+def _first_value(value: Any) -> Any:
+    return value.values[0] if isinstance(value, AnyOf) else value
 
 
 def _word(value: Any) -> str:
@@ -119,24 +119,24 @@ def _word(value: Any) -> str:
     return f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def _place(table: PaperTable, runs: Sequence[ReportRun]) -> list[_Placed]:
+def _fill(table: PaperTable, runs: Sequence[ReportRun]) -> list[_FilledRow]:
     """The paper's rows with our runs; then rows for other values of what is varied, and for other methods."""
-    found = []
+    filled = []
     for row in table.rows:
         there = () if row.settings is None else own_runs(runs, table.paper, row.settings)
-        found.append(_Placed(row, tuple(there)))
-    placed = {run.path for part in found for run in part.runs}
+        filled.append(_FilledRow(row, tuple(there)))
+    placed = {run.path for part in filled for run in part.runs}
     if table.varied:
         for run in own_runs(runs, table.paper, {}, free=table.varied):
             if run.path not in placed:
-                found.append(_Placed(PaperRow(_varied(table, run)), (run,)))
+                filled.append(_FilledRow(PaperRow(_varied(table, run)), (run,)))
     if table.others:
-        found += [
-            _Placed(PaperRow(run.name), (run,), is_own=False)
+        filled += [
+            _FilledRow(PaperRow(run.name), (run,), is_of_method=False)
             for run in runs
             if run.method != table.paper.method
         ]
-    return found
+    return filled
 
 
 def _varied(table: PaperTable, run: ReportRun) -> str:
@@ -149,24 +149,24 @@ def _varied(table: PaperTable, run: ReportRun) -> str:
 
 
 def _rows(
-    title: str, table: PaperTable, placed: Sequence[_Placed], measures: Sequence[Measure]
+    title: str, table: PaperTable, placed: Sequence[_FilledRow], measures: Sequence[Measure]
 ) -> Iterator[tuple[Cell, ...]]:
     for part in placed:
-        given = (*part.row.published, *[None] * (len(table.columns) - len(part.row.published)))
-        published = tuple(published_cell(value) for value in given)
+        values = (*part.row.published, *[None] * (len(table.columns) - len(part.row.published)))
+        published = tuple(published_cell(value) for value in values)
         if not part.runs:
             yield title, part.row.label, *(None for _ in measures), *published
-        for place, run in enumerate(part.runs):
+        for index, run in enumerate(part.runs):
             label = part.row.label if len(part.runs) == 1 else f"{part.row.label}: {run.name}"
-            own = [measure.of(run) for measure in measures]
-            yield title, label, *own, *(published if place == 0 else (None,) * len(published))
+            cells = [measure.of(run) for measure in measures]
+            yield title, label, *cells, *(published if index == 0 else (None,) * len(published))
 
 
 def _lacking(table: PaperTable, filled: set[str]) -> str:
     """Which runs to make."""
-    wanted = [row.settings or {} for row in table.own_rows if row.label not in filled]
+    missing = [row.settings or {} for row in table.own_rows if row.label not in filled]
     if not table.own_rows:
-        wanted = [{name: name.upper() for name in table.varied}]
+        missing = [{name: name.upper() for name in table.varied}]
     return "make runs on one benchmark with " + "; ".join(
-        f"`{command(table.paper.method, own)}`" for own in wanted
+        f"`{command(table.paper.method, changed)}`" for changed in missing
     )

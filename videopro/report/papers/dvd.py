@@ -31,16 +31,16 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
     """The five classes of tool use, with their share, steps and accuracy."""
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, list[tuple[str, BehaviourRow]]]] = []
-    for data, given in by_dataset(runs).items():
-        for run in own_runs(given, PAPER):
-            found = [(TITLES[part.behaviour], part) for part in behaviour_rows(run.own_traces)]
-            if not found:
+    for data, group in by_dataset(runs).items():
+        for run in own_runs(group, PAPER):
+            classes = [(TITLES[part.behaviour], part) for part in behaviour_rows(run.own_traces)]
+            if not classes:
                 continue
             if run.lacks:
                 # Neither the table nor the figure shows an accuracy that says nothing about the method.
-                found = [(title, replace(part, accuracy=None)) for title, part in found]
-            drawn.append((f"{run.name}\n{data.title}", found))
-            for title, part in found:
+                classes = [(title, replace(part, accuracy=None)) for title, part in classes]
+            drawn.append((f"{run.name}\n{data.title}", classes))
+            for title, part in classes:
                 right = run.lacks or share(part.accuracy)
                 rows.append(
                     (data.title, run.name, title, part.questions, share(part.ratio), Number(part.steps, 1),

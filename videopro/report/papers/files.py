@@ -61,7 +61,7 @@ def _table(
     measures: Sequence[Any],
     varied: Sequence[str] = (),
     notes: Sequence[str] = (),
-    **others: Any,
+    **options: Any,
 ) -> PaperTable:
     return PaperTable(
         paper,
@@ -70,7 +70,7 @@ def _table(
         measures=tuple(_measures(measures)),
         varied=tuple(varied),
         notes=tuple(notes),
-        **others,
+        **options,
     )
 
 

@@ -24,15 +24,15 @@ PUBLISHED = read_published("lvagent")
 
 def timings(runs: Sequence[ReportRun]) -> Section:
     """Hours and seconds per video of evaluation and preselection, beside those of a single model."""
-    own = _given(runs, "lvagent-times")
+    method_runs = _method_runs(runs, "lvagent-times")
     rows: list[tuple[Cell, ...]] = []
-    for data, given in by_dataset(runs).items():
-        if not any(run.dataset == data for run in own):
+    for data, group in by_dataset(runs).items():
+        if not any(run.dataset == data for run in method_runs):
             continue
-        for run in given:
+        for run in group:
             if run.method == "native":
                 rows.append((data.title, f"{run.name} alone", *_took(_seconds(run), _videos(run))))
-        for run in given:
+        for run in group:
             if run.method != METHOD:
                 continue
             selected = _prepared(run, "selection")
@@ -65,18 +65,18 @@ def timings(runs: Sequence[ReportRun]) -> Section:
 
 def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
     """Accuracy, disagreement and time by the number of agents."""
-    own = _given(runs, "lvagent-agents")
+    method_runs = _method_runs(runs, "lvagent-agents")
     rows: list[tuple[Cell, ...]] = []
-    for data, given in by_dataset(own).items():
-        for run in sorted(given, key=_agents):
-            asked = [trace for trace in run.own_traces if trace.error is None]
-            firsts = [letters for trace in asked if (letters := first_letters(trace))]
+    for data, group in by_dataset(method_runs).items():
+        for run in sorted(group, key=_agents):
+            answered = [trace for trace in run.own_traces if trace.error is None]
+            firsts = [letters for trace in answered if (letters := first_letters(trace))]
             disagreed = [letters for letters in firsts if len(set(letters)) > 1]
-            rounds = sum(1 + max((step.round for step in trace.steps), default=0) for trace in asked)
+            rounds = sum(1 + max((step.round for step in trace.steps), default=0) for trace in answered)
             rows.append(
                 (data.title, run.name, _agents(run), len(run.records), right(run), frames_seen(run),
                  share(len(disagreed) / len(firsts) if firsts else None),
-                 Number(rounds / len(asked), 2) if asked else None,
+                 Number(rounds / len(answered), 2) if answered else None,
                  Number(_seconds(run) / len(run.traces), 2))
             )  # fmt: skip
     heads = (
@@ -90,7 +90,7 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "lvagent-agents", "LVAgent by its number of agents", f"Section B.3 of {TITLE}'s supplement",
         (Table("LVAgent by its number of agents", heads, tuple(rows), notes), PUBLISHED["agents"]),
-        notes=(*protocol_notes(own), *question_notes(own)), runs=tuple(own),
+        notes=(*protocol_notes(method_runs), *question_notes(method_runs)), runs=tuple(method_runs),
     )  # fmt: skip
 
 
@@ -103,14 +103,14 @@ def first_letters(trace: Trace) -> list[str]:
     ]
 
 
-def _given(runs: Sequence[ReportRun], name: str) -> list[ReportRun]:
-    own = [run for run in runs if run.method == METHOD]
-    if not own:
+def _method_runs(runs: Sequence[ReportRun], name: str) -> list[ReportRun]:
+    method_runs = [run for run in runs if run.method == METHOD]
+    if not method_runs:
         raise MissingRuns(
             f"{name}: no run of method lvagent; make one with `videopro infer --method lvagent "
             "--options agents=[A,B,C] ...`"
         )
-    return own
+    return method_runs
 
 
 def _agents(run: ReportRun) -> int:
@@ -127,8 +127,8 @@ def _videos(run: ReportRun) -> int:
 
 def _prepared(run: ReportRun, kind: str) -> list[Preparation]:
     """What was prepared for the run, each once."""
-    found = {part.key: part for trace in run.traces for part in trace.prepared if part.kind == kind}
-    return list(found.values())
+    by_key = {part.key: part for trace in run.traces for part in trace.prepared if part.kind == kind}
+    return list(by_key.values())
 
 
 def _took(seconds: float, videos: int) -> Iterator[Cell]:

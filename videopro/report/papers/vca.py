@@ -22,8 +22,8 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
     """How far the chosen segment is from the annotated evidence: the agent's choice, and the greedy one."""
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, list[int], list[int]]] = []
-    for data, given in by_dataset(runs).items():
-        for run in own_runs(given, PAPER):
+    for data, group in by_dataset(runs).items():
+        for run in own_runs(group, PAPER):
             choices = [choice for trace in run.traces for choice in segment_choices(trace)]
             scored = [choice for choice in choices if choice.greedy_distance is not None]
             if not scored:
@@ -32,11 +32,12 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
             mine = [choice.distance for choice in scored]
             greedy = [choice.greedy_distance for choice in scored if choice.greedy_distance is not None]
             drawn.append((f"{run.name}\n{data.title}", mine, greedy))
-            for label, own in (("the agent's choice", mine), ("the highest score", greedy)):
+            for label, distances in (("the agent's choice", mine), ("the highest score", greedy)):
                 rows.append(
-                    (data.title, run.name, label, questions, len(own),
-                     Number(sum(map(abs, own)) / len(own), 2), Number(sum(own) / len(own), 2),
-                     share(sum(gap == 0 for gap in own) / len(own)))
+                    (data.title, run.name, label, questions, len(distances),
+                     Number(sum(map(abs, distances)) / len(distances), 2),
+                     Number(sum(distances) / len(distances), 2),
+                     share(sum(gap == 0 for gap in distances) / len(distances)))
                 )  # fmt: skip
     if not rows:
         raise MissingRuns(

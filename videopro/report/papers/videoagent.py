@@ -27,7 +27,7 @@ PUBLISHED_FRAMES = {"descriptive": 5.9, "causal": 7.1, "temporal": 7.8}
 def frames_by_type(run: ReportRun) -> dict[str, list[int]]:
     """The frames that each question looked at, by the benchmark's first kind of group (of NExT-QA: causal,
     temporal and descriptive)."""
-    found: dict[str, list[int]] = {}
+    by_type: dict[str, list[int]] = {}
     kinds = run.protocol.groups
     for trace in run.own_traces:
         if not is_answerable(trace) or not kinds or kinds[0] not in trace.groups:
@@ -35,26 +35,26 @@ def frames_by_type(run: ReportRun) -> dict[str, list[int]]:
         for name in trace.groups[kinds[0]].split(GROUP_SEPARATOR):
             if run.dataset.benchmark == "nextqa":
                 name = NEXTQA_TYPES.get(name[:1], name)
-            found.setdefault(name, []).append(trace.frames_seen)
-    return dict(sorted(found.items()))
+            by_type.setdefault(name, []).append(trace.frames_seen)
+    return dict(sorted(by_type.items()))
 
 
 def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
     """Accuracy against frames by the number of rounds, and the frames that each type of question needs."""
-    made = build_table(_ROUNDS, runs)
+    section = build_table(_ROUNDS, runs)
     rows: list[tuple[Cell, ...]] = []
     panels: list[tuple[str, dict[str, list[int]]]] = []
-    for data, given in by_dataset(runs).items():
-        for run in own_runs(given, PAPER):
-            found = frames_by_type(run)
-            for name, frames in found.items():
+    for data, group in by_dataset(runs).items():
+        for run in own_runs(group, PAPER):
+            frames_of = frames_by_type(run)
+            for name, frames in frames_of.items():
                 mean = PUBLISHED_FRAMES.get(name) if data.benchmark == "nextqa" else None
                 rows.append(
                     (data.title, run.name, name, len(frames), min(frames), Number(fmean(frames), 1),
                      max(frames), None if mean is None else Number(mean))
                 )  # fmt: skip
-            if found:
-                panels.append((f"{run.name}\n{data.title}", found))
+            if frames_of:
+                panels.append((f"{run.name}\n{data.title}", frames_of))
     heads = (BENCHMARK, "run", "type", "questions", "least", "mean frames", "most", "mean, published")
     published = ", ".join(f"{name} {mean}" for name, mean in PUBLISHED_FRAMES.items())
     by_type = Table(
@@ -68,14 +68,14 @@ def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
 
         return draw_frames(points, panels)
 
-    tables = (*made.tables, by_type) if rows else made.tables
+    tables = (*section.tables, by_type) if rows else section.tables
     caption = "Accuracy against frames seen, and the frames that each type of question needs."
     # Of models that cannot follow the prompts, on a benchmark without types, there is nothing to draw.
     figure = FigureSpec(caption, draw) if points or panels else None
-    return replace(made, tables=tables, figure=figure)
+    return replace(section, tables=tables, figure=figure)
 
 
 def _point(run: ReportRun) -> tuple[str, float, Accuracy] | None:
     seen = mean_frames_seen([trace for trace in run.own_traces if is_answerable(trace)])
-    found = accuracy(run.records)
-    return None if run.lacks or seen is None or found.accuracy is None else (run.name, seen, found)
+    result = accuracy(run.records)
+    return None if run.lacks or seen is None or result.accuracy is None else (run.name, seen, result)

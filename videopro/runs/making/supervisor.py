@@ -168,14 +168,15 @@ class Supervisor:
         for worker in self._workers:
             counts.update(worker.doing)
         parts = []
-        for what in (*_STAGES, *(counts.keys() - set(_STAGES))):
-            if many := counts[what]:
-                about = " about" if what == "answering" else ""
-                parts.append(f"{what}{about} {many} video{'s' if many != 1 else ''}")
+        for stage in (*_STAGES, *(counts.keys() - set(_STAGES))):
+            if many := counts[stage]:
+                about = " about" if stage == "answering" else ""
+                parts.append(f"{stage}{about} {many} video{'s' if many != 1 else ''}")
         return ", ".join(parts)
 
     def _wait(self) -> list[_WorkerProcess]:
         """Wait for messages of the workers, briefly. Returns the workers that have ended."""
+        # Briefly: progress is shown in between.
         wait([worker.channel for worker in self._workers], timeout=0.2)
         return [worker for worker in self._workers if self._listen(worker)]
 
@@ -193,6 +194,7 @@ class Supervisor:
                 self._workers.append(self._start(worker.index))
 
     def _start(self, index: int) -> _WorkerProcess:
+        # Not forked: a copy of this process would have its threads' locks, and CUDA cannot be used in one.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
@@ -350,7 +352,7 @@ def _main(
         channel.send("error", error)
         status = 2
     except Exception as error:
-        # What ended it is in its log too, if that can be written.
+        # The traceback is in the worker's log too, if that can be written.
         with suppress(OSError):
             traceback.print_exc()
         if isinstance(error, OSError) and is_full(error):

@@ -64,7 +64,7 @@ class UnitReporter(Protocol):
     def answering(self, ids: Sequence[str]) -> None:
         """As of `Reporter`, for the questions of this unit."""
 
-    def doing(self, what: str) -> None:
+    def doing(self, stage: str) -> None:
         """The thread is at this now."""
 
 
@@ -86,10 +86,10 @@ class WorkerJob:
     """How many workers answer in all; each takes its share of the units that are left."""
 
 
-def units_in_flight(asked: int | None, backbone: Backbone) -> int:
+def units_in_flight(requested: int | None, backbone: Backbone) -> int:
     """How many units a worker with this backbone answers at a time: as many as are asked for, if any are."""
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     return SERVER_IN_FLIGHT if backbone.is_concurrent else LOCAL_IN_FLIGHT
 
 
@@ -130,14 +130,15 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
             if not pending:
                 return
             units.most = min(most, share_of_units(len(pending), job.workers))
-            taken = [units.take(unit) for unit in pending]
-            if any(taken) or units.wait() or len(units.pending()) < len(pending):
+            begun = [units.take(unit) for unit in pending]
+            if any(begun) or units.wait() or len(units.pending()) < len(pending):
                 continue
             time.sleep(IDLE_SECONDS)  # others answer what is left
 
 
 class _Units:
     """The units of a run, of which this process answers some at a time. Leaving the `with` block does not
+    # Fewer towards the end, so that each worker gets its share of the last units.
     wait for those that are being answered: nothing more of them is written."""
 
     def __init__(self, job: WorkerJob, answerer: UnitAnswerer, in_flight: int) -> None:

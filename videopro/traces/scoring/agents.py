@@ -39,11 +39,11 @@ class Replies:
 
 def replies_of(steps: Sequence[Step]) -> Replies:
     """Count the structured replies among steps. A reused reply counts each time."""
-    asked = [step for step in steps if _is_structured(step)]
+    structured = [step for step in steps if _is_structured(step)]
     return Replies(
-        len(asked),
-        sum(bool(step.rejected) and not _is_unparsed(step) for step in asked),
-        sum(map(_is_unparsed, asked)),
+        len(structured),
+        sum(bool(step.rejected) and not _is_unparsed(step) for step in structured),
+        sum(map(_is_unparsed, structured)),
     )
 
 
@@ -81,32 +81,32 @@ def agent_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     `steps` and `reused` are means per question; `replies`, `by_kind`, `unanswered` and `forced` are counts. A
     question is unanswered if it ended without an error and without an answer.
     """
-    own = [trace for trace in traces if is_agent(trace)]
-    if not own:
+    by_agents = [trace for trace in traces if is_agent(trace)]
+    if not by_agents:
         return {}
-    steps = [step for trace in own for step in trace.steps]
+    steps = [step for trace in by_agents for step in trace.steps]
     replies = replies_of(steps)
     by_kind = Counter(step.kind for step in steps)
     return {
-        "questions": len(own),
-        "steps": len(steps) / len(own),
-        "reused": sum(step.is_reused for step in steps) / len(own),
+        "questions": len(by_agents),
+        "steps": len(steps) / len(by_agents),
+        "reused": sum(step.is_reused for step in steps) / len(by_agents),
         "replies": {
             "structured": replies.n,
             "repaired": replies.repaired,
             "unparsed": replies.unparsed,
-            "questions_with_unparsed": sum(any(map(_is_unparsed, trace.steps)) for trace in own),
+            "questions_with_unparsed": sum(any(map(_is_unparsed, trace.steps)) for trace in by_agents),
         },
         "by_kind": {
             kind: {
                 "n": by_kind[kind],
-                "repaired": (found := replies_of([step for step in steps if step.kind == kind])).repaired,
-                "unparsed": found.unparsed,
+                "repaired": (counts := replies_of([step for step in steps if step.kind == kind])).repaired,
+                "unparsed": counts.unparsed,
             }
             for kind in sorted(by_kind)
         },
-        "unanswered": sum(_is_unanswered(trace) for trace in own),
-        "forced": sum(is_forced(trace) for trace in own),
+        "unanswered": sum(_is_unanswered(trace) for trace in by_agents),
+        "forced": sum(is_forced(trace) for trace in by_agents),
     }
 
 

@@ -73,13 +73,13 @@ def behaviour(steps: Iterable[Step]) -> Behaviour | None:
 def behaviour_rows(traces: Iterable[Trace]) -> list[BehaviourRow]:
     """Fig. 3 of a run: a row for each class that occurs, in the paper's order, over the questions that have
     steps and no error."""
-    asked = [trace for trace in traces if trace.error is None and trace.steps]
-    groups = {name: [t for t in asked if behaviour(t.steps) == name] for name in (*BEHAVIOURS, None)}
-    return [_row(name, own, len(asked)) for name, own in groups.items() if own]
+    answered = [trace for trace in traces if trace.error is None and trace.steps]
+    groups = {name: [t for t in answered if behaviour(t.steps) == name] for name in (*BEHAVIOURS, None)}
+    return [_row(name, members, len(answered)) for name, members in groups.items() if members]
 
 
-def _row(name: Behaviour | None, own: Sequence[Trace], total: int) -> BehaviourRow:
-    steps = sum(step.kind == ACT for trace in own for step in trace.steps)
-    scores = [score.correct for score in records_of(own)]
+def _row(name: Behaviour | None, members: Sequence[Trace], total: int) -> BehaviourRow:
+    steps = sum(step.kind == ACT for trace in members for step in trace.steps)
+    scores = [score.correct for score in records_of(members)]
     accuracy = sum(scores) / len(scores) if scores else None
-    return BehaviourRow(name, len(own), len(own) / total, steps / len(own), accuracy)
+    return BehaviourRow(name, len(members), len(members) / total, steps / len(members), accuracy)

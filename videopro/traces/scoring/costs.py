@@ -35,10 +35,11 @@ def question_costs(traces: Sequence[Trace]) -> list[QuestionCosts]:
     A reused reply belongs to the question that paid for it. If none of the run did (another run wrote the
     reply), the questions that reuse it share its cost.
     """
+    # A question that used one preparation twice is one user of it.
     users = Counter(key for trace in traces for key in {_preparation_key(part) for part in trace.prepared})
     paid = {_reply_key(trace, step) for trace in traces for step in trace.steps if not step.is_reused}
     reused = Counter(_reply_key(trace, step) for trace in traces for step in trace.steps if step.is_reused)
-    found = []
+    costs = []
     for trace in traces:
         raw = amortised = trace.cost
         for part in trace.prepared:
@@ -50,36 +51,36 @@ def question_costs(traces: Sequence[Trace]) -> list[QuestionCosts]:
                 key = _reply_key(trace, step)
                 if key not in paid:
                     amortised = amortised + step.cost.share(reused[key])
-        found.append(
+        costs.append(
             QuestionCosts(trace.cost, raw, amortised, any(not part.is_known for part in trace.prepared))
         )
-    return found
+    return costs
 
 
 def mean_costs(traces: Sequence[Trace]) -> QuestionCosts | None:
     """The mean per question; None without questions."""
-    found = question_costs(traces)
-    if not found:
+    per_question = question_costs(traces)
+    if not per_question:
         return None
-    count = len(found)
+    count = len(per_question)
     return QuestionCosts(
-        sum((costs.own for costs in found), Cost()).share(count),
-        sum((costs.raw for costs in found), Cost()).share(count),
-        sum((costs.amortised for costs in found), Cost()).share(count),
-        any(costs.is_at_least for costs in found),
+        sum((costs.own for costs in per_question), Cost()).share(count),
+        sum((costs.raw for costs in per_question), Cost()).share(count),
+        sum((costs.amortised for costs in per_question), Cost()).share(count),
+        any(costs.is_at_least for costs in per_question),
     )
 
 
 def cost_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     """JSON-able: the mean costs of a question ("own", "raw", "amortised"; None without questions), and for
     each kind of preparation how many there were, how many questions used one, and what they cost."""
-    found = mean_costs(traces)
-    views = {} if found is None else {"own": found.own, "raw": found.raw, "amortised": found.amortised}
+    mean = mean_costs(traces)
+    views = {} if mean is None else {"own": mean.own, "raw": mean.raw, "amortised": mean.amortised}
     parts = {_preparation_key(part): part for trace in traces for part in trace.prepared}
     kinds = sorted({part.kind for part in parts.values()})
     return {
         **{name: asdict(views[name]) if views else None for name in ("own", "raw", "amortised")},
-        "is_at_least": found is not None and found.is_at_least,
+        "is_at_least": mean is not None and mean.is_at_least,
         "preparations": {
             kind: {
                 "n": sum(part.kind == kind for part in parts.values()),

@@ -18,16 +18,16 @@ def cut_replies(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
     """The replies that were cut off, by what they are: written "answers", "programs", and "steps" of agents;
     only kinds of which there are any. `unsaid`: those that ended before the model said anything, as while it
     was thinking; `limits`: the numbers of tokens that cut them off."""
-    found: dict[str, dict[str, Any]] = {}
+    counts: dict[str, dict[str, Any]] = {}
     for trace in traces:
         for kind in {kind for kind, _, _ in _cuts(trace)}:
-            found.setdefault(kind, {"questions": 0, "replies": 0, "unsaid": 0, "limits": set()})
-            found[kind]["questions"] += 1
+            counts.setdefault(kind, {"questions": 0, "replies": 0, "unsaid": 0, "limits": set()})
+            counts[kind]["questions"] += 1
         for kind, limit, is_unsaid in _cuts(trace):
-            found[kind]["replies"] += 1
-            found[kind]["unsaid"] += is_unsaid
-            found[kind]["limits"].add(limit)
-    return {kind: {**found[kind], "limits": sorted(found[kind]["limits"])} for kind in sorted(found)}
+            counts[kind]["replies"] += 1
+            counts[kind]["unsaid"] += is_unsaid
+            counts[kind]["limits"].add(limit)
+    return {kind: {**counts[kind], "limits": sorted(counts[kind]["limits"])} for kind in sorted(counts)}
 
 
 def _cuts(trace: Trace) -> Iterator[tuple[str, int, bool]]:

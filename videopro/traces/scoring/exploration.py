@@ -41,6 +41,7 @@ def segment_choices(trace: Trace) -> list[SegmentChoice]:
     leaves: dict[str, Segment] = {}
     for step in trace.steps:
         if step.kind == _SPLIT and step.segments:
+            # Its parts replace a segment among the leaves.
             leaves.pop(step.segments[0].parent, None)
             leaves.update({segment.name: segment for segment in step.segments})
         elif step.kind == _CHOICE and step.segments:
@@ -53,13 +54,14 @@ def segment_choices(trace: Trace) -> list[SegmentChoice]:
 def _choice(
     step: Step, leaves: Sequence[Segment], evidence: Sequence[tuple[float, ...]]
 ) -> SegmentChoice | None:
-    marked = [place for place, leaf in enumerate(leaves) if any(_overlaps(leaf, *span) for span in evidence)]
+    marked = [index for index, leaf in enumerate(leaves) if any(_overlaps(leaf, *span) for span in evidence)]
     if not marked:
         return None
-    places = {leaf.name: place for place, leaf in enumerate(leaves)}
+    order = {leaf.name: index for index, leaf in enumerate(leaves)}
 
     def distance(name: str) -> int:
-        return min((places[name] - place for place in marked), key=lambda gap: (abs(gap), gap))
+        # Equally near on both sides: it counts as before the evidence.
+        return min((order[name] - index for index in marked), key=lambda gap: (abs(gap), gap))
 
     chosen = step.segments[0].name
     scored = [(leaf.score, leaf.name) for leaf in leaves if leaf.score is not None]

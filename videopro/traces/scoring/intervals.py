@@ -70,10 +70,10 @@ def mean_interval(values: Mapping[str, Sequence[float]], *, low: float, high: fl
     if count == 1:
         return low, high
     mean = sum(map(sum, values.values())) / n
-    if len({value for own in values.values() for value in own}) == 1:
+    if len({value for cluster in values.values() for value in cluster}) == 1:
         half = 1 - 0.05 ** (1 / count)
     else:
-        spread = sum((sum(own) - mean * len(own)) ** 2 for own in values.values())
+        spread = sum((sum(cluster) - mean * len(cluster)) ** 2 for cluster in values.values())
         half = t975(count - 1) * math.sqrt(count / (count - 1) * spread) / n
     return max(low, mean - half), min(high, mean + half)
 

@@ -123,10 +123,10 @@ def unparsed_rate(records: Sequence[QuestionScore]) -> float | None:
     return sum(record.unparsed for record in records) / len(records) if records else None
 
 
-def coverage(found: Collection[str], listed: Collection[str]) -> float | None:
+def coverage(readable: Collection[str], videos: Collection[str]) -> float | None:
     """The share of a benchmark's videos that were found and readable; None if it lists none."""
-    wanted = set(listed)
-    return len(wanted & set(found)) / len(wanted) if wanted else None
+    distinct = set(videos)
+    return len(distinct & set(readable)) / len(distinct) if distinct else None
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,11 @@ class Difference:
 def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionScore]) -> Difference:
     """The difference of two accuracies, question by question, with a 95 % interval clustered by video; see
     `mean_interval`."""
-    others = {record.question_id: record for record in second}
+    by_id = {record.question_id: record for record in second}
     gaps: dict[str, list[int]] = defaultdict(list)
     for record in first:
-        if record.question_id in others:
-            gaps[record.video].append(record.correct - others[record.question_id].correct)
+        if record.question_id in by_id:
+            gaps[record.video].append(record.correct - by_id[record.question_id].correct)
     n, count = sum(map(len, gaps.values())), len(gaps)
     if not n:
         return Difference(None, None, 0, 0)

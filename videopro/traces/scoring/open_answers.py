@@ -25,23 +25,24 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalized_words(text: str) -> list[str]:
+def normalized_tokens(text: str) -> list[str]:
     """The words of a text that count: in lower case, without ASCII punctuation and English articles."""
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
 def exact_match(answer: str, reference: str) -> bool:
     """Whether two texts have the same words in the same order."""
-    return normalized_words(answer) == normalized_words(reference)
+    return normalized_tokens(answer) == normalized_tokens(reference)
 
 
 def token_f1(answer: str, reference: str) -> float:
     """The harmonic mean of precision and recall of an answer's words, 0 to 1."""
-    given, wanted = normalized_words(answer), normalized_words(reference)
-    if not given or not wanted:
-        return float(given == wanted)
-    same = (Counter(given) & Counter(wanted)).total()
-    return 2 * same / (len(given) + len(wanted))
+    predicted, gold = normalized_tokens(answer), normalized_tokens(reference)
+    # As in SQuAD's script: 1 if both are empty, 0 if one is.
+    if not predicted or not gold:
+        return float(predicted == gold)
+    same = (Counter(predicted) & Counter(gold)).total()
+    return 2 * same / (len(predicted) + len(gold))
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,13 @@ def open_scores(traces: Sequence[Trace]) -> list[OpenScore]:
 
 
 def _score(trace: Trace, reference: str) -> OpenScore:
-    words = trace.final.raw if trace.final is not None else ""
-    is_answered = bool(words.strip())
+    answer = trace.final.raw if trace.final is not None else ""
+    is_answered = bool(answer.strip())
     return OpenScore(
         trace.question_id,
         trace.video.key,
-        is_answered and exact_match(words, reference),
-        token_f1(words, reference) if is_answered else 0.0,
+        is_answered and exact_match(answer, reference),
+        token_f1(answer, reference) if is_answered else 0.0,
         is_answered,
         trace.final.confidence if trace.final is not None else 0.0,
         trace.groups,
@@ -123,8 +124,8 @@ def open_metrics(scores: Sequence[OpenScore], *, distinct: int | None = None) ->
 def open_summary(traces: Sequence[Trace]) -> dict[str, Any]:
     """The metrics of a run's open questions, JSON-able, with those of each group; empty without any."""
     scores = open_scores(traces)
-    found = open_metrics(scores)
-    if found is None:
+    overall = open_metrics(scores)
+    if overall is None:
         return {}
     members: dict[tuple[str, str], list[OpenScore]] = defaultdict(list)
     for score in scores:
@@ -132,11 +133,11 @@ def open_summary(traces: Sequence[Trace]) -> dict[str, Any]:
             for name in names.split(GROUP_SEPARATOR):
                 members[kind, name].append(score)
     groups: dict[str, dict[str, Any]] = {}
-    for (kind, name), own in sorted(members.items()):
-        part = open_metrics(own)
+    for (kind, name), group in sorted(members.items()):
+        part = open_metrics(group)
         assert part is not None
         groups.setdefault(kind, {})[name] = asdict(part)
-    return {**asdict(found), "groups": groups}
+    return {**asdict(overall), "groups": groups}
 
 
 @dataclass(frozen=True)
@@ -153,11 +154,11 @@ class OpenDifference:
 
 def open_difference(first: Sequence[OpenScore], second: Sequence[OpenScore]) -> OpenDifference | None:
     """The paired differences with 95 % intervals clustered by video; None without a common question."""
-    others = {score.question_id: score for score in second}
+    by_id = {score.question_id: score for score in second}
     exact: dict[str, list[float]] = defaultdict(list)
     f1: dict[str, list[float]] = defaultdict(list)
     for score in first:
-        other = others.get(score.question_id)
+        other = by_id.get(score.question_id)
         if other is not None:
             exact[score.video].append(float(score.exact) - float(other.exact))
             f1[score.video].append(score.f1 - other.f1)

@@ -43,7 +43,7 @@ class SeedRow:
     @property
     def planned(self) -> bool:
         """Whether a planner wrote programs."""
-        return any(_is_planned(trace) for own in self.seeds for trace in own)
+        return any(_is_planned(trace) for traces in self.seeds for trace in traces)
 
     @property
     def has_rules(self) -> bool:
@@ -71,42 +71,42 @@ def seed_table(
 def _numbers(
     row: SeedRow, reference: SeedRow, oracle: Mapping[str, Mode], natives: NativeTraces
 ) -> dict[str, Any]:
-    others = None if row is reference else reference.seeds
-    found: dict[str, Any] = {
+    baseline = None if row is reference else reference.seeds
+    numbers: dict[str, Any] = {
         "name": row.name,
         "answers": row.read_as,
         "runs": [str(run) for run in row.runs],
         "questions": len(row.seeds[0]),
         "videos": len({score.video for traces in row.seeds for score in _scored(traces)}),
         "left_out": exclusions([trace for traces in row.seeds for trace in traces]),
-        **_right(row.name, row.seeds, others),
+        **_right(row.name, row.seeds, baseline),
         "families": {
             name: part.accuracy
             for name, part in scoring.group_accuracy(_pooled(_records(row.seeds))).get("family", {}).items()
         },
         **_costs(row.seeds),
-        **_open(row.seeds, others),
+        **_open(row.seeds, baseline),
     }
     if row.has_rules:
-        found["rules"] = _by_rules(row, None if row is reference else reference, natives)
+        numbers["rules"] = _by_rules(row, None if row is reference else reference, natives)
     if row.planned:
         of_seeds = [
             planning_metrics([trace_plan_record(trace, oracle) for trace in traces]) for traces in row.seeds
         ]
         for name in ROUTING:
             if all(name in metrics for metrics in of_seeds):
-                found[name] = sum(metrics[name] for metrics in of_seeds) / len(of_seeds)
-    return found
+                numbers[name] = sum(metrics[name] for metrics in of_seeds) / len(of_seeds)
+    return numbers
 
 
 def _by_rules(row: SeedRow, reference: SeedRow | None, natives: NativeTraces) -> dict[str, Any]:
-    found = {}
+    by_rule = {}
     for name, reading in RESCORINGS.items():
-        own = _read(row, reading, natives)
-        others = None if reference is None else _read(reference, reading, natives)
-        if own is not None and (reference is None or others is not None):
-            found[name] = _right(row.name, own, others)
-    return found
+        seeds = _read(row, reading, natives)
+        baseline = None if reference is None else _read(reference, reading, natives)
+        if seeds is not None and (reference is None or baseline is not None):
+            by_rule[name] = _right(row.name, seeds, baseline)
+    return by_rule
 
 
 def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[Sequence[Trace]] | None:
@@ -123,26 +123,26 @@ def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[S
 
 
 def _right(
-    name: str, seeds: Sequence[Sequence[Trace]], others: Sequence[Sequence[Trace]] | None
+    name: str, seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] | None
 ) -> dict[str, Any]:
-    """The accuracy of these seeds, and its difference to that of the `others`."""
+    """The accuracy of these seeds, and its difference to that of the `baseline`."""
     each = _records(seeds)
     pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
     alone = [scoring.accuracy(records).accuracy for records in each]
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "accuracy": pooled.accuracy,
         "accuracy_ci95": pooled.ci95,
         "seeds": alone,
         "accuracy_seeds_ci95": _over_seeds(alone),
     }
-    if others is None:
-        return found
-    pairs = _paired(name, each, _records(others))
+    if baseline is None:
+        return numbers
+    pairs = _paired(name, each, _records(baseline))
     gap = scoring.paired_difference(
-        _pooled([own for own, _ in pairs]), _pooled([other for _, other in pairs])
+        _pooled([first for first, _ in pairs]), _pooled([other for _, other in pairs])
     )
     gaps = [scoring.paired_difference(*pair).difference for pair in pairs]
-    return found | {
+    return numbers | {
         "difference": gap.difference,
         "difference_ci95": gap.ci95,
         "difference_videos": gap.clusters,
@@ -151,28 +151,28 @@ def _right(
     }
 
 
-def _open(seeds: Sequence[Sequence[Trace]], others: Sequence[Sequence[Trace]] | None) -> dict[str, Any]:
+def _open(seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] | None) -> dict[str, Any]:
     """Exact match and token F1 over the open questions, and their differences; empty without any."""
     each = [open_scores(traces) for traces in seeds]
     pooled = open_metrics(_pooled_open(each), distinct=len(each[0]))
     alone = [open_metrics(scores) for scores in each]
-    if pooled is None or any(found is None for found in alone):
+    if pooled is None or any(metrics is None for metrics in alone):
         return {}
-    f1 = [found.f1 for found in alone if found is not None]
-    found: dict[str, Any] = {
+    f1 = [metrics.f1 for metrics in alone if metrics is not None]
+    numbers: dict[str, Any] = {
         **asdict(pooled),
         "n": len(each[0]),
         "f1_seeds": f1,
         "f1_seeds_ci95": t_interval(f1),
     }
-    if others is not None:
-        theirs = [open_scores(traces) for traces in others]
+    if baseline is not None:
+        theirs = [open_scores(traces) for traces in baseline]
         theirs = theirs * len(each) if len(theirs) == 1 else theirs
         ours = each * len(theirs) if len(each) == 1 else each
         gap = open_difference(_pooled_open(ours), _pooled_open(theirs))
         if gap is not None:
-            found["difference"] = asdict(gap)
-    return {"open": found}
+            numbers["difference"] = asdict(gap)
+    return {"open": numbers}
 
 
 def _pooled_open(each: Sequence[Sequence[OpenScore]]) -> list[OpenScore]:
@@ -184,8 +184,9 @@ def _pooled_open(each: Sequence[Sequence[OpenScore]]) -> list[OpenScore]:
 
 
 def _over_seeds(values: Sequence[float | None]) -> tuple[float, float] | None:
-    known = [value for value in values if value is not None]
-    return t_interval(known) if len(known) == len(values) else None
+    measured = [value for value in values if value is not None]
+    # An interval over some of the seeds would look like one over all.
+    return t_interval(measured) if len(measured) == len(values) else None
 
 
 def _scored(traces: Sequence[Trace]) -> list[QuestionScore | OpenScore]:
@@ -206,28 +207,28 @@ def _pooled(each: Sequence[Sequence[QuestionScore]]) -> list[QuestionScore]:
 
 
 def _paired(
-    name: str, ours: list[list[QuestionScore]], others: list[list[QuestionScore]]
+    name: str, ours: list[list[QuestionScore]], theirs: list[list[QuestionScore]]
 ) -> list[tuple[list[QuestionScore], list[QuestionScore]]]:
-    if len(others) == 1:
-        others = others * len(ours)
+    if len(theirs) == 1:
+        theirs = theirs * len(ours)
     elif len(ours) == 1:
-        ours = ours * len(others)
-    if len(ours) != len(others):
+        ours = ours * len(theirs)
+    if len(ours) != len(theirs):
         raise ConfigError(
-            f"row {name!r} has {len(ours)} seeds and the first row {len(others)}; give equal numbers, or one"
+            f"row {name!r} has {len(ours)} seeds and the first row {len(theirs)}; give equal numbers, or one"
         )
-    return list(zip(ours, others, strict=True))
+    return list(zip(ours, theirs, strict=True))
 
 
 def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float | None]:
     """Means over the questions whose video could be read, as everywhere."""
-    traces = [trace for own in seeds for trace in own if is_answerable(trace)]
+    traces = [trace for of_seed in seeds for trace in of_seed if is_answerable(trace)]
     cost = sum((trace.cost for trace in traces), Cost())
-    found: dict[str, float | None] = {
+    costs: dict[str, float | None] = {
         name: getattr(cost, name) / len(traces) if traces else None
         for name in ("seconds", "calls", "frames", "tokens_in", "tokens_out")
     }
-    return found | {"planner_tokens_out": planner_tokens_out(traces)}
+    return costs | {"planner_tokens_out": planner_tokens_out(traces)}
 
 
 def _is_planned(trace: Trace) -> bool:

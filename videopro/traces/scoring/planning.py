@@ -50,13 +50,13 @@ def oracle_mode(native: Execution, right: Collection[str], tau: float) -> Mode:
 def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
     """The oracle mode of each question that a run of method `native` answered. Questions that have no known
     answer or could not be asked have none."""
-    found: dict[str, Mode] = {}
+    modes: dict[str, Mode] = {}
     for trace in native:
         if trace.error is None and trace.gold is not None and trace.rounds:
             execution = trace.rounds[0].execution
             if execution is not None and trace.rounds[0].prompt_kind == "native":
-                found[trace.question_id] = oracle_mode(execution, trace.right, tau)
-    return found
+                modes[trace.question_id] = oracle_mode(execution, trace.right, tau)
+    return modes
 
 
 def plan_record(
@@ -96,25 +96,26 @@ def planning_metrics(replies: Sequence[PlanRecord]) -> dict[str, float]:
     correct answers, native programs; and mode accuracy among those with an oracle mode, plain and as the mean
     over both modes (0.5 for a planner that always chooses the same mode)."""
     counted = [record for record in replies if not record.is_left_out]
-    found: dict[str, float] = {
+    metrics: dict[str, float] = {
         "questions": float(len(counted)),
         "errors": float(len(replies) - len(counted)),
     }
     if counted:
-        found["well_formed"] = _share([record.well_formed for record in counted])
-        found["executed"] = _share([record.status in ("ok", "empty") for record in counted])
-        found["answer_accuracy"] = _share([record.correct for record in counted])
-        found["native_share"] = _share([record.mode == "native" for record in counted])
+        metrics["well_formed"] = _share([record.well_formed for record in counted])
+        metrics["executed"] = _share([record.status in ("ok", "empty") for record in counted])
+        metrics["answer_accuracy"] = _share([record.correct for record in counted])
+        metrics["native_share"] = _share([record.mode == "native" for record in counted])
     judged = [record for record in counted if record.oracle is not None]
     if judged:
-        found["mode_accuracy"] = _share([record.mode == record.oracle for record in judged])
+        metrics["mode_accuracy"] = _share([record.mode == record.oracle for record in judged])
         by_mode = [
             [record.mode == mode for record in judged if record.oracle == mode]
             for mode in ("native", "program")
         ]
+        # A mean over both modes needs questions of both.
         if all(by_mode):
-            found["mode_balanced_accuracy"] = sum(map(_share, by_mode)) / len(by_mode)
-    return found
+            metrics["mode_balanced_accuracy"] = sum(map(_share, by_mode)) / len(by_mode)
+    return metrics
 
 
 def _share(flags: Sequence[bool]) -> float:

@@ -35,6 +35,7 @@ def planner_tokens_out(traces: Sequence[Trace]) -> float | None:
         if attempt.program is not None or attempt.faults
     ]
     tokens = sum(attempt.planning.tokens_out for attempt in written)
+    # Programs of no tokens: the planner does not count them.
     if not traces or (written and not tokens):
         return None
     return tokens / len(traces)
@@ -49,33 +50,33 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     of writing programs. `repairs`: for each state of first programs that were refined, and for each fault
     that the pocket teacher injected, how many there were and how they ended.
     """
-    own = [trace for trace in traces if trace.error is None and trace.rounds]
-    n = len(own)
+    answered = [trace for trace in traces if trace.error is None and trace.rounds]
+    n = len(answered)
 
     def share(count: int) -> float | None:
         return count / n if n else None
 
     return {
         "modes": {
-            "native": share(sum(trace.rounds[0].mode == "native" for trace in own)),
-            "program": share(sum(trace.rounds[0].mode == "program" for trace in own)),
-            "none": share(sum(trace.rounds[0].mode is None for trace in own)),
-            "refined": share(sum(trace.refined > 0 for trace in own)),
-            "fallback": share(sum(is_fallback(trace) for trace in own)),
+            "native": share(sum(trace.rounds[0].mode == "native" for trace in answered)),
+            "program": share(sum(trace.rounds[0].mode == "program" for trace in answered)),
+            "none": share(sum(trace.rounds[0].mode is None for trace in answered)),
+            "refined": share(sum(trace.refined > 0 for trace in answered)),
+            "fallback": share(sum(is_fallback(trace) for trace in answered)),
         },
         "output": {
             "characters": (
-                sum(len(attempt.raw) for trace in own for attempt in counted(trace)) / n if n else None
+                sum(len(attempt.raw) for trace in answered for attempt in counted(trace)) / n if n else None
             ),
-            "tokens": sum(trace.cost.tokens_out for trace in own) / n if n else None,
+            "tokens": sum(trace.cost.tokens_out for trace in answered) / n if n else None,
         },
         "planning": {
             name: sum(getattr(attempt.planning, name) for trace in traces for attempt in trace.rounds)
             for name in ("calls", "tokens_in", "tokens_out", "seconds")
         },
         "repairs": {
-            "by_state": _repairs(own, _state),
-            "by_fault": _repairs(own, _fault),
+            "by_state": _repairs(answered, _state),
+            "by_fault": _repairs(answered, _fault),
         },
     }
 
@@ -113,20 +114,20 @@ def _repairs(traces: Sequence[Trace], kind_of: Callable[[Trace], str]) -> dict[s
             groups[kind].append(trace)
     return {
         kind: {
-            "n": len(own),
-            "failed": sum(_status(trace.rounds[0]) == "failed" for trace in own),
-            "refined": sum(trace.refined > 0 for trace in own),
-            "repaired": sum(trace.refined > 0 and _status(counted(trace)[-1]) == "ok" for trace in own),
+            "n": len(members),
+            "failed": sum(_status(trace.rounds[0]) == "failed" for trace in members),
+            "refined": sum(trace.refined > 0 for trace in members),
+            "repaired": sum(trace.refined > 0 and _status(counted(trace)[-1]) == "ok" for trace in members),
             "repaired_of_failed": sum(
                 _status(trace.rounds[0]) == "failed"
                 and trace.refined > 0
                 and _status(counted(trace)[-1]) == "ok"
-                for trace in own
+                for trace in members
             ),
-            "right_before": sum(_is_right(trace, trace.first) for trace in own),
-            "right_after": sum(not is_fallback(trace) and _is_right(trace, trace.final) for trace in own),
+            "right_before": sum(_is_right(trace, trace.first) for trace in members),
+            "right_after": sum(not is_fallback(trace) and _is_right(trace, trace.final) for trace in members),
         }
-        for kind, own in sorted(groups.items())
+        for kind, members in sorted(groups.items())
     }
 
 

@@ -57,9 +57,9 @@ def _left_out_for(trace: Trace) -> str:
     return NO_KNOWN_ANSWER if trace.gold is None and not is_open else ""
 
 
-def exclusions_text(found: Mapping[str, int]) -> str:
+def exclusions_text(counts: Mapping[str, int]) -> str:
     """Exclusions in words, such as "2 VideoError, 1 no right option"."""
-    return ", ".join(f"{count} {reason}" for reason, count in found.items())
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items())
 
 
 def is_answerable(trace: Trace) -> bool:

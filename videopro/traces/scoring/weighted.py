@@ -38,9 +38,9 @@ def weighted_accuracy(parts: Sequence[WeightedPart]) -> Accuracy:
     if videos == 1:
         return Accuracy(share, (0.0, 1.0), n, 1)
     independent = 0.0
-    for weight, own in values:
-        mean = sum(value for _, value in own) / len(own)
-        independent += weight**2 * mean * (1 - mean) / len(own)
+    for weight, scored in values:
+        mean = sum(value for _, value in scored) / len(scored)
+        independent += weight**2 * mean * (1 - mean) / len(scored)
     # All correct or all wrong: the variance cannot be estimated, so each video counts as one observation.
     effective = float(videos) if independent == 0 else share * (1 - share) / max(variance, independent)
     return Accuracy(share, wilson(share, effective, t975(videos - 1)), n, videos)
@@ -55,18 +55,18 @@ def weighted_difference(
     values = []
     common: set[str] = set()
     for weight, first, second in pairs:
-        others = {record.question_id: record for record in second}
-        both = [record for record in first if record.question_id in others]
+        by_id = {record.question_id: record for record in second}
+        both = [record for record in first if record.question_id in by_id]
         common |= {record.question_id for record in both}
-        gaps = [(record.video, float(record.correct - others[record.question_id].correct)) for record in both]
+        gaps = [(record.video, float(record.correct - by_id[record.question_id].correct)) for record in both]
         values.append((weight, gaps))
-    if not values or not all(own for _, own in values):
+    if not values or not all(scored for _, scored in values):
         return Difference(None, None, 0, 0)
     mean, variance, videos = _mean(values)
     n = len(common)
     if videos == 1:
         return Difference(mean, (-1.0, 1.0), n, 1)
-    if len({value for _, own in values for _, value in own}) == 1:
+    if len({value for _, scored in values for _, value in scored}) == 1:
         half = 1 - 0.05 ** (1 / videos)
     else:
         half = t975(videos - 1) * math.sqrt(variance)
@@ -83,11 +83,11 @@ def _mean(values: Sequence[tuple[float, Sequence[tuple[str, float]]]]) -> tuple[
     """The weighted mean, its cluster-robust variance and the number of videos."""
     share = 0.0
     added: dict[str, float] = defaultdict(float)
-    for weight, own in values:
-        mean = sum(value for _, value in own) / len(own)
+    for weight, scored in values:
+        mean = sum(value for _, value in scored) / len(scored)
         share += weight * mean
-        for video, value in own:
-            added[video] += weight * (value - mean) / len(own)
+        for video, value in scored:
+            added[video] += weight * (value - mean) / len(scored)
     count = len(added)
     factor = count / (count - 1) if count > 1 else 1.0
     return share, factor * sum(part**2 for part in added.values()), count
