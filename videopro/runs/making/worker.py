@@ -170,8 +170,8 @@ class _Units:
             return [unit for unit in self._job.units if not all(is_done(item.id) for item in unit.items)]
 
     def take(self, unit: Unit[Item]) -> bool:
-        """Start to answer a unit when there is room for it, unless somebody does so already. Raises what
-        ended another one."""
+        """Start to answer a unit when there is room for it, unless somebody does so already. If a unit in
+        flight has failed, raises its exception."""
         while len(self._running) >= self.most:
             self.wait()
         if unit.key in self._running.values():
@@ -189,7 +189,7 @@ class _Units:
         return True
 
     def wait(self) -> bool:
-        """Wait until a unit in flight is done; False if there is none. Raises what ended it."""
+        """Wait until a unit in flight is done; False if there is none. If it failed, raises its exception."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         for future in done:
             del self._running[future]
