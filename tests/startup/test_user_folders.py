@@ -116,10 +116,10 @@ def test_a_process_of_such_a_user_finds_its_folders() -> None:
         folder = Path(name)
         folder.chmod(0o777)
         # Through a door: a program that only uses the package is left alone.
-        (folder / "cyclopts.py").write_text(program)
+        (folder / "av.py").write_text(f"{program}; raise SystemExit")
         environment = {"PATH": os.environ["PATH"], "TMPDIR": name, "PYTHONPATH": f"{name}:{ROOT}"}
         done = subprocess.run(
-            [*_AS_NOBODY, sys.executable, "-m", "videopro"],
+            [*_AS_NOBODY, sys.executable, "-m", "videopro", "infer"],
             env=environment,
             cwd=folder,
             capture_output=True,
