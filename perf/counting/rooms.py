@@ -1,9 +1,10 @@
 """The rooms of a checkout, and the arrows between them.
 
-A room is a direct child of `videopro` (a package or a file; linked folders too) or another top-level folder
-that imports it, such as `perf`. A door is no room: the `__init__` and `__main__` of `videopro`, or a file
-that only imports and calls, so that `python -m videopro.NAME` or a former name still works. Who imports a
-door has an arrow to what the door imports.
+A room is a direct child of `videopro`: a package or a file, linked folders too. The scripts that use the
+package (`perf`, `launch`, the tests) are no rooms of it: they may import all of it. A door is no room either:
+the `__init__` and `__main__` of `videopro`, or a file that only imports and calls, so that
+`python -m videopro.NAME` or a former name still works. Who imports a door has an arrow to what the door
+imports.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ def rooms(files: Mapping[str, Source]) -> Rooms:
             if room(name) != room(target):
                 arrows[room(name), room(target)].append((name, target))
     inside = {room(name) for name in files if name not in doors and room(name).startswith(f"{PACKAGE}.")}
-    outside = {first for first, second in arrows if second in inside} - inside
-    drawn = {pair: files for pair, files in arrows.items() if set(pair) <= inside | outside}
-    return Rooms(sorted(inside | outside), sorted(doors), graph, dict(sorted(drawn.items())))
+    drawn = {pair: files for pair, files in arrows.items() if set(pair) <= inside}
+    return Rooms(sorted(inside), sorted(doors), graph, dict(sorted(drawn.items())))
 
 
 def room(name: str) -> str:
