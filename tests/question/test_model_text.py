@@ -6,13 +6,12 @@ replies, so a change must be a decision: `python -m tests.golden.make` writes th
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.support import ROOT
 from tests.support.model_text_world import GROUPS
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = ROOT / "tests" / "golden"
 
 
 @pytest.mark.parametrize("group", GROUPS)

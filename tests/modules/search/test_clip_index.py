@@ -333,15 +333,17 @@ def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(stream, "_PICTURES_PER_PART", 16)
     asked: list[list[int]] = []
 
-    def noting(facts, ticks, *rest):  # type: ignore[no-untyped-def]
-        asked.append(list(ticks))
-        return exact.pictures_at(facts, ticks, *rest)
+    pictures_at = exact.pictures_at
 
-    monkeypatch.setitem(Video.open.__globals__["_DECODERS"], "pyav", noting)
+    def noting(probe, ticks, *rest):  # type: ignore[no-untyped-def]
+        asked.append(list(ticks))
+        return pictures_at(probe, ticks, *rest)
+
+    monkeypatch.setattr(exact, "pictures_at", noting)
     video = Video.open(path)
     list(video.stream([(i + 0.5) / 1.5 for i in range(0, PICTURES, 3)]))
     assert len(asked) > 5
-    units = video._facts.time_base
+    units = video._probe.time_base
     first = [int(part[0] * units * RATE / 2) for part in asked[1:]]
     last = [int(part[-1] * units * RATE / 2) for part in asked[:-1]]
     assert all(a // 40 > b // 40 for a, b in zip(first, last, strict=True))
