@@ -21,7 +21,17 @@ from videopro.cli.freed_memory import trim_heap
 from videopro.cli.hub import is_here, is_hub_name
 from videopro.cli.option_flags import OptionFlags
 from videopro.cli.requirements import Need, check_needs, folder_problem
-from videopro.cli.settings import build_settings, did_you_mean, parse_yaml, plain_type, read_yaml, setting
+from videopro.cli.settings import (
+    build_settings,
+    did_you_mean,
+    is_setting,
+    parse_yaml,
+    plain_type,
+    read_yaml,
+    recorded,
+    setting,
+    without_recorded,
+)
 from videopro.cli.signals import signal_name
 from videopro.cli.stopping import defer_signals, leave_signals_to_parent
 from videopro.cli.trackers import tracker_needs, wandb_problem
@@ -55,6 +65,7 @@ __all__ = [
     "has_no_proxy",
     "install",
     "is_here",
+    "is_setting",
     "is_hub_name",
     "is_installed",
     "key_problem",
@@ -64,7 +75,9 @@ __all__ = [
     "plain_type",
     "proxies",
     "read_yaml",
+    "recorded",
     "setting",
+    "without_recorded",
     "signal_name",
     "tracker_needs",
     "trim_heap",

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from videopro.cli.settings import own_first, parse_yaml, plain_type
+from videopro.cli.settings import is_setting, own_first, parse_yaml, plain_type
 from videopro.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ class OptionFlags:
         declared: dict[str, dict[str, _Option]] = {}
         for choice, kind in self.kinds.items():
             hints = typing.get_type_hints(kind)
-            for option in fields(kind):
+            for option in filter(is_setting, fields(kind)):
                 declared.setdefault(option.name, {})[choice] = _Option(option, hints[option.name])
         return declared
 
@@ -192,7 +192,7 @@ def _read(value: Any, declared: Sequence[_Option], flag: str) -> Any:
 
 
 def _own_first(kind: type) -> list[Field[Any]]:
-    return own_first(kind, fields(kind))
+    return own_first(kind, [option for option in fields(kind) if is_setting(option)])
 
 
 def _is_union(kind: Any) -> bool:

@@ -33,6 +33,31 @@ def setting(
     return {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
 
 
+def recorded(remedy: str) -> dict[str, Any]:
+    """The metadata of a field that is no setting: what a run finds out by itself, or what is always the
+    same. It stands among the settings because the key of a run is made of it. `remedy`: what a user is told
+    who gives another value, as was possible in earlier versions."""
+    return {"recorded": remedy}
+
+
+def is_setting(option: Field[Any]) -> bool:
+    """Whether a user may give a value for this field of a class of settings."""
+    return "recorded" not in option.metadata
+
+
+def without_recorded(cls: type, options: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are settings of `cls`. Of the others, those are dropped that agree with what the run's
+    folder has recorded, as in the config.yaml of a run of an earlier version. Raises ConfigError for one that
+    does not."""
+    fixed = {option.name: option for option in fields(cls) if not is_setting(option)}
+    for name in sorted(fixed.keys() & options.keys()):
+        if options[name] != record.get(name, fixed[name].default):
+            raise ConfigError(
+                f"{name} is no setting any more: {fixed[name].metadata['recorded']}; leave it out"
+            )
+    return {name: value for name, value in options.items() if name not in fixed}
+
+
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """A hint for an unknown name: the closest known name, or else all known names."""
     match = difflib.get_close_matches(name, choices, n=1)
@@ -120,6 +145,7 @@ def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     """
     options: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
     former = {old: name for name, option in options.items() if (old := option.metadata.get("former"))}
+    settable = [name for name, option in options.items() if is_setting(option)]
     hints = typing.get_type_hints(cls)
     values = {}
     for given_key, value in mapping.items():
@@ -131,7 +157,7 @@ def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
                 f"{given_key!r} out"
             )
         if key not in options:
-            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(options))}")
+            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), settable)}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")
     for name, option in options.items():
         if name not in values and option.default is MISSING and option.default_factory is MISSING:

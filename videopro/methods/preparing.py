@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, BackboneConfig, model_needs
-from videopro.cli import Need
+from videopro.cli import Need, without_recorded
 from videopro.methods.base import Method
-from videopro.methods.registry import create
+from videopro.methods.registry import create, method_class
 from videopro.methods.requests import Adaptation, RunRequest
 from videopro.modules import check_scope
 
@@ -44,7 +44,10 @@ def prepare(request: RunRequest) -> PreparedRun:
     fix: first what is wrong with the settings by themselves, then what a server refuses, then what does not
     go with the questions.
     """
-    options, notes = _with_recorded_prompts(request)
+    kind = method_class(request.method)
+    options, notes = _with_recorded_prompts(
+        replace(request, options=without_recorded(kind.Settings, request.options, request.recorded))
+    )
     method = create(request.method, options)
     request.model_config(request.backbone)
     made = method.adapt(replace(request, options=options))

@@ -33,9 +33,9 @@ def serving(root: Path | str | None) -> StubServer:
 
 
 def settled(stub: StubServer, recorded: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
-    form = {"planner_prompt": "short", "planner_frames": 2, "planner_pixels": 1024, **given}
+    form = {"planner_prompt": "short", "planner_frames": 2, **given}
     options = {"planner": f"server:mine@{stub.url}", **form}
-    return settle_served_planner(options, recorded or {}, ServerSettings(retries=0))
+    return settle_served_planner(options, recorded or {}, ServerSettings(retries=0), 1024)
 
 
 def identity(options: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from tests.support.stub_server import (
     video_times,
 )
 from videopro.backbones import ServerSettings
+from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.methods import create
+from videopro.methods import Questions, RunRequest, create, prepare
 from videopro.methods.planners import PlanRequest, load_planner, settle_served_planner
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
@@ -117,8 +119,6 @@ def test_one_refused_request_fails_one_question_and_a_dead_server_ends_the_run()
 
 def test_settings_of_a_served_planner() -> None:
     spec = "server:m@http://localhost:8000/v1"
-    with pytest.raises(ConfigError, match="planner_pixels is 9"):
-        create("videopro", {"planner_pixels": 9})
     with pytest.raises(ConfigError, match="write server:MODEL@URL"):
         create("videopro", {"planner": "server:m", "planner_prompt": "short"})
     given = {"planner": spec, "planner_prompt": "short"}
@@ -141,9 +141,11 @@ def trained(folder: Path, prompts: dict[str, str] | None = None) -> dict[str, An
     return {**ADAPTER, "root": str(folder)}
 
 
-def settled(stub: StubServer, recorded: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+def settled(
+    stub: StubServer, recorded: dict[str, Any] | None = None, pixels: int | None = None, **given: Any
+) -> dict[str, Any]:
     asked = {"planner": f"server:mine@{stub.url}", **given}
-    made = settle_served_planner(asked, recorded or {}, ServerSettings())
+    made = settle_served_planner(asked, recorded or {}, ServerSettings(), pixels)
     del made["planner"]
     made.pop("planner_weights", None)
     return made
@@ -156,9 +158,10 @@ def test_a_planners_own_record_says_how_it_is_asked(tmp_path: Path) -> None:
         # Settings come first.
         assert settled(stub, planner_prompt="full") == {**own, "planner_prompt": "full"}
         assert settled(stub, planner_frames=0) == {"planner_prompt": "short", "planner_frames": 0}
-        assert settled(stub, planner_pixels=9, prompts="x.yaml") == {
+        # The pixels of --backbone are for planners that record none.
+        assert settled(stub, pixels=9, prompts="x.yaml") == {
             "planner_frames": 6,
-            "planner_pixels": 9,
+            "planner_pixels": 1024,
             "prompts": "x.yaml",
         }
         # Used without a run, the planner asks the server itself.
@@ -197,12 +200,39 @@ def test_a_planner_of_which_nothing_is_known_is_asked_about() -> None:
             ConfigError, match=r"what this model was trained on.* planner_prompt=short if on our"
         ):
             settled(stub)
-        with pytest.raises(
-            BackboneError, match=r"/srv/sft.*give --planner-frames N --options planner_pixels=N"
-        ):
+        with pytest.raises(BackboneError, match=r"/srv/sft.*give --planner-frames N --backbone pixels=N"):
             settled(stub, planner_prompt="short")
-        given = {"planner_prompt": "short", "planner_frames": 2, "planner_pixels": 1024}
-        assert settled(stub, **given) == given
+        given = {"planner_prompt": "short", "planner_frames": 2}
+        assert settled(stub, pixels=1024, **given) == {**given, "planner_pixels": 1024}
         # In a run, what no request can mend ends it.
-        with pytest.raises(RunError, match=r"planner server:mine: .*planner_pixels=N .*\n.*the run stops"):
+        with pytest.raises(RunError, match=r"planner server:mine: .*--backbone pixels=N .*\n.*the run stops"):
             load_planner(f"server:mine@{stub.url}", SceneBackbone(), is_fine_tuned=True)
+
+
+def test_what_a_run_records_of_a_planner_is_no_option(tmp_path: Path) -> None:
+    """Of an option of earlier versions, a stored config.yaml may have the value that its run recorded."""
+    with StubServer(writes(NATIVE), models=[BASE, trained(tmp_path)], takes_video="times") as stub:
+
+        def prepared(recorded: dict[str, Any] | None = None, **options: Any) -> Mapping[str, Any]:
+            return prepare(
+                RunRequest(
+                    "videopro",
+                    {**OPTIONS, "planner": f"server:mine@{stub.url}", **options},
+                    "m",
+                    {},
+                    lambda: Questions(Protocol(parser=ROBUST)),
+                    recorded or {},
+                    load=lambda *args, **settings: SceneBackbone(),
+                )
+            ).identity
+
+        first = dict(prepared())
+        assert (first["planner_pixels"], first["planner_weights"]["root"]) == (1024, str(tmp_path))
+        stored = {"planner_pixels": 1024, "planner_weights": first["planner_weights"]}
+        assert prepared(first, **stored) == first
+        for option in ({"planner_pixels": 9}, {"planner_weights": {"root": "/elsewhere"}}):
+            for recorded in (first, None):
+                with pytest.raises(
+                    ConfigError, match=r"^planner_\w+ is no setting any more: .*; leave it out$"
+                ):
+                    prepared(recorded, **option)

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 _REQUEST_STATUSES = (400, 413, 422)
 # A server that does not list its models within this time (s) counts as unreachable.
 _LISTING_SECONDS = 10.0
-_BUDGET_SETTINGS = "--planner-frames N --options planner_pixels=N"
+_BUDGET_SETTINGS = "--planner-frames N --backbone pixels=N"
 # The options that a run which goes on takes from its record.
 _OPTIONS = ("planner_prompt", "prompts", "planner_frames", "planner_pixels")
 
@@ -58,7 +58,7 @@ _OPTIONS = ("planner_prompt", "prompts", "planner_frames", "planner_pixels")
 
 
 def settle_served_planner(
-    options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings
+    options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings, pixels: int | None = None
 ) -> dict[str, Any]:
     """The options, with the form of the prompts, the frames, the pixels and the weights of a planner
     `server:MODEL@URL`, as far as they are unset and its server tells them. Other planners' options are
@@ -66,7 +66,8 @@ def settle_served_planner(
     every worker asks alike.
 
     `recorded` is the method's part of the identity that the run's folder recorded: a run that goes on keeps
-    what it has, and its server is asked for the weights alone. `server`: how its requests go.
+    what it has, and its server is asked for the weights alone. `server`: how its requests go. `pixels`: of a
+    frame, if nothing on this machine says what the planner was trained with.
 
     Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
     BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
@@ -83,11 +84,12 @@ def settle_served_planner(
         return {**kept, **weights, **options}
     # Without a setting that says what its prompts are, its own record must.
     is_open = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
-    frames, pixels = options.get("planner_frames"), options.get("planner_pixels")
-    api_key_env = options.get("api_key_env")
-    config = read_spec(
-        spec, frames=frames or None, pixels=pixels, api_key_env=api_key_env, **server.as_settings()
-    )
+    frames, api_key_env = options.get("planner_frames"), options.get("api_key_env")
+    config = read_spec(spec, frames=frames or None, api_key_env=api_key_env, **server.as_settings())
+    if pixels is not None and frames != 0:
+        with closing(ServerBackbone(config)) as backbone:
+            if backbone.served.pixels is None:
+                config = config.but(pixels=pixels)
     settled: dict[str, Any] = {}
     with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as backbone:
         if is_open:
@@ -102,9 +104,9 @@ def settle_served_planner(
             logger.warning("warning: %s", note)
     if frames is None and served.frames is not None:
         settled["planner_frames"] = served.frames
-    if pixels is None and served.pixels is not None and frames != 0:
-        settled["planner_pixels"] = served.pixels
-    if weights and options.get("planner_weights") is None:
+    if frames != 0 and (pixels := served.pixels or config.pixels) is not None:
+        settled["planner_pixels"] = pixels
+    if weights:
         settled["planner_weights"] = weights
     return {**options, **settled}
 

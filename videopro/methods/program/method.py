@@ -147,7 +147,9 @@ class BaseProgramMethod(Method):
         transcribed, unless the options ask for it."""
         options = as_it_began(request.options, request.recorded)
         notes = temperature_notes(request.options, options)
-        options = settle_served_planner(options, request.recorded, request.server)
+        options = settle_served_planner(
+            options, request.recorded, request.server, request.backbone.get("pixels")
+        )
         backbone, added_notes = adapted_backbone(self.settings, request.model, request.backbone)
         questions = request.questions()
         questions.require_whole_videos(self.name)

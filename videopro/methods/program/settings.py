@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from videopro.backbones import Sampling, check_key_name
-from videopro.cli import did_you_mean, setting
+from videopro.cli import did_you_mean, recorded, setting
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, Limits
 from videopro.methods.planners import PAPER_TEMPERATURE, PLAN_SAMPLING, check_answerer, check_planner
@@ -51,15 +51,13 @@ class ProgramSettings(ModuleSettings):
     planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP))
     planner_pixels: int | None = field(
         default=None,
-        metadata=setting(
-            "pixels of a frame in the prompt of server:MODEL@URL; unset: those of its own record, else 50,176"
+        metadata=recorded(
+            "server:MODEL@URL is shown frames of the pixels that its own record says, else those of "
+            "--backbone pixels=N"
         ),
     )
     planner_weights: dict[str, str] | None = field(
-        default=None,
-        metadata=setting(
-            "where server:MODEL@URL must have its weights from; unset: where it has them at the start"
-        ),
+        default=None, metadata=recorded("a run asks server:MODEL@URL where it has its weights from")
     )
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
@@ -124,13 +122,6 @@ class ProgramSettings(ModuleSettings):
                 f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
                 "video; leave it out"
             )
-        if self.planner_pixels is not None and (self.planner_pixels < 1 or not is_served):
-            raise ConfigError(
-                f"planner_pixels is {self.planner_pixels}; it must be at least 1, and is for planner "
-                "server:MODEL@URL only (of the backbone: --backbone pixels=N)"
-            )
-        if self.planner_weights is not None and not is_served:
-            raise ConfigError("planner_weights is for planner server:MODEL@URL only; leave it out")
         if self.prompts is not None:
             self._check_prompts()
         if self.answerer is not None:
