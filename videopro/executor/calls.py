@@ -29,16 +29,16 @@ _BASES = {
 
 
 # Characters of a call's arguments in logs.
-_ARGUMENTS_SHOWN = 400
+_ARGUMENT_CHARS = 400
 
 
 class BudgetExceeded(Exception):
-    """A budget is used up and the program ends. `kind`: the budget's name; `places`: where, if known."""
+    """A budget is used up and the program ends. `kind`: the budget's name; `positions`: where, if known."""
 
-    def __init__(self, kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
+    def __init__(self, kind: str, message: str, positions: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(message)
         self.kind = kind
-        self.places = places
+        self.positions = positions
 
 
 class ProgramException(Exception):
@@ -104,7 +104,7 @@ class HostCalls:
         self._fatal = fatal
         self.frames = FrameBudget(limits.frames)
         self.handles = HandleTable(limits)
-        self.made: list[str] = []
+        self.lines: list[str] = []
         """The calls so far, as the log shows them."""
         self.line: int | None = None
         """The program's line that makes the call at hand."""
@@ -123,27 +123,31 @@ class HostCalls:
         finally:
             _calls.reset(token)
 
-    def make(self, name: Any, given: Any, line: int) -> Any:
+    def make(self, name: Any, arguments: Any, line: int) -> Any:
         """Call a function and return its result packed for the wire.
 
-        `given`: the unpacked arguments from the program's process, (args, kwargs). Raises ProgramException
+        `arguments`: what was unpacked from the program's process, (args, kwargs). Raises ProgramException
         for errors that the program sees, BudgetExceeded, ProtocolViolation for an invalid call, and the
         `fatal` exceptions.
         """
         function = self._functions.get(name) if type(name) is str else None
-        if function is None or type(given) is not tuple or [type(part) for part in given] != [tuple, dict]:
+        if (
+            function is None
+            or type(arguments) is not tuple
+            or [type(part) for part in arguments] != [tuple, dict]
+        ):
             raise ProtocolViolation("a call of nothing")
-        args, kwargs = given
+        args, kwargs = arguments
         if not all(type(key) is str for key in kwargs):
             raise ProtocolViolation("a call with a keyword that is none")
-        if len(self.made) >= self._limits.calls:
+        if len(self.lines) >= self._limits.calls:
             raise BudgetExceeded("CallLimit", f"the program made more than {self._limits.calls} calls")
-        shown = _brief_arguments(args, kwargs)
+        argument_text = _brief_arguments(args, kwargs)
         self.line = line if line > 0 else None
         self.called = True
 
         def ended(how: str) -> None:
-            self.made.append(shown_call(name, shown, how, self.line))
+            self.lines.append(shown_call(name, argument_text, how, self.line))
 
         def failed(error: BaseException, kind: str) -> None:
             ended(f"raised {harmless(shorten(f'{kind}: {error}', 300))}")
@@ -157,6 +161,7 @@ class HostCalls:
         except self._fatal as error:
             failed(error, type(error).__name__)
             raise
+        # A program can ask for less, so this one is its own to catch; a budget is not.
         except wire.TooLarge as error:
             too_large = ProgramException(
                 "TooLarge", "ValueError", f"the result of {name}() cannot be passed: {error}"
@@ -198,7 +203,9 @@ class HostCalls:
             )
 
     def _raised(self, error: Exception) -> ProgramException:
+        # So that `except ValueError` in the program catches a module's error that derives from it.
         base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)
+        # str() of a KeyError is the repr of its key.
         message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         return ProgramException(type(error).__name__, base, shorten(message, self._limits.error_bytes))
 
@@ -206,11 +213,11 @@ class HostCalls:
 def _brief_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """A call's arguments as one line. Takes time proportional to the line, not to the arguments."""
     parts: list[str] = []
-    room = _ARGUMENTS_SHOWN
+    room = _ARGUMENT_CHARS
     for name, value in (*(("", value) for value in args), *kwargs.items()):
-        shown = brief(value, handle_repr)
-        parts.append(f"{name[:room]}={shown}" if name else shown)
+        text = brief(value, handle_repr)
+        parts.append(f"{name[:room]}={text}" if name else text)
         room -= len(parts[-1]) + 2
         if room < 0:
             break
-    return harmless(shorten(", ".join(parts), _ARGUMENTS_SHOWN))
+    return harmless(shorten(", ".join(parts), _ARGUMENT_CHARS))

@@ -70,6 +70,7 @@ class Channel:
     def send(self, message: bytes) -> None:
         """Send a whole message. To a process that is gone nothing is sent, and its last messages can still be
         received. Raises DeadlinePassed."""
+        # A view, because slicing bytes would copy the remainder at each step.
         left = memoryview(message)
         while left:
             self._arm()
@@ -91,11 +92,14 @@ class Channel:
                 self._fill(size)
                 continue
             kind, length = wire.HEADER.unpack_from(self._buffer)
+            # Before the body is read: a length alone must not make the host allocate memory.
             self._count(kind, length)
             if len(self._buffer) < size + length:
                 self._fill(size + length)
             body = self._buffer[size : size + length]
             self._buffer = self._buffer[size + length :]
+            # A program that sends its messages just fast enough would otherwise never meet a wait, and so no
+            # deadline.
             if time.monotonic() > self._deadline:
                 raise DeadlinePassed
             return kind, body
@@ -109,10 +113,10 @@ class Channel:
         except DeadlinePassed:
             pass
 
-    def rest(self) -> bytes:
+    def unread(self) -> bytes:
         """What was received after the last message."""
-        rest, self._buffer = self._buffer, b""
-        return rest
+        unread, self._buffer = self._buffer, b""
+        return unread
 
     def _count(self, kind: bytes, length: int) -> None:
         if length > self._largest.get(kind, -1):
@@ -151,10 +155,10 @@ class Channel:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise DeadlinePassed
-        wanted = min(left, _SLICE)
-        if self._armed > wanted or self._armed < 0.5 * wanted:
-            self._armed = wanted
-            whole, rest = divmod(wanted, 1.0)
-            until = struct.pack("@ll", int(whole), max(int(rest * 1e6), 1))
+        timeout = min(left, _SLICE)
+        if self._armed > timeout or self._armed < 0.5 * timeout:
+            self._armed = timeout
+            seconds, fraction = divmod(timeout, 1.0)
+            until = struct.pack("@ll", int(seconds), max(int(fraction * 1e6), 1))
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, until)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, until)

@@ -55,10 +55,10 @@ class Conversation:
         self._limits = limits
         self._calls = HostCalls(functions, limits, fatal)
         self._handles = self._calls.handles
-        self.calls = self._calls.made
+        self.calls = self._calls.lines
         self.output = ""
         self.use = ResourceUse()
-        self.zygote_gone = False
+        self.zygote_died = False
         """Whether the process that starts programs died or stopped answering during the run."""
         self._begun = False
         self._status = 0  # The process's exit status; negative: the signal that ended it.
@@ -99,27 +99,27 @@ class Conversation:
             self._ready()
             ending = self._exchange()
         except BudgetExceeded as breach:
-            self._end_known(b"k")
-            return failure(breach.kind, str(breach), breach.places)
+            self._end_decided(b"k")
+            return failure(breach.kind, str(breach), breach.positions)
         except ProtocolViolation as error:
-            self._end_known(b"k")
+            self._end_decided(b"k")
             return failure("ProtocolError", f"the program meddled with its own process: {error}")
         except DeadlinePassed:
             if not self._begun:
                 self._end(b"k")
                 raise ProgramNotStarted("no process was ready for a program in time") from None
-            dump = self._end_known(b"t")
+            dump = self._end_decided(b"t")
             message = f"the program took more than {self._limits.wall_seconds:g} s, its calls not counted"
-            return failure("WallLimit", message, _places(dump))
+            return failure("WallLimit", message, _positions(dump))
         except ChannelClosed:
-            dump = self._channel.rest()
+            dump = self._channel.unread()
             self._end(b"")
             return self._ended_early(dump)
         except BaseException:
             with contextlib.suppress(SandboxError):
-                self._end_known(b"k")
+                self._end_decided(b"k")
             raise
-        self._end_known(b"")
+        self._end_decided(b"")
         return self._within_time(ending)
 
     def _ready(self) -> None:
@@ -127,8 +127,8 @@ class Conversation:
         trusted."""
         kind, body = self._channel.receive()
         if kind == wire.SETUP_FAILED:
-            why = wire.parse(body.decode("ascii"), self._limits.digits)
-            raise SandboxError(f"a program cannot be confined: {why}")
+            reason = wire.parse(body.decode("ascii"), self._limits.digits)
+            raise SandboxError(f"a program cannot be confined: {reason}")
         if kind != wire.READY:
             raise ProtocolViolation("a message before the first")
         self._begun = True
@@ -172,10 +172,10 @@ class Conversation:
         name, packed, line = content
         if not 0 < line <= self._limits.source_bytes:
             line = 0  # There is no such line.
-        given = self._handles.unpack(packed)
+        arguments = self._handles.unpack(packed)
         before = self._calls.seconds
         try:
-            message = wire.frame(wire.VALUE, self._calls.make(name, given, line))
+            message = wire.frame(wire.VALUE, self._calls.make(name, arguments, line))
         except ProgramException as raised:
             message = wire.frame(wire.RAISE, raised.payload)
         except BudgetExceeded as breach:
@@ -188,27 +188,28 @@ class Conversation:
     def _unwind(self, kind: str, message: str, line: int) -> NoReturn:
         """End a program that exceeded a budget, giving it a moment to report where."""
         self._channel.shorten_deadline(_STOP_SECONDS)
-        places: tuple[tuple[int, str], ...] = ((line, ""),) if line > 0 else ()
+        positions: tuple[tuple[int, str], ...] = ((line, ""),) if line > 0 else ()
         # A program that does not stop by itself is killed anyway.
         with contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolViolation):
-            got, content = self._message()
-            while got == wire.PRINT:
+            kind_received, content = self._message()
+            while kind_received == wire.PRINT:
                 if type(content) is str:
                     self.output = (self.output + content)[: self._limits.output_bytes]
-                got, content = self._message()
-            if got == wire.ERROR:
+                kind_received, content = self._message()
+            if kind_received == wire.ERROR:
                 errors = self._parse_errors(content)
                 if errors[0][0] == kind:
-                    places = tuple(errors[0][2])
-        raise BudgetExceeded(kind, message, places)
+                    positions = tuple(errors[0][2])
+        raise BudgetExceeded(kind, message, positions)
 
     def _parse_errors(self, content: Any) -> tuple[ErrorReport, ...]:
         errors: list[ErrorReport] = []
         try:
-            for kind, message, places in content[:3]:
+            # Bounded again here: the program's process may have been tampered with.
+            for kind, message, positions in content[:3]:
                 if type(kind) is not str or type(message) is not str:
                     raise ProtocolViolation("an error that is none")
-                where = [(line, function[:100]) for line, function in places[:10]]
+                where = [(line, function[:100]) for line, function in positions[:10]]
                 if not all(type(line) is int and type(name) is str for line, name in where):
                     raise ProtocolViolation("an error that is none")
                 # A class may have any name; an error type is a single word.
@@ -229,13 +230,13 @@ class Conversation:
         used = self.use.cpu_seconds
         timers = status in (-signal.SIGVTALRM, -signal.SIGXCPU) and used > 0.5 * self._limits.cpu_seconds
         if timers or (status == -signal.SIGKILL and used >= self._limits.cpu_seconds):
-            return failure("CpuLimit", self._out_of_time(), _places(dump))
-        what = f"the program's process was ended by {_exit(status)}"
+            return failure("CpuLimit", self._out_of_time(), _positions(dump))
+        message = f"the program's process was ended by {_exit(status)}"
         if status >= 0:
-            what = f"the program ended its own process with status {status}"
+            message = f"the program ended its own process with status {status}"
         if -status == signal.SIGSEGV:
-            what += ", as after a recursion too deep for the machine's stack"
-        return failure("Crashed", what, _places(dump))
+            message += ", as after a recursion too deep for the machine's stack"
+        return failure("Crashed", message, _positions(dump))
 
     def _within_time(self, ending: Ending) -> Ending:
         """The ending that a program reported, or CpuLimit if it swallowed that: the kernel knows its time."""
@@ -250,12 +251,12 @@ class Conversation:
 
     # ---- the end of the process ---------------------------------------------------------------------------
 
-    def _end_known(self, order: bytes) -> bytes:
+    def _end_decided(self, order: bytes) -> bytes:
         """`_end` for a run whose outcome is known, and stays the same if the zygote no longer answers."""
         try:
             return self._end(order)
         except ZygoteGone:
-            self.zygote_gone = True
+            self.zygote_died = True
             return b""
 
     def _end(self, order: bytes) -> bytes:
@@ -264,7 +265,7 @@ class Conversation:
         self._order(order)
         if order == b"t":
             self._channel.drain(_STOP_SECONDS)
-            dump = self._channel.rest()
+            dump = self._channel.unread()
             self._order(b"k")
         try:
             self._report.settimeout(_EXIT_SECONDS)
@@ -298,7 +299,7 @@ def _exit(status: int) -> str:
     return signal_name(-status) if status < 0 else f"status {status}"
 
 
-def _places(dump: bytes) -> tuple[tuple[int, str], ...]:
+def _positions(dump: bytes) -> tuple[tuple[int, str], ...]:
     """The program's lines in a dump by faulthandler, outermost first."""
-    found = [(int(line), name.decode("ascii", "replace")) for line, name in _DUMP_LINE.findall(dump)]
-    return tuple(reversed(found[:10]))
+    positions = [(int(line), name.decode("ascii", "replace")) for line, name in _DUMP_LINE.findall(dump)]
+    return tuple(reversed(positions[:10]))

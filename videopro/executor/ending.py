@@ -32,9 +32,9 @@ def lines_of(program: str) -> list[str]:
     return program.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def failure(kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> Ending:
-    """The ending of a program that failed. `places`: (line, function)s of the program, outermost first."""
-    return Ending(None, ((kind, message, places),))
+def failure(kind: str, message: str, positions: Sequence[tuple[int, str]] = ()) -> Ending:
+    """The ending of a program that failed. `positions`: (line, function)s of the program, outermost first."""
+    return Ending(None, ((kind, message, positions),))
 
 
 def too_long(program: str, limits: Limits) -> Ending | None:
@@ -60,8 +60,9 @@ def outcome(
     log = compose_log(lines, ending.raised, calls, output, limits.log_chars)
     error = None
     if ending.raised:
-        kind, message, places = ending.raised[0]
-        line = places[-1][0] if places else None
+        kind, message, positions = ending.raised[0]
+        line = positions[-1][0] if positions else None
+        # A program can compile code of its own under any line number.
         if line is not None and not 0 < line <= len(lines):
             line = None
         error = Failure(harmless(kind), harmless(message), line, log)

@@ -42,12 +42,15 @@ class HandleTable:
                 digits=self._limits.digits,
             )
         except BaseException:
+            # Otherwise it could name objects of a result that it never got.
             for added in self._objects[before:]:
                 del self._numbers[id(added)]
             del self._objects[before:]
             raise
 
     def _pack_handle(self, value: Any, part: Callable[[Any], Any]) -> Any:
+        # By identity, not equality: two frames with equal fields are two objects. The table keeps them alive,
+        # so that no id is used again.
         number = self._numbers.get(id(value))
         if number is not None:
             return {"h": [number]}
@@ -70,6 +73,7 @@ class HandleTable:
             raise ProtocolViolation(str(error)) from error
 
     def _object(self, number: Any) -> Any:
+        # type(), because isinstance would let True through as 1.
         if type(number) is not int or not 0 <= number < len(self._objects):
             raise ProtocolViolation("a handle that was never given")
         return self._objects[number]
@@ -83,14 +87,14 @@ def declared_fields(value: Any) -> tuple[str, tuple[str, ...]]:
 
 def handle_repr(value: Any) -> str:
     """A host object in a log: its class's own repr, else `Clip(start=10, end=20)`."""
-    own: object = type(value).__repr__
-    if own is not object.__repr__:
+    class_repr: object = type(value).__repr__
+    if class_repr is not object.__repr__:
         return shorten(repr(value), 120)
     kind, names = declared_fields(value)
-    shown = []
+    parts = []
     for name in names:
         field = getattr(value, name)
         if field is None or isinstance(field, (bool, int, float, str)):
             text = f"{field:.6g}" if isinstance(field, float) else repr(field)
-            shown.append(f"{name}={shorten(text, 60)}")
-    return f"{kind}({', '.join(shown)})"
+            parts.append(f"{name}={shorten(text, 60)}")
+    return f"{kind}({', '.join(parts)})"

@@ -13,7 +13,7 @@ from videopro.executor.text import harmless, shorten
 ErrorReport = tuple[str, str, Sequence[tuple[int, str]]]
 """An exception: its type, its message, and the program's (line, function)s, outermost first."""
 
-_CALLS_SHOWN = 20
+_MOST_CALLS = 20
 
 
 def compose_log(
@@ -22,30 +22,31 @@ def compose_log(
     """Compose the log. `source`: the program's lines. `raised`: the exception, then its causes. `calls`:
     as `shown_call` shows them."""
     error = []
-    for number, (kind, message, places) in enumerate(raised):
+    for number, (kind, message, positions) in enumerate(raised):
         if number:
             error.append("which came from:")
         error.append(f"{kind}: {message}" if message else kind)
-        error.extend(_place(source, line, function) for line, function in places)
-    made = []
+        error.extend(_position(source, line, function) for line, function in positions)
+    call_lines = []
     if calls:
-        made.append("calls so far:")
-        left_out = len(calls) - _CALLS_SHOWN
+        call_lines.append("calls so far:")
+        left_out = len(calls) - _MOST_CALLS
         for number, call in enumerate(calls, 1):
             # The first calls show what the program looked for, the last ones what went wrong.
-            if left_out > 0 and _CALLS_SHOWN // 2 < number <= _CALLS_SHOWN // 2 + left_out:
-                if number == _CALLS_SHOWN // 2 + 1:
-                    made.append(f"  ({left_out} more)")
+            if left_out > 0 and _MOST_CALLS // 2 < number <= _MOST_CALLS // 2 + left_out:
+                if number == _MOST_CALLS // 2 + 1:
+                    call_lines.append(f"  ({left_out} more)")
                 continue
-            made.append(f"  {call}")
+            call_lines.append(f"  {call}")
     elif raised:
-        made.append("no module was called")
+        call_lines.append("no module was called")
     printed = (
         ["printed:", *(f"  {line}" for line in shorten(output, 500).splitlines())] if output.strip() else []
     )
+    # The error first and in full: calls and output are what is cut.
     first = shorten(harmless("\n".join(error)), most)
-    rest = harmless("\n".join([*made, *printed]))
-    return shorten("\n".join(part for part in (first, rest) if part), most)
+    details = harmless("\n".join([*call_lines, *printed]))
+    return shorten("\n".join(part for part in (first, details) if part), most)
 
 
 def shown_call(fn: str, arguments: str, ended: str, line: int | None) -> str:
@@ -54,7 +55,7 @@ def shown_call(fn: str, arguments: str, ended: str, line: int | None) -> str:
     return f"{where}{fn}({arguments}) {ended}"
 
 
-def _place(source: Sequence[str], line: int, function: str) -> str:
+def _position(source: Sequence[str], line: int, function: str) -> str:
     where = f"in {function}" if function and function != "<module>" else "at the top level"
     text = source[line - 1].strip() if 0 < line <= len(source) else ""
     return f"  line {line}, {where}: {shorten(text, 200)}" if text else f"  line {line}, {where}"

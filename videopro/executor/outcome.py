@@ -79,6 +79,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
+            # Not `<= 0`, which NaN would pass.
             if not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}.")
 

@@ -89,16 +89,16 @@ def parse_program(reply: str) -> Program:
     The code is taken from `<code>` tags, else from a code fence, else from the first `def execute_command`
     onwards; a model's thinking is ignored. An unclosed tag or fence extends to the end.
     """
-    planning, planned, rest = _planning(_plain(reply))
-    code, tagged = _code(rest)
+    planning, planned, body = _planning(_plain(reply))
+    code, tagged = _code(body)
     faults = []
     if not planned:
         faults.append("There is no planning between <planning> and </planning>.")
     if not tagged:
         faults.append("The program is not between <code> and </code>.")
-    tree, nodes, why = _tree(code)
+    tree, nodes, fault = _tree(code)
     if tree is None:
-        return Program(planning, code, "program", (), (), (), (*faults, why))
+        return Program(planning, code, "program", (), (), (), (*faults, fault))
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
     faults += _faults(nodes, entries)
     mode: Literal["native", "program"] = "native" if entries and _is_native(nodes) else "program"
@@ -235,7 +235,7 @@ def _faults(nodes: list[ast.AST], entries: list[ast.FunctionDef]) -> list[str]:
         faults.append(f"It has no {ENTRY}." if not entries else f"It defines {ENTRY} more than once.")
     elif not _parameters(entries[0]):
         faults.append(f"{ENTRY} takes no video.")
-    elif not any(isinstance(node, ast.Return) and node.value is not None for node in _own(entries[0])):
+    elif not any(isinstance(n, ast.Return) and n.value is not None for n in _direct_nodes(entries[0])):
         faults.append(f"{ENTRY} returns nothing.")
     for node in nodes:
         if isinstance(node, _MAY_REACH):
@@ -243,7 +243,7 @@ def _faults(nodes: list[ast.AST], entries: list[ast.FunctionDef]) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+def _direct_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """The nodes of a function without those of functions within it."""
     left: list[ast.AST] = list(function.body)
     while left:
@@ -261,8 +261,8 @@ def _reaching(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [f"It imports {alias.name}." for alias in node.names if alias.name not in IMPORTABLE_MODULES]
     if isinstance(node, ast.ImportFrom):
-        known = node.level == 0 and node.module in IMPORTABLE_MODULES
-        return [] if known else [f"It imports {node.module or 'a sibling'}."]
+        is_importable = node.level == 0 and node.module in IMPORTABLE_MODULES
+        return [] if is_importable else [f"It imports {node.module or 'a sibling'}."]
     if isinstance(node, ast.Name) and (node.id in _REACHING or _hidden(node.id)):
         return [f"It uses {node.id}."]
     if isinstance(node, ast.Attribute) and _hidden(node.attr):
@@ -283,7 +283,8 @@ def _is_native(nodes: list[ast.AST]) -> bool:
     if not any(isinstance(node, ast.Name) and node.id == NATIVE_CALL for node in nodes):
         return False
     defined = {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-    known = defined | set(dir(builtins)) | _WRAPPERS
+    harmless_names = defined | set(dir(builtins)) | _WRAPPERS
+    # A query in a loop is asked several times, even if it is written once.
     looped: set[int] = set()
     native = 0
     for node in nodes:
@@ -294,7 +295,7 @@ def _is_native(nodes: list[ast.AST]) -> bool:
                 native += 1
                 if id(node) in looped:
                     return False
-            elif node.func.id not in known:
+            elif node.func.id not in harmless_names:
                 return False
     return native == 1
 

@@ -100,7 +100,7 @@ class Executor:
                 if trial == _TRIALS or (conversation is not None and conversation.called):
                     raise
             else:
-                if conversation.zygote_gone:
+                if conversation.zygote_died:
                     self._discard(zygote)
                 calls, output, use = conversation.calls, conversation.output, conversation.use
                 return outcome(program_text, ending, limits, begun, calls, output, use)
@@ -124,6 +124,7 @@ class Executor:
 
     def _running_zygote(self) -> ZygoteProcess:
         """The running zygote, started if there is none. It has passed its self-test."""
+        # Without the lock, which is held for seconds while a zygote starts.
         zygote = self._zygote
         if zygote is not None:
             return zygote

@@ -42,7 +42,7 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 _MAIN = "import sys; sys.path.append({path!r}); from inside.zygote import main; main({control}, {host})"
 _START_SECONDS = 60.0
 # Errors of the kernel for a socket whose other end is gone, and of Python for a closed socket.
-_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
+_DISCONNECTED = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
 
 
 class ZygoteProcess:
@@ -70,6 +70,8 @@ class ZygoteProcess:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno()],
+                    # A Ctrl-C on the terminal goes to a whole process group: the zygote must outlive it until
+                    # the host is done.
                     start_new_session=True,
                 )
         except OSError as error:
@@ -103,7 +105,7 @@ class ZygoteProcess:
                         self._control, [b"fork"], [program_child.fileno(), report_zygote.fileno()]
                     )
             except OSError as error:
-                if error.errno in _GONE or isinstance(error, TimeoutError):
+                if error.errno in _DISCONNECTED or isinstance(error, TimeoutError):
                     raise ZygoteGone(f"the process that starts programs died: {error}") from error
                 raise SandboxError(f"a program cannot be handed over: {error}") from error
             program_child.close()
@@ -125,6 +127,7 @@ class ZygoteProcess:
         with self._sending:
             self._control.close()
         try:
+            # It ends by itself when its control socket closes, and takes its children along.
             self._process.wait(1)
         except subprocess.TimeoutExpired:
             self._process.kill()
@@ -150,14 +153,14 @@ class ZygoteProcess:
 
     def _raise_start_failure(self) -> None:
         try:
-            said = self._process.communicate(timeout=5)[1].decode("utf-8", "replace").strip()
+            output = self._process.communicate(timeout=5)[1].decode("utf-8", "replace").strip()
         except subprocess.TimeoutExpired:
-            said = "it neither runs nor ends"
+            output = "it neither runs nor ends"
         code = self._process.returncode
-        what = "the process that starts programs did not come up"
+        failure = "the process that starts programs did not come up"
         if code is not None and code < 0:
-            raise ZygoteGone(f"{what}: it was ended by {signal_name(-code)}")
-        raise SandboxError(f"{what}: {said[-1000:]}")
+            raise ZygoteGone(f"{failure}: it was ended by {signal_name(-code)}")
+        raise SandboxError(f"{failure}: {output[-1000:]}")
 
     def _test(self) -> None:
         """Run probe programs against the restrictions. Raises SandboxUnsafe if one escapes."""

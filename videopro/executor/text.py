@@ -45,6 +45,7 @@ def brief(value: Any, describe: Callable[[Any], str], most: int = 200) -> str:
 def _show(value: Any, describe: Callable[[Any], str], parts: list[str], room: int) -> int:
     kind = type(value)
     if kind is str:
+        # Cut first: the repr of a text of megabytes would be made for a line of 200 characters.
         text = repr(value if len(value) <= room else value[:room])
     elif value is None or kind is bool or kind is int:
         text = repr(value)

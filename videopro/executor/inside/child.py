@@ -73,10 +73,10 @@ _REAL_IMPORT = builtins.__import__
 
 
 def _read(most: int) -> bytes:
-    found = os.read(SOCKET_FD, most)
-    if not found:
+    part = os.read(SOCKET_FD, most)
+    if not part:
         os._exit(BROKEN)  # The host is gone.
-    return found
+    return part
 
 
 def _receive() -> tuple[bytes, Any]:
@@ -164,13 +164,13 @@ class Session:
         """The host's exception: the builtin of that name, or a class of that name below the builtin
         `base`.
         """
-        made = self.errors.get((name, base))
-        if made is None:
+        cls = self.errors.get((name, base))
+        if cls is None:
             parent = getattr(builtins, base)
-            made = parent if name == base else type(name, (parent,), {"__module__": "builtins"})
-            self.errors[name, base] = made
+            cls = parent if name == base else type(name, (parent,), {"__module__": "builtins"})
+            self.errors[name, base] = cls
         # Without __init__, which for some classes asks for more than a message.
-        error: BaseException = made.__new__(made)
+        error: BaseException = cls.__new__(cls)
         error.args = (message,)
         return error
 
@@ -200,9 +200,9 @@ def _guarded_import(
     """`import` for programs."""
     if level == 0 and (name in MODULES or name in LATE):
         return _REAL_IMPORT(name, globals, locals, fromlist, level)
-    why = ABSENT.get(name.partition(".")[0], "")
+    advice = ABSENT.get(name.partition(".")[0], "")
     raise ImportError(
-        f"{name!r} is not available to programs{why}; these modules are: {', '.join(MODULES)}", name=name
+        f"{name!r} is not available to programs{advice}; these modules are: {', '.join(MODULES)}", name=name
     )
 
 
@@ -215,10 +215,10 @@ def _absent(name: str) -> Callable[..., NoReturn]:
 
 
 def _program_builtins() -> dict[str, Any]:
-    found = dict(vars(builtins))
-    found.update({name: _absent(name) for name in FORBIDDEN_BUILTINS})
-    found["__import__"] = _guarded_import
-    return found
+    namespace = dict(vars(builtins))
+    namespace.update({name: _absent(name) for name in FORBIDDEN_BUILTINS})
+    namespace["__import__"] = _guarded_import
+    return namespace
 
 
 _BUILTINS: dict[str, Any] = {}
@@ -236,6 +236,7 @@ _IGNORED_WARNINGS = (
 def warm_up() -> None:
     """Do once, in the zygote, what every program's process needs."""
     _BUILTINS.update(_program_builtins())
+    # The compiler's first use loads tables that every fork then shares.
     compile("f'{1:.2f}'", FILE, "exec")
     # CPython's defaults, for programs that warn; warnings about a program's syntax are not its own output.
     warnings.resetwarnings()
@@ -266,6 +267,7 @@ def rehearse() -> None:
 def _arguments(entry: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """The arguments for the entry function: the inputs that its signature names."""
     code = getattr(entry, "__code__", None)
+    # A class or a partial with the name of the entry: it gets everything, and reports what it cannot take.
     if code is None:
         return [], dict(inputs)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -277,11 +279,11 @@ def _arguments(entry: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[s
         raise TypeError(
             f"{ENTRY}() asks for {', '.join(map(repr, missing))}; what it can have is {', '.join(inputs)}"
         )
-    given = {name: inputs[name] for name in names if name in inputs}
-    first = [given.pop(name) for name in names[: code.co_posonlyargcount] if name in given]
+    arguments = {name: inputs[name] for name in names if name in inputs}
+    first = [arguments.pop(name) for name in names[: code.co_posonlyargcount] if name in arguments]
     if code.co_flags & 0x08:  # **kwargs takes the rest
-        given.update({name: value for name, value in inputs.items() if name not in names})
-    return first, given
+        arguments.update({name: value for name, value in inputs.items() if name not in names})
+    return first, arguments
 
 
 def _run(session: Session, start: Mapping[str, Any]) -> Any:
@@ -353,6 +355,7 @@ def _limit_time(session: Session) -> Callable[[], None]:
             raise session.breach
 
     signal.signal(signal.SIGPROF, out_of_time)
+    # Repeated, for programs that swallow the first one.
     signal.setitimer(signal.ITIMER_PROF, cpu, 0.05)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu + GRACE)
     return begin
@@ -374,6 +377,7 @@ def main(confine: confinement.Confinement, base: int) -> None:
         sys.stdin = None
         # Address space to release when a program has used up its own, so that there is room to report it.
         reserve = mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        # Off in the zygote, whose objects no child should touch; programs make cycles.
         gc.enable()
         begin = _limit_time(session)
         confine.apply(base + limits["memory_bytes"] + (2 << 20), int(limits["cpu_seconds"] + GRACE) + 1)

@@ -37,10 +37,10 @@ class _Filter(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, restriction: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{restriction}: {os.strerror(number)}")
 
 
 def confine_zygote() -> list[str]:
@@ -69,10 +69,12 @@ def has_seccomp() -> bool:
 
 def _namespaces() -> str:
     flags = sum(_CLONE.values())
+    # As root without a user namespace, which some kernels refuse even to root.
     if os.geteuid() == 0 and _libc.unshare(flags) == 0:
         return "namespaces"
     uid, gid = os.geteuid(), os.getegid()
     _check(_libc.unshare(flags | _CLONE_NEWUSER), "namespaces")
+    # In this order: without "deny" an ordinary user may not map a group.
     for name, text in (("setgroups", "deny"), ("gid_map", f"0 {gid} 1"), ("uid_map", f"0 {uid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
@@ -132,6 +134,7 @@ def address_space() -> int:
 def die_with(parent: int) -> None:
     """End this process when its parent ends. Raises OSError if that has already happened."""
     _prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+    # It may have died between the fork and the call, and would then send no signal.
     if os.getppid() != parent:
         raise OSError("the parent is gone")
 
@@ -162,6 +165,7 @@ class Confinement:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         _check(
+            # Last, because the filter refuses every call that sets a limit.
             _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(self._filter), 0, 0),
             "the seccomp filter",
         )

@@ -16,6 +16,7 @@ from .allowed import MODULES
 from .constants import FILE
 from .handle import Handle
 
+# difflib compares with every name; more than these take too long.
 _MOST_NAMES = 750
 _LONGEST_NAME = 60
 _DEF = re.compile(r"(\s*)(?:async\s+)?def\s+(\w+)")
@@ -27,21 +28,22 @@ def describe_error(
     """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised
     first. `entered`: the frame of the program that was entered first, for errors that have no traceback.
     """
-    found: list[list[Any]] = []
+    reports: list[list[Any]] = []
     seen: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and len(found) < 3 and current not in seen:
+    while current is not None and len(reports) < 3 and current not in seen:
         seen.append(current)
         message = _message(current)[: limits["error_bytes"]]
         if isinstance(current, MemoryError) and not message:
             message = f"the program may use {limits['memory_bytes'] >> 20:,} MiB"
-        places = _places(current, source)
-        if isinstance(current, MemoryError) and not places and entered is not None:
-            places = [[entered.f_lineno, entered.f_code.co_name]]
-        found.append([type(current).__name__, message, places])
+        positions = _positions(current, source)
+        if isinstance(current, MemoryError) and not positions and entered is not None:
+            positions = [[entered.f_lineno, entered.f_code.co_name]]
+        reports.append([type(current).__name__, message, positions])
+        # `raise ... from None` hides where an error came from, as in CPython's own tracebacks.
         hidden = current.__suppress_context__
         current = current.__cause__ or (None if hidden else current.__context__)
-    return found
+    return reports
 
 
 def _message(error: BaseException) -> str:
@@ -64,14 +66,14 @@ def _hint(error: BaseException) -> str:
         frame = _last_frame(error.__traceback__)
         if frame is None:
             return ""
-        known = {*frame.f_locals, *frame.f_globals, *frame.f_builtins}
-        if name in known:
+        names_in_scope = {*frame.f_locals, *frame.f_globals, *frame.f_builtins}
+        if name in names_in_scope:
             return ""
         # The classes of handles are no help: `frames` is not meant to be Frame.
-        known -= {other for other, value in frame.f_globals.items() if _is_handle_class(value)}
+        names_in_scope -= {other for other, value in frame.f_globals.items() if _is_handle_class(value)}
         if name in MODULES:
             return f". Did you forget to import {name!r}?"
-        return _nearest(name, known)
+        return _nearest(name, names_in_scope)
     if isinstance(error, AttributeError) and error.obj is not None:
         return _nearest(name, dir(error.obj))
     return ""
@@ -81,8 +83,10 @@ def _is_handle_class(value: Any) -> bool:
     return type(value) is type and issubclass(value, Handle)
 
 
-def _nearest(name: str, known: Iterable[Any]) -> str:
-    names = [other for other in known if type(other) is str and other.startswith("_") == name.startswith("_")]
+def _nearest(name: str, candidates: Iterable[Any]) -> str:
+    names = [
+        other for other in candidates if type(other) is str and other.startswith("_") == name.startswith("_")
+    ]
     near = difflib.get_close_matches(name, names[:_MOST_NAMES], n=1, cutoff=0.7)
     return f". Did you mean: {near[0]!r}?" if near else ""
 
@@ -95,18 +99,19 @@ def _last_frame(trace: TracebackType | None) -> FrameType | None:
     return trace.tb_frame
 
 
-def _places(error: BaseException, source: str) -> list[list[Any]]:
+def _positions(error: BaseException, source: str) -> list[list[Any]]:
     if isinstance(error, SyntaxError) and error.filename == FILE:
         line = error.lineno or 0
         return [[line, _function_at(source, line)]]
-    places: list[list[Any]] = []
+    positions: list[list[Any]] = []
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename == FILE:
-            places.append([trace.tb_lineno, code.co_name])
+            positions.append([trace.tb_lineno, code.co_name])
         trace = trace.tb_next
-    return places if len(places) <= 10 else [*places[:5], *places[-5:]]
+    # A deep recursion repeats its lines: how it began and how it ended are enough.
+    return positions if len(positions) <= 10 else [*positions[:5], *positions[-5:]]
 
 
 def _function_at(source: str, line: int) -> str:

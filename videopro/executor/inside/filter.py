@@ -112,6 +112,7 @@ def program(machine: str) -> bytes:
     this = MACHINES[machine]
     code: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCH),
+        # First of all: under another architecture the same numbers are other calls.
         (_EQUAL, 1, 0, this.audit),
         (_RETURN, 0, 0, KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),

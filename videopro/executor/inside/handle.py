@@ -27,8 +27,10 @@ class Handle:
         try:
             return fields[name]
         except KeyError:
-            known = ", ".join(fields) or "none"
-            message = f"{type(self).__name__!r} object has no attribute {name!r}; its attributes: {known}"
+            attributes = ", ".join(fields) or "none"
+            message = (
+                f"{type(self).__name__!r} object has no attribute {name!r}; its attributes: {attributes}"
+            )
             raise AttributeError(message, name=name) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -63,7 +65,7 @@ class Handles:
 
     def __init__(self) -> None:
         self._classes: dict[str, type[Handle]] = {}
-        self._known: dict[int, Handle] = {}
+        self._handles: dict[int, Handle] = {}
 
     def learn(self, space: Mapping[str, Any]) -> None:
         """Collect the handle classes among a prelude's names."""
@@ -73,21 +75,21 @@ class Handles:
 
     def unpack(self, content: Any, unpack: Callable[[Any], Any]) -> Handle:
         """The handle of the host's [id] or, the first time, [id, kind, fields]."""
-        known = self._known.get(content[0])
-        if known is not None:
-            return known
+        handle = self._handles.get(content[0])
+        if handle is not None:
+            return handle
         number, kind, fields = content
         cls = self._classes.get(kind)
         if cls is None:
             cls = self._classes[kind] = type(kind, (Handle,), {"__slots__": ()})
         handle = object.__new__(cls)
-        kept: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         object.__setattr__(handle, "_id", number)
-        object.__setattr__(handle, "_fields", kept)
+        object.__setattr__(handle, "_fields", values)
         # Registered before its fields are read: they may refer back to it.
-        self._known[number] = handle
+        self._handles[number] = handle
         for name, value in fields.items():
-            kept[name] = unpack(value)
+            values[name] = unpack(value)
         return handle
 
     def pack(self, value: Any, part: Callable[[Any], Any]) -> Any:

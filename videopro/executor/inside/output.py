@@ -22,6 +22,7 @@ class Output:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if len(text) > self._left:
+            # What fits is kept: the log shows the beginning of a flood.
             self._parts.append(text[: self._left + 1])
             self._left = -1
             raise self._breach(f"the program printed more than {self._size:,} characters")

@@ -61,13 +61,13 @@ def frame(kind: bytes, payload: Any) -> bytes:
 
 @cache
 def _scan(digits: int) -> Callable[[str], tuple[Any, int]]:
-    def whole(text: str) -> int:
+    def integer(text: str) -> int:
         # Before it is converted, which takes quadratic time.
         if len(text.lstrip("-")) > digits:
             raise ValueError("an integer of too many digits")
         return int(text)
 
-    return json.JSONDecoder(parse_int=whole).raw_decode
+    return json.JSONDecoder(parse_int=integer).raw_decode
 
 
 def parse(text: str, digits: int) -> Any:
@@ -115,6 +115,7 @@ def pack(
     are visited, so that shared references cannot explode. Raises TooLarge.
     """
     kind = type(value)
+    # Most arguments and results are one of these; the closures below cost more than they do.
     if value is None or kind is bool or kind is float or (kind is str and len(value) < size):
         return value
     beyond = _beyond(digits)

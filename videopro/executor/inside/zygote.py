@@ -78,6 +78,7 @@ class Zygote:
         restrictions = confinement.confine_zygote()
         gc.disable()
         gc.collect()
+        # Collections in a child would write to the objects' headers, and so copy the pages that it shares.
         gc.freeze()
         return {
             "restrictions": restrictions,
