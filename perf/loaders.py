@@ -128,8 +128,8 @@ def _counts(own: Benchmark) -> dict[str, Any]:
     return {
         "questions": len(own.items),
         "videos": len({item.video_key for item in own.items}),
-        "left_out": kinds(issue.what for issue in own.broken),
-        "annotation_errors": kinds(issue.what for issue in own.defects),
+        "left_out": kinds(issue.problem for issue in own.broken),
+        "annotation_errors": kinds(issue.problem for issue in own.defects),
     }
 
 

@@ -18,7 +18,7 @@ from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.fakes import make_video
 from videopro.benchmarks import NAMES, load
-from videopro.benchmarks.own import find_own
+from videopro.benchmarks.own import find_external
 from videopro.commands import seeds
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
@@ -238,7 +238,7 @@ def test_a_file_that_describes_nothing(old: str, new: str, expected: str, file: 
     assert content != FILE
     file.write_text(content)
     with pytest.raises(BenchmarkError) as raised:
-        find_own(str(file))
+        find_external(str(file))
     message = str(raised.value)
     assert message.startswith(str(file))
     assert expected in message

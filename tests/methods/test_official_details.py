@@ -49,7 +49,7 @@ def test_lines_at_the_frames_are_cg_benchs(tmp_path: Path) -> None:
     for case, expected in zip(line_cases(), RECORDED["inside"], strict=True):
         times = [round(time * 1000) / 1000 for time in case["times"]]
         lines = shown_lines(subtitles(case, tmp_path), "frames_inside", times)
-        said = list(dict.fromkeys(LONG_PROMPT.said(line) for line in lines))
+        said = list(dict.fromkeys(LONG_PROMPT.subtitle_line(line) for line in lines))
         own = LONG_PROMPT.subtitles.replace("{lines}", "\n".join(said)) if said else ""
         assert own == expected, case
 

@@ -668,7 +668,7 @@ def benchmark_texts() -> Texts:
             official, judge = protocol.answer_prompt, protocol.judge
             key = f"{name}-{protocol.name}"
             if official is not None:
-                lines = [official.said(line) for line in spoken]
+                lines = [official.subtitle_line(line) for line in spoken]
                 asked = (("four", FOUR, []), ("two, with subtitles", TWO, lines))
                 parts = [
                     f"=== {what}\n{official.fill(question, said, 8, times)}\n"

@@ -35,7 +35,7 @@ from videopro.benchmarks.fields import (
 from videopro.benchmarks.grounding import unread_share
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
-from videopro.benchmarks.own import check_unique, contributed, find_own, installed, is_file
+from videopro.benchmarks.own import check_unique, contributed, find_external, installed, is_file
 from videopro.benchmarks.pocket import load_pocket, pocket_videos
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.record_files import downloaded
@@ -131,7 +131,7 @@ def find(name: str) -> BenchmarkSpec | None:
     if name in SPECS:
         check_unique(name)
         return SPECS[name]
-    return find_own(name)
+    return find_external(name)
 
 
 def name_of(name: str) -> str:
@@ -169,9 +169,9 @@ def load(
         parts = ", ".join(part for part, _, _ in PRESETS[name][0])
         raise BenchmarkError(f"{name}: is a set of benchmarks ({parts}); give one of them")
     if spec is None and name not in NAMES:
-        known = (*NAMES, *installed())
+        names = (*NAMES, *installed())
         raise BenchmarkError(
-            f"unknown benchmark {name!r}; {did_you_mean(name, known)} (a file of your own ends in .py)"
+            f"unknown benchmark {name!r}; {did_you_mean(name, names)} (a file of your own ends in .py)"
         )
     if world_seed is not None and name != "pocket":
         raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' has one")

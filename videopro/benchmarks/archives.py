@@ -41,21 +41,22 @@ class Archive:
 def packed(root: Path, videos: Path, subtitles: Path | None) -> list[Archive]:
     """The archives below `root` that are not unpacked. `videos` and `subtitles`: the folders in which the
     loader looks first for such files."""
-    found = []
+    archives = []
     for pieces, kind in _archives(root):
         first = pieces[0]
         members = _members(pieces, kind)
-        wanted = [name for name in members if name.suffix.lower() in VIDEO_ENDINGS]
+        files = [name for name in members if name.suffix.lower() in VIDEO_ENDINGS]
         texts = [name for name in members if name.suffix.lower() in _SUBTITLE_ENDINGS]
-        of_subtitles = not wanted and bool(texts or "sub" in first.name.lower())
-        wanted = wanted or texts
+        of_subtitles = not files and bool(texts or "sub" in first.name.lower())
+        files = files or texts
         folder = subtitles if of_subtitles and subtitles is not None else videos
-        target = _target(root, folder, wanted[0].parent if wanted else None)
-        if wanted and all((target / name).exists() for name in wanted):
+        target = _target(root, folder, files[0].parent if files else None)
+        # Unpacked already, and the archive kept.
+        if files and all((target / name).exists() for name in files):
             continue
         name = str(first.relative_to(root))
-        found.append(Archive(name, _command(pieces, kind, target), of_subtitles))
-    return found
+        archives.append(Archive(name, _command(pieces, kind, target), of_subtitles))
+    return archives
 
 
 def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
@@ -70,14 +71,14 @@ def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
         # part.2 comes before part.10.
         paths.sort(key=lambda path: (len(path.name), path.name))
     pieces: dict[tuple[Path, str], list[Path]] = {}
-    for (folder, whole), paths in groups.items():
-        number = _NUMBERED.fullmatch(whole)
-        if kinds[folder, whole] == "zip" and number and paths == [folder / whole]:
-            pieces.setdefault((folder, number["before"]), []).append(folder / whole)
-        elif (folder / whole) in paths and len(paths) > 1:
-            yield [folder / whole], kinds[folder, whole]  # already joined
+    for (folder, archive), paths in groups.items():
+        number = _NUMBERED.fullmatch(archive)
+        if kinds[folder, archive] == "zip" and number and paths == [folder / archive]:
+            pieces.setdefault((folder, number["before"]), []).append(folder / archive)
+        elif (folder / archive) in paths and len(paths) > 1:
+            yield [folder / archive], kinds[folder, archive]  # already joined
         else:
-            yield paths, kinds[folder, whole]
+            yield paths, kinds[folder, archive]
     for paths in pieces.values():
         # Only the last piece of a zip file that was cut ends like one.
         if all(map(zipfile.is_zipfile, paths)):
@@ -120,14 +121,15 @@ def _members(pieces: Sequence[Path], kind: str) -> list[PurePosixPath]:
 def _first_of_zip(piece: Path) -> list[PurePosixPath]:
     """The first file in a zip file, from the headers at its beginning (those of folders hold no data)."""
     with piece.open("rb") as file:
+        # Enough for the headers of any folders that come first.
         head = file.read(1 << 16)
-    place = 0
-    while head[place : place + 4] == b"PK\x03\x04" and len(head) >= place + 30:
-        length, extra = (int.from_bytes(head[place + at : place + at + 2], "little") for at in (26, 28))
-        name = head[place + 30 : place + 30 + length].decode("utf-8", "replace")
+    offset = 0
+    while head[offset : offset + 4] == b"PK\x03\x04" and len(head) >= offset + 30:
+        length, extra = (int.from_bytes(head[offset + at : offset + at + 2], "little") for at in (26, 28))
+        name = head[offset + 30 : offset + 30 + length].decode("utf-8", "replace")
         if not name.endswith("/"):
-            return [PurePosixPath(name)] if len(head) >= place + 30 + length else []
-        place += 30 + length + extra
+            return [PurePosixPath(name)] if len(head) >= offset + 30 + length else []
+        offset += 30 + length + extra
     return []
 
 
@@ -163,9 +165,9 @@ def _command(pieces: Sequence[Path], kind: str, target: Path) -> str:
         return f"7z x {first} -o{to}"
     if len(pieces) == 1:
         return f"unzip -n {first} -d {to}"
-    joined = shlex.quote(str(pieces[0].with_name(f"joined-{_NAME.sub(_whole, pieces[0].name)}")))
+    joined = shlex.quote(str(pieces[0].with_name(f"joined-{_NAME.sub(_joined_name, pieces[0].name)}")))
     return f"cat {names} > {joined} && unzip -n {joined} -d {to} && rm {joined}"
 
 
-def _whole(match: re.Match[str]) -> str:
+def _joined_name(match: re.Match[str]) -> str:
     return match["whole"]

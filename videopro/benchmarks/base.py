@@ -23,7 +23,7 @@ SUBTITLE_TRACK_HELP = (
 )
 
 # Characters of an issue that are shown.
-_SHOWN = 500
+_ISSUE_CHARS = 500
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,17 @@ class Issue:
 
     where: str
     """File and record."""
-    what: str
+    problem: str
     fix: str = ""
 
     @classmethod
     def of(cls, where: str, error: Exception) -> Issue:
         """The problem and the fix that an error's message names."""
-        what, _, fix = str(error).partition("; ")
-        return cls(where, what if len(what) <= _SHOWN else f"{what[:_SHOWN]}...", fix)
+        problem, _, fix = str(error).partition("; ")
+        return cls(where, problem if len(problem) <= _ISSUE_CHARS else f"{problem[:_ISSUE_CHARS]}...", fix)
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}; {self.fix}" if self.fix else f"{self.where}: {self.what}"
+        return f"{self.where}: {self.problem}; {self.fix}" if self.fix else f"{self.where}: {self.problem}"
 
 
 @dataclass(frozen=True)
@@ -136,15 +136,15 @@ class Benchmark:
         """
         chosen = list(self.items)
         if ids:
-            known = {item.id for item in chosen}
+            all_ids = {item.id for item in chosen}
             for name in ids:
-                if name not in known:
+                if name not in all_ids:
                     raise ConfigError(
                         f"ids: {self.name}, split {self.split!r}, has no question {name!r}; "
-                        f"{did_you_mean(name, sorted(known)) if len(known) < 50 else _nearest(name, known)}"
+                        f"{_nearest(name, all_ids)}"
                     )
-            wanted = set(ids)
-            chosen = [item for item in chosen if item.id in wanted]
+            selected = set(ids)
+            chosen = [item for item in chosen if item.id in selected]
         if limit is None and not offset:
             return chosen
         count = _count(limit, len(chosen))
@@ -156,17 +156,18 @@ class Benchmark:
         for item in chosen:
             by_video.setdefault(item.video_key, []).append(item)
         videos = list(by_video)
+        # Of the whole list, before any limit: a larger limit then only adds questions.
         random.Random(seed).shuffle(videos)
         strata: dict[str, list[str]] = {}
         for video in videos:
             strata.setdefault(by_video[video][0].groups.get("duration", ""), []).append(video)
         # A video's place is its relative rank in its stratum; equal places stay in shuffled order.
-        place = {
+        rank_in_stratum = {
             video: (rank + 0.5) / len(stratum)
             for stratum in strata.values()
             for rank, video in enumerate(stratum)
         }
-        videos.sort(key=place.__getitem__)
+        videos.sort(key=rank_in_stratum.__getitem__)
         return [item for video in videos for item in by_video[video]][offset : offset + count]
 
 
@@ -190,6 +191,7 @@ def _count(limit: float | None, questions: int) -> int:
     return int(limit)
 
 
-def _nearest(name: str, known: set[str]) -> str:
-    hint = did_you_mean(name, sorted(known))
-    return hint if hint.startswith("did you mean") else f"it has {len(known)} others"
+def _nearest(name: str, ids: set[str]) -> str:
+    hint = did_you_mean(name, sorted(ids))
+    # Thousands of ids are no help.
+    return hint if hint.startswith("did you mean") or len(ids) < 50 else f"it has {len(ids)} others"

@@ -178,10 +178,10 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
-    found = BenchmarkRecords()
+    records = BenchmarkRecords()
     rows = source.rows(FILES[split], hub=HUB[split])
-    found.read(rows, partial(_item, files=VideoFiles(_folder(source, split))))
-    return found
+    records.read(rows, partial(_item, files=VideoFiles(_folder(source, split))))
+    return records
 
 
 def _folder(source: Source, split: str) -> Path:
@@ -212,6 +212,7 @@ def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
         if name not in record:
             raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
     uid = file_name(record, "video_uid")
+    # Subtitles are looked up by this name in one folder.
     if "/" in uid:
         raise BenchmarkError(f"field 'video_uid' is {uid!r}; it must be a video's name")
     question = Question(text(record, "question"), tuple(texts(record, "choices")))

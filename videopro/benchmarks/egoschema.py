@@ -46,15 +46,16 @@ PROTOCOLS = (_OFFICIAL, replace(_OFFICIAL, parser="egoschema_77a7d8e3", name="ex
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The 500 questions with answers (split "subset"), or all questions without answers."""
-    found = BenchmarkRecords()
+    records = BenchmarkRecords()
     rows = source.rows("questions.json", hub=(HUB_CONFIGS[split], "test"))
     gold = _gold(source, rows) if split == "subset" else {}
-    found.read(rows, partial(_item, source=source, split=split, gold=gold))
-    asked = {item.id for item in found.items}
-    if not found.broken:
-        for uid in gold.keys() - asked:
-            found.broken.append(Issue(ANSWERS, f"{uid!r} is not in questions.json", "download both again"))
-    return found
+    records.read(rows, partial(_item, source=source, split=split, gold=gold))
+    ids = {item.id for item in records.items}
+    # Broken records would be reported once more, as answers without a question.
+    if not records.broken:
+        for uid in gold.keys() - ids:
+            records.broken.append(Issue(ANSWERS, f"{uid!r} is not in questions.json", "download both again"))
+    return records
 
 
 def _gold(source: Source, rows: Sequence[LocatedRecord]) -> Mapping[str, Any]:
@@ -79,7 +80,7 @@ def _item(
     if "option" in record:
         choices = without_labels(texts(record, "option"))
     else:
-        choices = tuple(text(record, f"option {place}") for place in range(5))
+        choices = tuple(text(record, f"option {position}") for position in range(5))
     return Item(
         id=uid,
         video=source.files.video(uid, *VIDEO_FOLDERS),

@@ -16,6 +16,7 @@ from videopro.video import check_no_url
 def text(record: Mapping[str, Any], name: str) -> str:
     """A field that must be a text (a whole number is converted). Raises BenchmarkError."""
     value = record.get(name)
+    # Ids and answers such as 7 come as numbers from JSON and parquet.
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
@@ -49,17 +50,18 @@ def file_name(record: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def check_is_file(name: str, what: str) -> None:
-    """Raise BenchmarkError, beginning with `what`, for the address of a file elsewhere."""
+def check_is_file(name: str, subject: str) -> None:
+    """Raise BenchmarkError, beginning with `subject`, for the address of a file elsewhere."""
     try:
         check_no_url(name)
     except VideoError as error:
-        raise BenchmarkError(f"{what}: {error}") from None
+        raise BenchmarkError(f"{subject}: {error}") from None
 
 
 def can_name_a_file(name: str) -> bool:
     """Whether a file system could hold a file of this name plus an extension."""
     parts = name.encode("utf-8", "replace").split(b"/")
+    # Linux allows 255 bytes for a part; some are left for an extension.
     return "\0" not in name and len(name) <= 1024 and all(len(part) <= 240 for part in parts)
 
 
@@ -93,7 +95,7 @@ def split_options(record: Mapping[str, Any], name: str) -> tuple[str, list[str]]
 def without_labels(options: Sequence[str]) -> tuple[str, ...]:
     """Options without their leading letters: "A. Black." becomes "Black.", if all have theirs, in order."""
     labels = [_LABEL.match(option) for option in options]
-    if any(found is None or found[1] != letter for found, letter in zip(labels, LETTERS, strict=False)):
+    if any(label is None or label[1] != letter for label, letter in zip(labels, LETTERS, strict=False)):
         return tuple(options)
     return tuple(_LABEL.sub("", option) for option in options)
 
@@ -103,8 +105,8 @@ _LABEL = re.compile(r"^\s*\(?([A-Z])[.):]\s*(?=\S)")
 
 def quoted(value: object) -> str:
     """The repr of an invalid value for a message, at most 200 characters."""
-    shown = repr(value)
-    return shown if len(shown) <= 200 else f"{shown[:200]}..."
+    text_of_value = repr(value)
+    return text_of_value if len(text_of_value) <= 200 else f"{text_of_value[:200]}..."
 
 
 def is_time(value: Any) -> bool:
@@ -119,6 +121,7 @@ def _problem(record: Mapping[str, Any], name: str) -> str:
 def index(record: Mapping[str, Any], name: str, count: int) -> int:
     """A field that must be the index of an option, 0 to count - 1. Raises BenchmarkError."""
     value = record.get(name)
+    # Tables read every field as text.
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,3}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:

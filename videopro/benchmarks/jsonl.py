@@ -55,6 +55,7 @@ def load_folder(
             f"{name}: folder {root} does not exist; give the folder that contains {FILE} with --root"
         )
     try:
+        # Bytes, so that one line that is not UTF-8 is one broken line.
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError as error:
         raise BenchmarkError(f"{name}: {path} does not exist; the folder must contain {FILE}") from error
@@ -112,9 +113,10 @@ def load_folder(
 
 def _with_tracks(videos: Collection[Path]) -> set[Path]:
     """Those of the videos that have a text track."""
+    # Opening a file waits for the disk, not for the processor.
     with ThreadPoolExecutor() as threads:
-        found = zip(videos, threads.map(has_embedded_subtitles, videos), strict=True)
-        return {video for video, has in found if has}
+        pairs = zip(videos, threads.map(has_embedded_subtitles, videos), strict=True)
+        return {video for video, has in pairs if has}
 
 
 def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
@@ -172,15 +174,15 @@ def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | No
 
 def _reference(record: Mapping[str, Any], where: str) -> str | None:
     """The reference of an open question; None if it has none."""
-    given = [name for name in ("reference", "answer") if record.get(name) is not None]
-    if not given:
+    names = [name for name in ("reference", "answer") if record.get(name) is not None]
+    if not names:
         return None
-    if len(given) > 1:
+    if len(names) > 1:
         raise BenchmarkError(f"{where}: has both 'reference' and 'answer'; give one of them")
-    reference = _text(record, given[0], where)
+    reference = _text(record, names[0], where)
     if not normalized_tokens(reference):
         raise BenchmarkError(
-            f"{where}: field {given[0]!r} is {quoted(reference)}, which has no word that counts; an open "
+            f"{where}: field {names[0]!r} is {quoted(reference)}, which has no word that counts; an open "
             "question needs words to compare with, and a question with options needs 'choices'"
         )
     return reference

@@ -58,10 +58,10 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
-    found = BenchmarkRecords()
+    records = BenchmarkRecords()
     rows = source.rows(*FILES[split], hub=("", HUB_SPLITS[split]))
-    found.read(rows, partial(_item, source=source, split=split))
-    return found
+    records.read(rows, partial(_item, source=source, split=split))
+    return records
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) -> Item:
@@ -94,7 +94,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
 def _choices(record: Mapping[str, Any]) -> list[str]:
     if "candidates" in record:
         return texts(record, "candidates")
-    options = [record.get(f"option{place}") for place in range(5)]
+    options = [record.get(f"option{position}") for position in range(5)]
     if options[0] is None:
         raise BenchmarkError("field 'candidates' is missing; is this an annotation file of LongVideoBench?")
     return [str(option) for option in options if option is not None and option != PADDING]

@@ -60,10 +60,10 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """All questions; there is one split."""
-    found = BenchmarkRecords()
+    records = BenchmarkRecords()
     rows = _flat(source.rows(*FILES, hub=("", "train")))
-    found.read(rows, partial(_item, source=source))
-    return found
+    records.read(rows, partial(_item, source=source))
+    return records
 
 
 def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
@@ -76,8 +76,8 @@ def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
             problem = ("field 'qa' is not a list", "is this video_info.meta.jsonl of LVBench?")
             yield where, record if isinstance(record, UnreadableRecord) else UnreadableRecord(*problem)
             continue
-        for place, question in enumerate(record["qa"], start=1):
-            there = f"{where}, question {place}"
+        for position, question in enumerate(record["qa"], start=1):
+            there = f"{where}, question {position}"
             if isinstance(question, dict):
                 yield there, {**question, "key": record.get("key"), "type": record.get("type")}
             else:

@@ -94,6 +94,7 @@ def _value(
         )
     if protocol.reply == "intervals":
         return _over_written(metric, list(traces.values()))
+    # Without an annotated clue there is nothing to compare with.
     marked = [score for score in robust_scores if traces[score.question_id].evidence]
     value = _over_intervals(metric, marked, traces, lambda score: score.correct)
     official_marked = [score for score in official_scores if traces[score.question_id].evidence]
@@ -165,8 +166,8 @@ def _over_intervals(
     traces: Mapping[str, Trace],
     right: Callable[[QuestionScore], bool],
 ) -> float | None:
-    found = [traces[score.question_id] for score in records]
-    ious = [interval_iou(retrieved(trace), trace.evidence) for trace in found]
+    scored = [traces[score.question_id] for score in records]
+    ious = [interval_iou(retrieved(trace), trace.evidence) for trace in scored]
     return _over(metric, list(zip(ious, map(right, records), strict=True)))
 
 
@@ -182,12 +183,12 @@ def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGr
         for _ in range(_times_counted(metric, trace.groups))
         if trace.reference is not None
     ]
-    given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
-    if not open_traces or not given:
+    graded = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
+    if not open_traces or not graded:
         return MetricValue(None, None, len(open_traces))
-    robust = [grade.robust for grade in given if grade.robust is not None]
+    robust = [grade.robust for grade in graded if grade.robust is not None]
     # VLMEvalKit has -1 for what it cannot read, and counts a negative grade like it.
-    official = [grade.official for grade in given if grade.official is not None and grade.official >= 0]
+    official = [grade.official for grade in graded if grade.official is not None and grade.official >= 0]
     return MetricValue(
         sum(robust) / len(open_traces),
         sum(official) / len(open_traces),
@@ -208,12 +209,12 @@ def _judged(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeG
     """The share of open questions that the judge graded 1. One without a grade is wrong, and officially
     leaves the denominator (run/stat_with_key.py of CG-Bench/CG-Bench). None if nothing is graded yet."""
     open_traces = [trace for trace in traces if trace.reference is not None and counts(metric, trace.groups)]
-    given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
-    if not open_traces or not given:
+    graded = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
+    if not open_traces or not graded:
         return MetricValue(None, None, len(open_traces))
-    official = [grade.official for grade in given if grade.official is not None]
+    official = [grade.official for grade in graded if grade.official is not None]
     return MetricValue(
-        sum(grade.robust == 1 for grade in given) / len(open_traces),
+        sum(grade.robust == 1 for grade in graded) / len(open_traces),
         sum(grade == 1 for grade in official) / len(official) if official else None,
         len(open_traces),
     )

@@ -77,13 +77,13 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The multiple-choice questions of a split."""
-    found = BenchmarkRecords()
-    rows = _test_rows(source, found) if split == "test" else _dev_rows(source, found)
-    found.read(rows, partial(_item, source=source, split=split, found=found))
-    return found
+    records = BenchmarkRecords()
+    rows = _test_rows(source, records) if split == "test" else _dev_rows(source, records)
+    records.read(rows, partial(_item, source=source, split=split, records=records))
+    return records
 
 
-def _dev_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord]:
+def _dev_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRecord]:
     if source.annotations:
         for where, record in source.rows(hub=("", "test")):
             yield where, _numbered(record, _task_of(source.annotations, record), where)
@@ -95,7 +95,7 @@ def _dev_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord
             if task == TASKS[0] and not any(_exists(source, name) for name in TASKS):
                 raise
             # Without a task, the mean over tasks would not be comparable.
-            found.broken.append(Issue(str(source.root), f"has no json/{task}.json", "download it"))
+            records.broken.append(Issue(str(source.root), f"has no json/{task}.json", "download it"))
             continue
         for where, record in source.rows(str(path.relative_to(source.root))):
             yield where, _numbered(record, task, where)
@@ -122,8 +122,8 @@ def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, 
     return {"question_id": f"{task}/{where.rsplit(' ', 1)[-1]}", **record, "task": task}
 
 
-def _test_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord]:
-    answers = _test_answers(source, found)
+def _test_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRecord]:
+    answers = _test_answers(source, records)
     for where, row in source.rows(*TEST_QUESTIONS, hub=("", "test")):
         # The hub's rows have no ids.
         record = row if "task_type" not in row else _numbered(row, str(row["task_type"]), where)
@@ -134,7 +134,7 @@ def _test_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecor
             yield where, {**record, "answer": gold}
 
 
-def _test_answers(source: Source, found: BenchmarkRecords) -> dict[str, Any]:
+def _test_answers(source: Source, records: BenchmarkRecords) -> dict[str, Any]:
     """The answers by question id; empty if their file is missing: the questions can still be asked and
     submitted."""
     try:
@@ -144,22 +144,22 @@ def _test_answers(source: Source, found: BenchmarkRecords) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for where, record in source.rows(*TEST_ANSWERS, take=False):
         if isinstance(record, UnreadableRecord):
-            found.broken.append(Issue(where, *record.problem))
+            records.broken.append(Issue(where, *record.problem))
         elif record.get("question_id") is None or "answer" not in record:
             problem = ("has no 'question_id' and 'answer'", "is this test_mcq_gt.json of MLVU?")
-            found.broken.append(Issue(where, *problem))
+            records.broken.append(Issue(where, *problem))
         else:
             answers[str(record["question_id"])] = record["answer"]
     return answers
 
 
 def _item(
-    record: Mapping[str, Any], where: str, *, source: Source, split: str, found: BenchmarkRecords
+    record: Mapping[str, Any], where: str, *, source: Source, split: str, records: BenchmarkRecords
 ) -> Item:
     video = file_name(record, "video" if "video" in record else "video_name")
-    asked, given = _asked(record)
-    choices = tuple(choice if choice.strip() else EMPTY for choice in given)
-    question = Question(asked or EMPTY, choices)
+    question_text, choice_texts = _question_and_choices(record)
+    choices = tuple(choice if choice.strip() else EMPTY for choice in choice_texts)
+    question = Question(question_text or EMPTY, choices)
     if split == "test":
         identifier = text(record, "question_id")
         folders: tuple[str, ...] = ("MLVU_Test/video", "video")
@@ -170,49 +170,51 @@ def _item(
         folders = (f"video/{task}", f"MLVU/video/{task}", "video")
     name = NAMES.get(task, task.split("_", 1)[-1] if task[:1].isdigit() else task)
     if question.text == EMPTY:
-        found.defect(where, f"question {identifier!r} has no text", f"read as {EMPTY!r}")
+        records.defect(where, f"question {identifier!r} has no text", f"read as {EMPTY!r}")
     if EMPTY in choices:
-        found.defect(where, f"question {identifier!r} has an empty option", f"read as {EMPTY!r}")
+        records.defect(where, f"question {identifier!r} has an empty option", f"read as {EMPTY!r}")
     file = source.files.video(video, *folders)
     return Item(
         id=identifier,
         video=file,
         video_key=video,
         question=question,
-        answer=_gold(record, given, identifier, where, found),
+        answer=_gold(record, choice_texts, identifier, where, records),
         subtitles=source.files.subtitles(Path(video).stem, "subtitles", video=file),
         groups={"task": name, **_length(record)},
     )
 
 
-def _asked(record: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _question_and_choices(record: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The question, which may be empty, and its options; in the hub's rows they are one text."""
     if "candidates" not in record and "(A)" in str(record.get("question")):
-        asked, choices = split_options(record, "question")
-        return asked.removesuffix("Options:").strip(), choices
+        body, choices = split_options(record, "question")
+        return body.removesuffix("Options:").strip(), choices
     is_empty = isinstance(record.get("question"), str) and not record["question"].strip()
     return "" if is_empty else text(record, "question"), texts(record, "candidates")
 
 
 def _gold(
-    record: Mapping[str, Any], choices: list[str], identifier: str, where: str, found: BenchmarkRecords
+    record: Mapping[str, Any], choices: list[str], identifier: str, where: str, records: BenchmarkRecords
 ) -> str | None:
     if record.get("answer") is None:
         return None
     # An empty gold answer is an empty option.
     empty = isinstance(record["answer"], str) and not record["answer"].strip()
     answer = "" if empty else text(record, "answer")
-    places = [place for place, choice in enumerate(choices) if choice.strip() == answer]
-    if not places and len(answer) == 1 and answer in LETTERS[: len(choices)]:
+    positions = [position for position, choice in enumerate(choices) if choice.strip() == answer]
+    # Rows on the hub give the letter instead of the text.
+    if not positions and len(answer) == 1 and answer in LETTERS[: len(choices)]:
         return answer
-    if not places:
-        found.defect(
+    if not positions:
+        records.defect(
             where,
             f"the gold answer of question {identifier!r} is not among its options: {answer!r}",
             "always wrong in the official score, left out of the robust score",
         )
         return NO_OPTION
-    return LETTERS[places[-1]]
+    # The last of equal options, as in the official scorer.
+    return LETTERS[positions[-1]]
 
 
 def _length(record: Mapping[str, Any]) -> dict[str, str]:

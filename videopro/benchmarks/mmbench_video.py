@@ -85,9 +85,9 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """All questions; there is one split."""
-    found = BenchmarkRecords()
-    found.read(source.rows("MMBench-Video.tsv", hub=("", "test")), partial(_item, source=source))
-    return found
+    records = BenchmarkRecords()
+    records.read(source.rows("MMBench-Video.tsv", hub=("", "test")), partial(_item, source=source))
+    return records
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:

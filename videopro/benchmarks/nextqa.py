@@ -57,7 +57,7 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
-    found = BenchmarkRecords()
+    records = BenchmarkRecords()
     name = "val" if split == ATP_SPLIT else split
     # The list counts rows of the official file.
     is_official = not source.annotations or Path(source.annotations).name == "val.csv"
@@ -69,8 +69,8 @@ def read(source: Source, split: str) -> BenchmarkRecords:
     hard = _atp_hard(source, rows, split) if name == "val" and is_official else set()
     if split == ATP_SPLIT:
         rows = [(where, record) for where, record in rows if where in hard]
-    found.read(rows, partial(_item, source=source, files=_map(source), hard=hard))
-    return found
+    records.read(rows, partial(_item, source=source, files=_map(source), hard=hard))
+    return records
 
 
 def _atp_hard(source: Source, rows: Sequence[LocatedRecord], split: str) -> set[str]:
@@ -117,7 +117,7 @@ def _item(
     record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, Any], hard: Collection[str]
 ) -> Item:
     video, qid = file_name(record, "video"), text(record, "qid")
-    choices = tuple(text(record, f"a{place}") for place in range(5))
+    choices = tuple(text(record, f"a{position}") for position in range(5))
     kind = text(record, "type")
     kind = "TN" if kind == "TP" else kind
     if kind not in TYPES:

@@ -37,19 +37,20 @@ class OwnBenchmarkSpec(BenchmarkSpec):
     version: str
     """Hash of the file's content; empty for a file of this package."""
     address: str
-    """With which `find_own` finds it, in other processes too."""
+    """With which `find_external` finds it, in other processes too."""
 
     def load(
         self, root: Path | None, split: str, *, protocol: str = "", annotations: str = "", skip_broken: bool
     ) -> Benchmark:
         """See `BenchmarkSpec.load`. An error of the file's code becomes a BenchmarkError with its line."""
         with located(self.file):
-            found = super().load(
+            benchmark = super().load(
                 root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken
             )
-        name = found.protocol.parser
+        name = benchmark.protocol.parser
+        # Not the function itself: other processes cannot unpickle a function of a file that is no module.
         parser = OwnParser(self.address, self.version, name) if name in self.parsers else None
-        return replace(found, version=self.version, parser=parser)
+        return replace(benchmark, version=self.version, parser=parser)
 
 
 @dataclass(frozen=True)
@@ -63,25 +64,25 @@ class OwnParser:
     def __call__(self, reply: str, question: Question) -> Reading:
         """See `videopro.question.Parser`. Raises BenchmarkError with the file and the line."""
         # A file of this package has no version. Others of its name were looked for when it was loaded.
-        spec = find_own(self.address) if self.version else _of_package(self.address)
+        spec = find_external(self.address) if self.version else _of_package(self.address)
         if spec is None or spec.version != self.version:
             raise BenchmarkError(
                 f"{self.address}: has changed since the run started; undo the change, or run into another "
                 "--output"
             )
         with located(spec.file):
-            found = spec.parsers[self.name](reply, question)
-        if not (found is None or isinstance(found, str) or _are_intervals(found)):
+            reading = spec.parsers[self.name](reply, question)
+        if not (reading is None or isinstance(reading, str) or _are_intervals(reading)):
             raise BenchmarkError(
-                f"{spec.file}: parser {self.name!r} returns {found!r}; it must return a letter, a list of "
+                f"{spec.file}: parser {self.name!r} returns {reading!r}; it must return a letter, a list of "
                 "(start, end) in seconds, or None"
             )
-        return found
+        return reading
 
 
-def _are_intervals(found: object) -> bool:
-    return isinstance(found, Sequence) and all(
-        isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_time, pair)) for pair in found
+def _are_intervals(reading: object) -> bool:
+    return isinstance(reading, Sequence) and all(
+        isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_time, pair)) for pair in reading
     )
 
 
@@ -100,11 +101,11 @@ def is_file(name: str) -> bool:
     return name.endswith(".py") or "/" in name
 
 
-def find_own(name: str) -> OwnBenchmarkSpec | None:
+def find_external(name: str) -> OwnBenchmarkSpec | None:
     """The benchmark of a file, or of a name in `contributed` or `installed`; None for another name. Raises
     BenchmarkError for a file that is missing or describes no benchmark, with the line."""
     if is_file(name):
-        return _of_file(Path(name).absolute(), is_ours=False, shown=name)
+        return _of_file(Path(name).absolute(), is_ours=False, spelling=name)
     if name in contributed():
         check_unique(name)
         return _of_package(name)
@@ -128,8 +129,8 @@ def _entries(name: str) -> list[metadata.EntryPoint]:
     return [entry for entry in metadata.entry_points(group=ENTRY_POINTS) if entry.name == name]
 
 
-def _ambiguous(name: str, entries: Sequence[metadata.EntryPoint], *others: str) -> BenchmarkError:
-    owners = ", ".join((*map(_owner, entries), *others))
+def _ambiguous(name: str, entries: Sequence[metadata.EntryPoint], *more_owners: str) -> BenchmarkError:
+    owners = ", ".join((*map(_owner, entries), *more_owners))
     return BenchmarkError(
         f"benchmark {name!r} is in several packages ({owners}); remove one, or give its file"
     )
@@ -163,15 +164,15 @@ def _of_entry(entry: metadata.EntryPoint) -> OwnBenchmarkSpec:
         raise BenchmarkError(
             f"{where}: {entry.value} is not a BenchmarkSpec in a file; let the entry point name one"
         )
-    return _own(spec, file, _hash(file.read_bytes()))
+    return _external(spec, file, _hash(file.read_bytes()))
 
 
-def _of_file(path: Path, *, is_ours: bool, shown: str = "") -> OwnBenchmarkSpec:
+def _of_file(path: Path, *, is_ours: bool, spelling: str = "") -> OwnBenchmarkSpec:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise BenchmarkError(
-            f"benchmark {shown!r}: {path} cannot be read ({error.strerror}); give the .py file that "
+            f"benchmark {spelling!r}: {path} cannot be read ({error.strerror}); give the .py file that "
             "describes the benchmark"
         ) from error
     return _run(path, content, is_ours)
@@ -186,6 +187,7 @@ def _run(path: Path, content: bytes, is_ours: bool) -> OwnBenchmarkSpec:
     sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
         exec(compile(content, str(path), "exec"), module.__dict__)
+    # SystemExit too: a file that ends the process must not end the command without a word.
     except (Exception, SystemExit) as error:
         raise BenchmarkError(_fault(error, path)) from error
     spec = getattr(module, VARIABLE, None)
@@ -194,10 +196,10 @@ def _run(path: Path, content: bytes, is_ours: bool) -> OwnBenchmarkSpec:
         raise BenchmarkError(
             f"{path}: {problem} BenchmarkSpec; assign one to {VARIABLE} (docs/own-benchmarks.md)"
         )
-    return _own(spec, path, "" if is_ours else digest)
+    return _external(spec, path, "" if is_ours else digest)
 
 
-def _own(spec: BenchmarkSpec, file: Path, version: str) -> OwnBenchmarkSpec:
+def _external(spec: BenchmarkSpec, file: Path, version: str) -> OwnBenchmarkSpec:
     values = {entry.name: getattr(spec, entry.name) for entry in fields(BenchmarkSpec)}
     return OwnBenchmarkSpec(**values, file=file, version=version, address=str(file))
 

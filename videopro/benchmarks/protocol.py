@@ -53,25 +53,25 @@ class AnswerPrompt:
         frames: int = 0,
         times: Sequence[float] = (),
     ) -> str:
-        """The user's turn for a question, with its subtitle lines (made by `said`) and the times (s) of the
-        frames, which are rounded to four digits as CG-Bench does."""
+        """The user's turn for a question, with its subtitle lines (made by `subtitle_line`) and the times (s)
+        of the frames, which are rounded to four digits as CG-Bench does."""
         options = "\n".join(
             _filled(self.option, {"letter": letter, "text": choice})
             for letter, choice in zip(question.letters, question.choices, strict=True)
         )
-        said = _filled(self.subtitles, {"lines": "\n".join(lines)}) if lines else ""
+        subtitles = _filled(self.subtitles, {"lines": "\n".join(lines)}) if lines else ""
         return _filled(
             self.text,
             {
                 "question": question.text,
                 "options": options,
-                "subtitles": said,
+                "subtitles": subtitles,
                 "frames": str(frames),
                 "times": ", ".join(str(round(time, 4)) for time in times),
             },
         )
 
-    def said(self, line: SubtitleLine) -> str:
+    def subtitle_line(self, line: SubtitleLine) -> str:
         """A subtitle line as the prompt shows it; times in whole milliseconds, as subtitle files have."""
         start, end = (str(round(time, 3)) for time in (line.start, line.end))
         return _filled(self.line, {"text": line.text, "start": start, "end": end})
@@ -123,8 +123,8 @@ class JudgePrompt:
 
     def fill_look(self, question: str, answer: str, times: Sequence[float]) -> str:
         """The user turn of the second question, about frames at `times` (s)."""
-        shown = ", ".join(str(round(time, 4)) for time in times)
-        values = {"question": question, "answer": answer, "frames": str(len(times)), "times": shown}
+        seconds = ", ".join(str(round(time, 4)) for time in times)
+        values = {"question": question, "answer": answer, "frames": str(len(times)), "times": seconds}
         return _filled(self.look, values)
 
     def identity(self) -> dict[str, Any]:
@@ -152,8 +152,8 @@ class Metric:
 
     def identity(self) -> dict[str, Any]:
         """What a run's key hashes; fields that older runs did not have only if they are used."""
-        own = asdict(self)
-        return own if self.at is not None else {name: own[name] for name in own if name != "at"}
+        values = asdict(self)
+        return values if self.at is not None else {name: values[name] for name in values if name != "at"}
 
 
 def counts(metric: Metric, groups: Mapping[str, str]) -> bool:
@@ -211,14 +211,14 @@ class Protocol:
     def identity(self) -> dict[str, Any]:
         """What a run's key hashes: only what differs from the defaults, so that a new field does not change
         the keys of older runs."""
-        own = asdict(self)
+        values = asdict(self)
         for name, prompt in (("answer_prompt", self.answer_prompt), ("judge", self.judge)):
             if prompt is not None:
-                own[name] = prompt.identity()
-        own["metrics"] = tuple(metric.identity() for metric in self.metrics)
+                values[name] = prompt.identity()
+        values["metrics"] = tuple(metric.identity() for metric in self.metrics)
         always = ("parser", "prompt", "official_unparsed")
         return {
-            field.name: own[field.name]
+            field.name: values[field.name]
             for field in fields(self)
             if field.name in always or getattr(self, field.name) != field.default
         }
@@ -226,17 +226,18 @@ class Protocol:
     @classmethod
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:
         """The protocol recorded in a run folder. Raises BenchmarkError if it is invalid."""
-        known = {field.name for field in fields(cls)}
-        own = {key: value for key, value in recorded.items() if key in known}
+        names = {field.name for field in fields(cls)}
+        values = {key: value for key, value in recorded.items() if key in names}
         try:
             for key, kind in (("answer_prompt", AnswerPrompt), ("judge", JudgePrompt)):
-                if own.get(key) is not None:
-                    own[key] = kind(**own[key])
-            if "groups" in own:
-                own["groups"] = tuple(own["groups"])
-            own["metrics"] = tuple(
-                Metric(**{**metric, "of": tuple(metric.get("of", ()))}) for metric in own.get("metrics", ())
+                if values.get(key) is not None:
+                    values[key] = kind(**values[key])
+            if "groups" in values:
+                values["groups"] = tuple(values["groups"])
+            values["metrics"] = tuple(
+                Metric(**{**metric, "of": tuple(metric.get("of", ()))})
+                for metric in values.get("metrics", ())
             )
-            return cls(**own)
+            return cls(**values)
         except TypeError as error:
             raise BenchmarkError(f"the recorded protocol cannot be read: {error}") from error

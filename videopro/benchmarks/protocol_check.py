@@ -44,9 +44,9 @@ def _metric_problems(metric: Metric, *, has_judge: bool) -> Iterator[str]:
 
 def _unknown_values(value: Protocol | Metric, where: str) -> Iterator[str]:
     for name, hint in get_type_hints(type(value)).items():
-        given = getattr(value, name)
-        if get_origin(hint) is Literal and given not in get_args(hint):
-            yield f"{where}{name} is {given!r}; {did_you_mean(str(given), get_args(hint))}"
+        setting = getattr(value, name)
+        if get_origin(hint) is Literal and setting not in get_args(hint):
+            yield f"{where}{name} is {setting!r}; {did_you_mean(str(setting), get_args(hint))}"
 
 
 def _not_a_tuple(value: object, name: str, kind: str, element: type) -> Iterator[str]:

@@ -30,11 +30,11 @@ def mean_set_score(
             sets.setdefault(member.set, {})[member.place] = (score, member)
     values, questions = [], 0
     for members in sets.values():
-        own = [members[place] for place in sorted(members)]
-        last, member = own[-1]
-        if len(own) == member.size and counts(metric, last.groups):
-            values.append(set_score([right(score) for score, _ in own], member.chain))
-            questions += len(own)
+        in_order = [members[position] for position in sorted(members)]
+        last, member = in_order[-1]
+        if len(in_order) == member.size and counts(metric, last.groups):
+            values.append(set_score([right(score) for score, _ in in_order], member.chain))
+            questions += len(in_order)
     return (sum(values) / len(values) if values else None), questions
 
 

@@ -26,9 +26,9 @@ LocatedRecord: TypeAlias = tuple[str, Mapping[str, Any]]
 class UnreadableRecord(dict[str, Any]):
     """Placeholder for a record that cannot be read; `problem` is what is wrong and how to fix it."""
 
-    def __init__(self, what: str, fix: str) -> None:
+    def __init__(self, problem: str, fix: str) -> None:
         super().__init__()
-        self.problem = (what, fix)
+        self.problem = (problem, fix)
 
 
 def read_records(path: Path, name: str) -> Iterator[LocatedRecord]:
@@ -66,7 +66,7 @@ def _json_list(text: str) -> Any:
         return parse_json(text)
     except InvalidJson:
         # Commas before a closing bracket, as in Video-MME's own template.
-        return parse_json_list(_TRAILING_COMMA.sub(lambda found: found[1] or "", text))
+        return parse_json_list(_TRAILING_COMMA.sub(lambda match: match[1] or "", text))
 
 
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
@@ -83,7 +83,9 @@ def _jsonl(path: Path, name: str) -> Iterator[LocatedRecord]:
 
 
 def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
+    # The module refuses fields of more than 128 KiB, which some tables' lists have.
     csv.field_size_limit(sys.maxsize)
+    # Spreadsheets write a byte order mark, which would be part of the first column's name.
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         names = list(reader.fieldnames or ())
@@ -143,8 +145,8 @@ def hub_records(spec: str, default: Sequence[str], name: str) -> Iterator[Locate
         return
     with needs_extra("benchmarks", f"{name}: {HUB}{spec}"):
         import datasets
-    repo, *given = spec.split(":")
-    config, split = [*given, *default[len(given) :], "", ""][:2]
+    repo, *named = spec.split(":")
+    config, split = [*named, *default[len(named) :], "", ""][:2]
     try:
         rows = datasets.load_dataset(repo, config or None, split=split or "test")
     except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ from videopro.errors import BenchmarkError
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question
 
 # Number of broken records that a message lists.
-_MAX_LISTED = 5
+_MOST_ISSUES = 5
 
 
 # Names that the command line has for other things.
@@ -33,9 +33,9 @@ def each_row(
     functions are given the source and the split; BenchmarkError and QuestionError mark a row as broken."""
 
     def read(source: Source, split: str) -> BenchmarkRecords:
-        found = BenchmarkRecords()
-        found.read(rows(source, split), lambda record, where: item(record, source, split))
-        return found
+        records = BenchmarkRecords()
+        records.read(rows(source, split), lambda record, where: item(record, source, split))
+        return records
 
     return read
 
@@ -62,10 +62,10 @@ class BenchmarkSpec:
             raise BenchmarkError(f"benchmark {self.name!r}: give a name of letters, digits and underscores")
         if self.name in _RESERVED:
             raise BenchmarkError(f"benchmark {self.name!r}: the name is taken; give another")
-        for what, kind in (("splits", str), ("protocols", Protocol), ("subtitle_folders", str)):
-            value = getattr(self, what)
+        for field_name, kind in (("splits", str), ("protocols", Protocol), ("subtitle_folders", str)):
+            value = getattr(self, field_name)
             if not isinstance(value, tuple) or not all(isinstance(entry, kind) for entry in value):
-                raise BenchmarkError(f"benchmark {self.name!r}: {what} must be a tuple, not {value!r}")
+                raise BenchmarkError(f"benchmark {self.name!r}: {field_name} must be a tuple, not {value!r}")
         if not self.splits or not self.protocols:
             raise BenchmarkError(f"benchmark {self.name!r}: needs at least one split and one protocol")
         names = [protocol.name for protocol in self.protocols]
@@ -73,7 +73,7 @@ class BenchmarkSpec:
             raise BenchmarkError(
                 f"benchmark {self.name!r}: give each protocol a name of its own, not {names}"
             )
-        known = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
+        parsers = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
         for protocol in self.protocols:
             if problem := next(protocol_problems(protocol), ""):
                 raise BenchmarkError(f"benchmark {self.name!r}, protocol {protocol.name!r}: {problem}")
@@ -82,21 +82,23 @@ class BenchmarkSpec:
                     f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "
                     "folders with subtitle_folders"
                 )
-            if protocol.parser not in known:
+            if protocol.parser not in parsers:
                 raise BenchmarkError(
                     f"benchmark {self.name!r}, protocol {protocol.name!r}: no parser is named "
-                    f"{protocol.parser!r}; {did_you_mean(protocol.parser, known)}"
+                    f"{protocol.parser!r}; {did_you_mean(protocol.parser, parsers)}"
                 )
 
     def protocol(self, name: str, split: str = "") -> Protocol:
         """The protocol of this name; if the name is empty, the one that is named as the split, or else the
         first. Raises BenchmarkError."""
-        known = {protocol.name: protocol for protocol in self.protocols}
+        protocols = {protocol.name: protocol for protocol in self.protocols}
         if not name:
-            return known.get(split, self.protocols[0])
-        if name not in known:
-            raise BenchmarkError(f"{self.name}: has no protocol {name!r}; {did_you_mean(name, list(known))}")
-        return known[name]
+            return protocols.get(split, self.protocols[0])
+        if name not in protocols:
+            raise BenchmarkError(
+                f"{self.name}: has no protocol {name!r}; {did_you_mean(name, list(protocols))}"
+            )
+        return protocols[name]
 
     def load(
         self, root: Path | None, split: str, *, protocol: str = "", annotations: str = "", skip_broken: bool
@@ -109,41 +111,44 @@ class BenchmarkSpec:
         chosen = self.protocol(protocol, split)
         if root is None:
             raise BenchmarkError(f"{self.name}: needs --root, the folder that contains {self.holds}")
+        # The annotation file itself was given as --root.
         if root.is_file():
             root, annotations = root.parent, annotations or str(root)
         source = Source(self.name, root, annotations)
-        found = self.read(source, split)
+        records = self.read(source, split)
         if chosen.shown == "clues":
-            _leave_out_without_clue(found, chosen)
-        if found.broken and not found.items:
+            _leave_out_without_clue(records, chosen)
+        if records.broken and not records.items:
             raise BenchmarkError(
-                f"{self.name}: none of the {len(found.broken)} records is a question of this benchmark; is "
-                f"it the right file? The first record: {found.broken[0]}"
+                f"{self.name}: none of the {len(records.broken)} records is a question of this benchmark; is "
+                f"it the right file? The first record: {records.broken[0]}"
             )
-        if found.broken and not skip_broken:
-            count = len(found.broken)
-            listed = "\n  ".join(str(issue) for issue in found.broken[:_MAX_LISTED])
+        if records.broken and not skip_broken:
+            count = len(records.broken)
+            issues = "\n  ".join(str(issue) for issue in records.broken[:_MOST_ISSUES])
             raise BenchmarkError(
                 f"{self.name}, split {split!r}: {count} record{'s are' if count > 1 else ' is'} broken:\n  "
-                f"{listed}{f'{chr(10)}  and {count - _MAX_LISTED} more' if count > _MAX_LISTED else ''}\n"
-                f"fix them, or use only the other {len(found.items)} questions with --skip-broken"
+                f"{issues}{f'{chr(10)}  and {count - _MOST_ISSUES} more' if count > _MOST_ISSUES else ''}\n"
+                f"fix them, or use only the other {len(records.items)} questions with --skip-broken"
             )
-        if not any(item.subtitles is not None for item in found.items):
+        if not any(item.subtitles is not None for item in records.items):
             self._check_subtitles(chosen, source)
         return Benchmark(
             self.name,
             split,
-            [_under(item, chosen) for item in found.items],
+            [_under(item, chosen) for item in records.items],
             chosen,
-            broken=tuple(found.broken),
-            defects=tuple(found.defects),
+            broken=tuple(records.broken),
+            defects=tuple(records.defects),
         )
 
     def _check_subtitles(self, protocol: Protocol, source: Source) -> None:
         if protocol.subtitles in ("none", "offered"):
             return
         if not self.subtitle_folders or source.files.folder(*self.subtitle_folders) is None:
-            without = [own.name for own in self.protocols if own.subtitles in ("none", "offered")]
+            without = [
+                candidate.name for candidate in self.protocols if candidate.subtitles in ("none", "offered")
+            ]
             where = " or ".join(str(source.root / folder) for folder in self.subtitle_folders)
             raise BenchmarkError(
                 f"{self.name}: protocol {protocol.name!r} needs subtitles, but {where} does not exist; put "
@@ -151,13 +156,13 @@ class BenchmarkSpec:
             )
 
 
-def _leave_out_without_clue(found: BenchmarkRecords, protocol: Protocol) -> None:
+def _leave_out_without_clue(records: BenchmarkRecords, protocol: Protocol) -> None:
     """Mark questions without a clue as broken: with nothing else to show, the whole video would be shown."""
-    for item in found.items:
+    for item in records.items:
         if not item.evidence:
             problem = f"has no clue intervals, and protocol {protocol.name!r} shows nothing else"
-            found.broken.append(Issue(f"question {item.id!r}", problem, "use another --protocol"))
-    found.items = [item for item in found.items if item.evidence]
+            records.broken.append(Issue(f"question {item.id!r}", problem, "use another --protocol"))
+    records.items = [item for item in records.items if item.evidence]
 
 
 def _under(item: Item, protocol: Protocol) -> Item:

@@ -33,7 +33,7 @@ class BenchmarkRecords:
     ) -> None:
         """Convert each row to an item with `item_of`; None skips the row, and BenchmarkError or QuestionError
         marks it as broken."""
-        places = {item.id: "before" for item in self.items}
+        locations = {item.id: "before" for item in self.items}
         for where, record in map(_located, rows):
             if isinstance(record, UnreadableRecord):
                 self.broken.append(Issue(where, *record.problem))
@@ -46,24 +46,28 @@ class BenchmarkRecords:
                 self.broken.append(Issue.of(where, error))
                 continue
             except Exception as error:
+                # A mistake in the benchmark's own code: its traceback is needed, with the record that caused
+                # it.
                 error.add_note(f"at {where}")
                 raise
             if item is None:
                 continue
-            if item.id in places:
+            if item.id in locations:
                 self.broken.append(
-                    Issue(where, f"duplicate id {item.id!r}, first {places[item.id]}", "ids must be unique")
+                    Issue(
+                        where, f"duplicate id {item.id!r}, first {locations[item.id]}", "ids must be unique"
+                    )
                 )
                 continue
             if len(set(item.question.choices)) < len(item.question.choices):
                 problem = f"question {item.id!r} has two identical options"
                 self.defect(where, problem, "either one counts")
-            places[item.id] = f"in {where}"
+            locations[item.id] = f"in {where}"
             self.items.append(item)
 
-    def defect(self, where: str, what: str, read_as: str) -> None:
+    def defect(self, where: str, problem: str, read_as: str) -> None:
         """Note an annotation error in a record that is used nevertheless, and how it was read."""
-        self.defects.append(Issue(where, what, read_as))
+        self.defects.append(Issue(where, problem, read_as))
 
 
 def _located(row: Any) -> LocatedRecord:
@@ -165,11 +169,11 @@ class Source:
                 f"{self.name}: folder {self.root} does not exist; give the folder that contains "
                 f"{official[0]} with --root"
             )
-        if found := self.optional_file(*official):
-            return found
-        others = f" (nor {', '.join(official[1:])})" if official[1:] else ""
+        if path := self.optional_file(*official):
+            return path
+        alternatives = f" (nor {', '.join(official[1:])})" if official[1:] else ""
         raise BenchmarkError(
-            f"{self.name}: {self.root / official[0]}{others} does not exist; give the folder with the "
+            f"{self.name}: {self.root / official[0]}{alternatives} does not exist; give the folder with the "
             "official files with --root, or the file itself with --annotations"
         )
 

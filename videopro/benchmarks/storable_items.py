@@ -16,7 +16,7 @@ _MOST = LINE_BYTES // 2
 def check_storable(item: Item) -> None:
     """Raise BenchmarkError for an item of which no trace could be written."""
     member = None if item.member is None else dataclasses.asdict(item.member)
-    own = {
+    values = {
         "id": item.id,
         "video": [item.video_key, str(item.video)],
         "question": [item.question.text, item.question.choices],
@@ -25,11 +25,12 @@ def check_storable(item: Item) -> None:
         "groups": {**item.groups},
         "member": member,
     }
-    for name, value in own.items():
+    for name, value in values.items():
         try:
             text = json.dumps(value, allow_nan=False)
             if len(text) > _MOST:
                 raise ValueError(f"it has {len(text) >> 20:,} MiB, more than {_MOST >> 20}")
+            # json.dumps writes deep nesting and lone surrogates that reading refuses.
             parse_json(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise BenchmarkError(

@@ -29,29 +29,29 @@ class VideoFiles:
         folders = folders or ("",)
         stem = Path(name).name.removesuffix(_ending(name))
         endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
-        places = [
+        paths = [
             self.root / folder / f"{name.removesuffix(_ending(name))}{ending}"
             for folder in folders
             for ending in endings
         ]
-        for place in places:
-            if _is_there(place):
-                return place
-        found = self._anywhere.get(stem) or self._numbered.get(stem) or self._with_id(stem)
-        return found or places[0]
+        for path in paths:
+            if _is_there(path):
+                return path
+        match = self._anywhere.get(stem) or self._numbered.get(stem) or self._with_id(stem)
+        return match or paths[0]
 
     def subtitles(self, name: str, *folders: str, video: Path) -> Path | None:
         """The subtitles of a video (its name without an ending) in one of these folders, or beside the file
         `video`: NAME.srt, or as downloaders name them, NAME.en.srt, NAME.vtt, Title [NAME].en.vtt; None if
         there are none. Raises BenchmarkError if several files may be them."""
-        places = [self.root / folder for folder in folders]
-        for place in places:
-            if _is_there(file := place / f"{name}.srt"):
+        parents = [self.root / folder for folder in folders]
+        for parent in parents:
+            if _is_there(file := parent / f"{name}.srt"):
                 return file
         try:
-            for place in dict.fromkeys((*places, video.parent)):
-                if (found := self._subtitles_in(place).find(name, video.stem)) is not None:
-                    return found
+            for parent in dict.fromkeys((*parents, video.parent)):
+                if (path := self._subtitles_in(parent).find(name, video.stem)) is not None:
+                    return path
         except SubtitleError as error:
             raise BenchmarkError(str(error)) from None
         return None
@@ -79,27 +79,28 @@ class VideoFiles:
     @cached_property
     def _by_id(self) -> dict[str, list[Path]]:
         """Files that yt-dlp or youtube-dl named, by the id at the end of their names."""
-        found: dict[str, list[Path]] = {}
+        by_id: dict[str, list[Path]] = {}
         for path in self._videos:
             for name in names_of(path.stem)[1:]:
-                found.setdefault(name, []).append(path)
-        return found
+                by_id.setdefault(name, []).append(path)
+        return by_id
 
     def _with_id(self, name: str) -> Path | None:
-        found = self._by_id.get(name, [])
-        if len({path.stat().st_size for path in found}) > 1:
-            listed = ", ".join(str(path.relative_to(self.root)) for path in found)
+        candidates = self._by_id.get(name, [])
+        # Files of one size are copies of one download.
+        if len({path.stat().st_size for path in candidates}) > 1:
+            names = ", ".join(str(path.relative_to(self.root)) for path in candidates)
             raise BenchmarkError(
-                f"several files in {self.root} may be the video {name!r}: {listed}; keep one of them, or "
-                f"name it {name}{found[0].suffix}"
+                f"several files in {self.root} may be the video {name!r}: {names}; keep one of them, or "
+                f"name it {name}{candidates[0].suffix}"
             )
-        return found[0] if found else None
+        return candidates[0] if candidates else None
 
     @cached_property
     def _numbered(self) -> dict[str, Path]:
         """Files that video2dataset numbered (00000/00000.mp4), by the YouTube id of the url
         in the .json file beside each (iejMac/video2dataset, README.md, output format)."""
-        found = {}
+        numbered = {}
         for path in self._anywhere.values():
             if path.stem.replace("_", "").isdecimal() and (about := path.with_suffix(".json")).is_file():
                 try:
@@ -107,8 +108,8 @@ class VideoFiles:
                 except (OSError, InvalidJson, AttributeError):
                     continue
                 if name := youtube_id(url):
-                    found[name] = path
-        return found
+                    numbered[name] = path
+        return numbered
 
 
 def youtube_id(url: Any) -> str:

@@ -57,10 +57,10 @@ PROTOCOLS = (
 
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions about videos of one duration group, or all of them."""
-    found = BenchmarkRecords()
+    records = BenchmarkRecords()
     rows = _flat(source.rows(*FILES, hub=("videomme", "test")), partial(_youtube_ids, source))
-    found.read(rows, partial(_item, source=source, split=split))
-    return found
+    records.read(rows, partial(_item, source=source, split=split))
+    return records
 
 
 def _youtube_ids(source: Source) -> Mapping[str, str]:
@@ -99,9 +99,9 @@ def _flat(
             problem = ("field 'questions' is not a list of objects", "download the file again")
             yield where, UnreadableRecord(*problem)
             continue
-        for place, question in enumerate(questions, start=1):
+        for position, question in enumerate(questions, start=1):
             options = {"options": question.get("choices", question.get("options"))}
-            yield f"{where}, question {place}", {**about, **question, **options}
+            yield f"{where}, question {position}", {**about, **question, **options}
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) -> Item | None:

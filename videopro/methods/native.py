@@ -260,7 +260,7 @@ class NativeMethod(Method):
 
 
 def _said(line: SubtitleLine, official: AnswerPrompt | None) -> str:
-    return line.text if official is None else official.said(line)
+    return line.text if official is None else official.subtitle_line(line)
 
 
 def _between(shown: _Shown) -> tuple[str, ...]:

@@ -44,9 +44,9 @@ def find_video(path: Path) -> Path:
         raise BenchmarkError(
             f"{path}: there is no split {split!r}; {did_you_mean(split, list(world.SPLITS))}"
         )
-    known = [made for made, _, _ in world.video_names(split)]
-    if name not in known:
+    videos = [video for video, _, _ in world.video_names(split)]
+    if name not in videos:
         raise BenchmarkError(
-            f"{path}: the split {split!r} has no video {name!r}; it has {known[0]} to {known[-1]}"
+            f"{path}: the split {split!r} has no video {name!r}; it has {videos[0]} to {videos[-1]}"
         )
     return world.ensure(split, videos={name}) / "videos" / f"{name}.mp4"

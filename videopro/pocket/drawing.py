@@ -268,6 +268,7 @@ _SCENERY = {
 @lru_cache(maxsize=512)
 def sprite(shape: str, color: str, size: int) -> np.ndarray:
     """An actor, (size, size, 4) uint8 RGBA: filled, with a dark (or, on black, light) outline."""
+    # Drawn four times as large and averaged down: Pillow's own outlines are not smoothed.
     big = 4 * size
     picture = Image.new("RGBA", (big, big), (0, 0, 0, 0))
     pen = ImageDraw.Draw(picture)
@@ -404,6 +405,7 @@ class Sign:
 @lru_cache(maxsize=64)
 def _drops(weather: str, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of the pixels covered by rain or snow, at one of the 16 steps of a loop."""
+    # Always the same drops: only their fall tells one step from the next.
     rng = np.random.default_rng(7)
     many, length, lean = (70, 12, -0.35) if weather == "rainy" else (95, 4, 0.0)
     columns, rows, paces = rng.uniform(0, WIDTH, many), rng.uniform(0, HEIGHT, many), rng.integers(1, 4, many)

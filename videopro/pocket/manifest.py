@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+# The video last: whether it is there tells whether the others must be (`find_video_fault`).
 SUFFIXES = (".srt", ".mp4")
 NOTE = ".json"
 
@@ -22,12 +23,12 @@ def put(stem: Path, parts: Mapping[str, Path]) -> None:
     `find_video_fault` reports it. Raises OSError."""
     sums = {suffix: _sum(part) for suffix, part in parts.items()}
     for suffix, part in parts.items():
-        place = stem.with_suffix(suffix)
-        if place.is_file() and _sum(place) == sums[suffix]:
+        path = stem.with_suffix(suffix)
+        if path.is_file() and _sum(path) == sums[suffix]:
             part.unlink()
         else:
-            part.replace(place)
-    write_whole(stem.with_suffix(NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
+            part.replace(path)
+    write_file(stem.with_suffix(NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
 
 
 def find_video_fault(stem: Path) -> str | None:
@@ -45,18 +46,19 @@ def find_video_fault(stem: Path) -> str | None:
     for suffix, (size, digest) in noted.items():
         name = f"{stem.name}{suffix}"
         try:
-            found = _sum(stem.with_suffix(suffix))
+            size_and_hash = _sum(stem.with_suffix(suffix))
         except OSError as error:
             return f"{name} cannot be read ({error.strerror})"
-        if found[0] != size:
-            return f"{name} has {found[0]:,} bytes, and {size:,} were written"
-        if found[1] != digest:
+        if size_and_hash[0] != size:
+            return f"{name} has {size_and_hash[0]:,} bytes, and {size:,} were written"
+        if size_and_hash[1] != digest:
             return f"{name} has changed since it was written"
     return None
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Write a file atomically. Raises OSError."""
+    # With the process's id: several may make the same split, and must not write into each other's parts.
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(content)

@@ -48,6 +48,7 @@ def generate_questions(script: Script, *, phrasing: str = "usual", draw: int = 0
     The world's own questions are draw 0; training uses other draws for further questions about the same
     videos.
     """
+    # Another stream than the script's, so that further draws of questions leave the video as it is.
     rng = np.random.default_rng([97, script.seed, len(script.scenes), draw])
     once = [scene for scene in script.scenes if scene.role == "once" and scene.actor is not None]
     signed = [scene for scene in script.scenes if scene.sign is not None]
@@ -83,14 +84,14 @@ def _question(
     phrasing: str,
     kind: str,
     answer: str,
-    others: Sequence[str],
+    alternatives: Sequence[str],
     evidence: Sequence[Interval],
-    **words: str,
+    **slots: str,
 ) -> PocketQuestion:
-    """A question with one correct option and three drawn from `others`, in random order."""
+    """A question with one correct option and three drawn from `alternatives`, in random order."""
     forms = PHRASINGS[kind][phrasing]
-    text = forms[int(rng.integers(len(forms)))].format(**words)
-    wrong = [o for o in others if o != answer]
+    text = forms[int(rng.integers(len(forms)))].format(**slots)
+    wrong = [o for o in alternatives if o != answer]
     choices = [answer, *(wrong[int(i)] for i in rng.permutation(len(wrong))[: OPTIONS - 1])]
     choices = [choices[int(i)] for i in rng.permutation(OPTIONS)]
     letter = LETTERS[choices.index(answer)]
@@ -101,9 +102,9 @@ def _seen(rng: np.random.Generator, phrasing: str, kind: str, scene: Scene) -> P
     """Colour, shape or movement of the one actor of a scene whose place is shown once."""
     assert scene.actor is not None
     answer = {"color": scene.actor.color, "shape": scene.actor.shape, "move": scene.actor.move}[kind]
-    others = {"color": tuple(COLORS), "shape": SHAPES, "move": MOVES}[kind]
-    words = {"place": scene.place} if kind == "shape" else {"place": scene.place, "shape": scene.actor.shape}
-    return _question(rng, phrasing, kind, answer, others, [_span(scene)], **words)
+    alternatives = {"color": tuple(COLORS), "shape": SHAPES, "move": MOVES}[kind]
+    slots = {"place": scene.place} if kind == "shape" else {"place": scene.place, "shape": scene.actor.shape}
+    return _question(rng, phrasing, kind, answer, alternatives, [_span(scene)], **slots)
 
 
 def _main_place(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
@@ -123,9 +124,9 @@ def _neighbour(
     at = script.scenes.index(scene)
     other = script.scenes[at - 1 if back else at + 1]
     evidence = (min(scene.start, other.start), max(scene.end, other.end))
-    others = [place for place in PLACES if place != scene.place]
+    alternatives = [place for place in PLACES if place != scene.place]
     kind = "before" if back else "after"
-    return _question(rng, phrasing, kind, other.place, others, [evidence], place=scene.place)
+    return _question(rng, phrasing, kind, other.place, alternatives, [evidence], place=scene.place)
 
 
 def _count(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
@@ -134,8 +135,9 @@ def _count(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQue
     place = places[0] if places else next(scene.place for scene in script.scenes if scene.role == "home")
     visits = script.visits(place)
     count = str(len(visits))
-    asked = _question(rng, phrasing, "count", count, COUNTS, [_span(s) for s in visits], place=place)
-    return replace(asked, choices=COUNTS, answer=LETTERS[COUNTS.index(count)])
+    question = _question(rng, phrasing, "count", count, COUNTS, [_span(s) for s in visits], place=place)
+    # Counts keep their order: shuffled numbers would be odd options.
+    return replace(question, choices=COUNTS, answer=LETTERS[COUNTS.index(count)])
 
 
 def _spoken_question(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
@@ -148,10 +150,17 @@ def _spoken_question(rng: np.random.Generator, phrasing: str, script: Script) ->
 
 def _narration_question(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
     """A fact that only the narrator states."""
-    facts = [line for line in script.lines if line.kind == "fact"]
-    fact = facts[int(rng.integers(len(facts)))]
+    statements = [line for line in script.lines if line.kind == "fact"]
+    statement = statements[int(rng.integers(len(statements)))]
     return _question(
-        rng, phrasing, "narration", fact.thing, THINGS, [_when(fact)], name=fact.name, deed=fact.deed
+        rng,
+        phrasing,
+        "narration",
+        statement.thing,
+        THINGS,
+        [_when(statement)],
+        name=statement.name,
+        deed=statement.deed,
     )
 
 

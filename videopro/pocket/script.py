@@ -87,14 +87,14 @@ def make_script(length: str, seed: int) -> Script:
     roles, places = _order(rng, length)
     spans = _spans(rng, length, roles)
     busy = 0.35 if length == "short" else 0.7
-    words = list(rng.permutation(SIGNS))
+    sign_words = list(rng.permutation(SIGNS))
     signed = set(
         rng.choice([i for i, r in enumerate(roles) if r == "once"], _signs(length), replace=False).tolist()
     )
     scenes = []
     for index, (role, place, (start, end)) in enumerate(zip(roles, places, spans, strict=True)):
         actor = make_actor(rng) if role == "once" or rng.random() < busy else None
-        sign = make_sign(rng, str(words.pop())) if index in signed else None
+        sign = make_sign(rng, str(sign_words.pop())) if index in signed else None
         scenes.append(Scene(place, role, start, end, actor, sign, int(rng.integers(2**31))))
     weather, topic = str(rng.choice(WEATHERS)), str(rng.choice(TOPICS))
     lines = _narrate(rng, length, topic, scenes)
@@ -112,6 +112,7 @@ def make_actor(rng: np.random.Generator) -> Actor:
         color=str(rng.choice(list(COLORS))),
         move=str(rng.choice(MOVES)),
         size=int(rng.integers(42, 63)),
+        # Far enough from the edges for the widest movement.
         x=float(rng.uniform(126, WIDTH - 126)),
         y=float(rng.uniform(96, HEIGHT - 78)),
         phase=float(rng.uniform(0, 1)),
@@ -134,15 +135,15 @@ def _order(rng: np.random.Generator, length: str) -> tuple[list[str], list[str]]
     home = deck.pop()
     draw = rng.integers
     if length == "short":
-        once, again, rest, homes = 4, 0, 0, int(draw(2, 6))
+        once, again, returning, homes = 4, 0, 0, int(draw(2, 6))
     elif length == "medium":
-        once, again, rest, homes = int(draw(4, 8)), int(draw(2, 6)), int(draw(1, 3)), 6
+        once, again, returning, homes = int(draw(4, 8)), int(draw(2, 6)), int(draw(1, 3)), 6
     else:
-        once, again, rest, homes = int(draw(9, 12)), int(draw(2, 6)), int(draw(2, 5)), 16
+        once, again, returning, homes = int(draw(9, 12)), int(draw(2, 6)), int(draw(2, 5)), 16
     cards = [("once", deck.pop()) for _ in range(once)]
     if again:
         cards += [("again", deck.pop())] * again
-    for _ in range(rest):
+    for _ in range(returning):
         cards += [("rest", deck.pop())] * 2
     cards = _apart(rng, cards + [("home", home)] * homes)
     return [role for role, _ in cards], [place for _, place in cards]
@@ -150,6 +151,7 @@ def _order(rng: np.random.Generator, length: str) -> tuple[list[str], list[str]]
 
 def _apart(rng: np.random.Generator, cards: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The same cards, ordered so that no place follows itself and places shown once are not at the ends."""
+    # A deal that cannot be finished is thrown away: mending it would favour some orders.
     for _ in range(1000):
         left = [tuple(card) for card in rng.permutation(cards)]
         row: list[tuple[str, str]] = []
@@ -212,8 +214,8 @@ def _narrate(rng: np.random.Generator, length: str, topic: str, scenes: list[Sce
     for k in range({"short": 3, "medium": 6, "long": 10}[length]):
         fact = {"name": str(names[k]), "deed": str(deeds[k]), "thing": str(things[k])}
         texts[free.pop()] = (str(rng.choice(FACT_LINES)).format(**fact), {"kind": "fact", **fact})
-    others = [str(t) for t in rng.permutation([t for t in TOPICS if t != topic])]
-    for other in others[: {"short": 1, "medium": 2, "long": 4}[length]]:
+    other_topics = [str(t) for t in rng.permutation([t for t in TOPICS if t != topic])]
+    for other in other_topics[: {"short": 1, "medium": 2, "long": 4}[length]]:
         texts[free.pop()] = (str(rng.choice(ASIDE_LINES)).format(topic=other), {"kind": "aside"})
     for _ in range(max(3, round(len(slots) * 0.2))):
         if free:

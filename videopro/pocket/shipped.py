@@ -13,6 +13,7 @@ MODEL_FOLDER = Path(__file__).parent / "model"
 def model_dir() -> Path:
     """The folder of the shipped pocket model, as the Auto classes load it."""
     folder = MODEL_FOLDER
+    # A clone without Git LFS, or a package from an index, has the code and not the weights.
     if not (folder / "model.safetensors").exists():
         raise BackboneError(
             f"the pocket model is not in {folder}: take a full clone, or train it with "

@@ -37,6 +37,7 @@ SPLITS = {
     "val": (12, 200_000),
     "test": (22, 300_000),
 }
+# Seeds between two worlds of "fresh": more than a split has videos.
 SEED_ROOM = 10_000
 HELDOUT = "-heldout"
 
@@ -51,8 +52,8 @@ def fingerprint() -> str:
     Code may be rewritten without changing it; a world of another fingerprint is another benchmark.
     """
     digest = hashlib.sha256()
-    words = {name: value for name, value in vars(vocabulary).items() if name.isupper()}
-    digest.update(repr(sorted(words.items())).encode())
+    vocabulary_lists = {name: value for name, value in vars(vocabulary).items() if name.isupper()}
+    digest.update(repr(sorted(vocabulary_lists.items())).encode())
     digest.update(repr((drawing.LOOKS, drawing.WIDTH, drawing.HEIGHT, drawing.FPS, SPLITS)).encode())
     for length in LENGTHS:
         for seed in range(3):
@@ -83,8 +84,8 @@ def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int
             )
         count, first = SPLITS[base]
     else:
-        known = ", ".join([*SPLITS, "fresh", *(f"{name}{HELDOUT}" for name in SPLITS)])
-        raise BenchmarkError(f"the pocket world has no split '{split}': take one of {known}")
+        splits = ", ".join([*SPLITS, "fresh", *(f"{name}{HELDOUT}" for name in SPLITS)])
+        raise BenchmarkError(f"the pocket world has no split '{split}': take one of {splits}")
     return [(f"{length}_{i:03d}", length, first + i) for i in range(count) for length in LENGTHS]
 
 
@@ -134,21 +135,22 @@ def ensure(
         if folder != shared:
             folder.mkdir(exist_ok=True)
             link = folder / "videos"
+            # Held-out questions are about the same videos; a relative link survives a moved cache.
             if not link.is_symlink():
                 link.symlink_to(os.path.relpath(shared / "videos", folder))
         lines = "".join(json.dumps(record) + "\n" for record in records(split, seed)).encode()
         listing = folder / "questions.jsonl"
         if not listing.exists() or listing.read_bytes() != lines:
-            manifest.write_whole(listing, lines)
-        wanted = {
+            manifest.write_file(listing, lines)
+        jobs = {
             shared / "videos" / name: (length, number)
             for name, length, number in names
             if videos is None or name in videos
         }
-        if _faults(wanted):
+        if _faults(jobs):
             with _exclusive_lock(root, f"pocket {split}", quiet):
                 # The previous holder of the lock may have made them.
-                _make_all(wanted, _faults(wanted), f"pocket {split}", quiet)
+                _make_all(jobs, _faults(jobs), f"pocket {split}", quiet)
     except OSError as error:
         raise BenchmarkError(
             f"cannot write the pocket world to {error.filename or shared}: {error.strerror}; "
@@ -157,9 +159,9 @@ def ensure(
     return folder
 
 
-def _faults(wanted: Collection[Path]) -> dict[Path, str]:
+def _faults(stems: Collection[Path]) -> dict[Path, str]:
     """What is wrong with each video that must be made; "" for a missing one."""
-    return {stem: wrong for stem in wanted if (wrong := manifest.find_video_fault(stem)) is not None}
+    return {stem: wrong for stem in stems if (wrong := manifest.find_video_fault(stem)) is not None}
 
 
 @contextmanager
@@ -176,18 +178,18 @@ def _exclusive_lock(root: Path, title: str, quiet: bool) -> Iterator[None]:
 
 
 def _make_all(
-    wanted: Mapping[Path, tuple[str, int]], faults: Mapping[Path, str], title: str, quiet: bool
+    videos: Mapping[Path, tuple[str, int]], faults: Mapping[Path, str], title: str, quiet: bool
 ) -> None:
     if not faults:
         return
     damaged = [wrong for wrong in faults.values() if wrong]
     if damaged:
-        others = f", and {len(damaged) - 1} more are damaged" if len(damaged) > 1 else ""
-        print(f"{title}: {damaged[0]}{others}; generating again", file=sys.stderr)
+        more_damaged = f", and {len(damaged) - 1} more are damaged" if len(damaged) > 1 else ""
+        print(f"{title}: {damaged[0]}{more_damaged}; generating again", file=sys.stderr)
     for stem in faults:
         for left in stem.parent.glob(f".{stem.name}.*"):  # Left by a killed process: this one holds the lock.
             left.unlink()
-    jobs = [(*wanted[stem], stem) for stem in faults]
+    jobs = [(*videos[stem], stem) for stem in faults]
     jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, to balance the workers
     workers = min(len(jobs), os.cpu_count() or 1)
     # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
@@ -253,6 +255,7 @@ def encode(plan: Script, path: Path) -> None:
         stream = container.add_stream("libx264", rate=drawing.FPS)
         stream.width, stream.height, stream.pix_fmt = drawing.WIDTH, drawing.HEIGHT, "yuv420p"
         stream.codec_context.time_base = Fraction(1, drawing.FPS)
+        # One thread, because several encode other bytes on machines with other numbers of processors.
         stream.codec_context.thread_count = 1
         stream.options = {"preset": "veryfast", "crf": "20"}
         count = 0

@@ -34,15 +34,17 @@ def rows(source, split):
 
 def item(record, source, split):
     if "line" in record:
-        found = re.fullmatch(r"(\S+) (\d+\.?\d*) (\d+\.?\d*)\s*##(.+)", record["line"])
-        if found is None:
+        match = re.fullmatch(r"(\S+) (\d+\.?\d*) (\d+\.?\d*)\s*##(.+)", record["line"])
+        if match is None:
             raise BenchmarkError("is not VIDEO START END##SENTENCE; download the file again")
-        video, sentence, times = found[1], found[4].strip(), [float(found[2]), float(found[3])]
+        video, sentence, times = match[1], match[4].strip(), [float(match[2]), float(match[3])]
     else:
         video, sentence = text(record, "video").removesuffix(".mp4"), text(record, "caption")
         times = [float(time) for time in re.findall(r"\d+\.?\d*", str(record.get("timestamp")))]
+    # Some annotations end before they start.
     start, end = interval(sorted(times), "timestamp")
     return Item(
+        # The file has no ids, and a video has several sentences and times.
         id=f"{video} {start:g}-{end:g} {sentence}",
         video=source.files.video(f"{video}.mp4", "Charades_v1_480", "Charades_v1", "videos"),
         video_key=video,
@@ -56,22 +58,24 @@ _NUMBER = r"\d+(?:\.\d+)?"
 _FORMS = (rf"\b({_CLOCK})\s*[–-]\s*({_CLOCK})\b", rf"({_NUMBER})\s*[–-]\s*({_NUMBER})")
 # Between the numbers of the last range that is looked for, as in "3s - 7s".
 _UNIT = r"\s*s?\s*[–-]\s*"
-_WORDS = ("start", "end", "happen")
+_EVENT_VERBS = ("start", "end", "happen")
 
 
 def read_times(reply, question):
     """The first interval of `extract_time`: of the sentences that say when something starts, ends or happens
     (of all, if none does), a range of clock times or of numbers; else the first clock times, else the first
     numbers of the sentences, in pairs; else a range of numbers with "s" after them."""
+    # As the official reader does, inside words too ("automatic" becomes "au-matic").
     reply = reply.lower().replace("a specific example is : 20.8 - 30.0 seconds", "").replace("to", "-")
     sentences = re.split(r"[!?\n]", reply)
-    sentences = [said for said in sentences if any(word in said for word in _WORDS)] or sentences
+    about_events = [sentence for sentence in sentences if any(verb in sentence for verb in _EVENT_VERBS)]
+    sentences = about_events or sentences
     if ranged := _range(sentences, *_FORMS):
         return [ranged]
-    times = [time for said in sentences for time in re.findall(rf"\b({_CLOCK})\b", said)]
+    times = [time for sentence in sentences for time in re.findall(rf"\b({_CLOCK})\b", sentence)]
     if len(times) < 2:
-        numbers = [re.search(rf"\b({_NUMBER})\b", said) for said in sentences]
-        times = [found[1] for found in numbers if found]
+        numbers = [re.search(rf"\b({_NUMBER})\b", sentence) for sentence in sentences]
+        times = [match[1] for match in numbers if match]
     if len(times) > 1:
         return [tuple(sorted(map(_seconds, times[:2])))]
     ranged = _range(sentences, f"({_NUMBER}){_UNIT}({_NUMBER})")
@@ -81,9 +85,9 @@ def read_times(reply, question):
 def _range(sentences, *forms):
     """The times of the first sentence with the first form that any has; None without one."""
     for form in forms:
-        for said in sentences:
-            if found := re.search(form, said):
-                return tuple(sorted(map(_seconds, found.groups())))
+        for sentence in sentences:
+            if match := re.search(form, sentence):
+                return tuple(sorted(map(_seconds, match.groups())))
     return None
 
 

@@ -33,7 +33,7 @@ def item(record, source, split):
         id=f"{video}_{text(record, 'qid')}",
         video=source.files.video(video, "Videos", "videos"),
         video_key=video,
-        question=Question(text(record, "question"), tuple(text(record, f"a{place}") for place in range(5))),
+        question=Question(text(record, "question"), tuple(text(record, f"a{column}") for column in range(5))),
         answer=LETTERS[index(record, "answer", 5)],
         groups={"type": text(record, "type").replace("TP", "TN")},
     )

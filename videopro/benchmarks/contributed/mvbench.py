@@ -52,8 +52,8 @@ def rows(source, split):
     # --annotations names the file of one task, or a dataset with a configuration for each.
     one = source.annotations and not source.on_hub
     for task in [Path(source.annotations).stem] if one else FOLDERS:
-        found = source.rows(f"json/{task}.json", f"{task}.json", hub=(task, "train"))
-        for number, (where, record) in enumerate(found, start=1):
+        records = source.rows(f"json/{task}.json", f"{task}.json", hub=(task, "train"))
+        for number, (where, record) in enumerate(records, start=1):
             yield where, {**record, "id": f"{task}/{number}", "task": task}
 
 
@@ -61,8 +61,10 @@ def item(record, source, split):
     task, video = record["task"], file_name(record, "video")
     question = Question(text(record, "question"), tuple(texts(record, "candidates")))
     # The last of equal options, as in the notebook.
-    places = [place for place, choice in enumerate(question.choices) if choice == record.get("answer")]
-    if not places:
+    positions = [
+        position for position, choice in enumerate(question.choices) if choice == record.get("answer")
+    ]
+    if not positions:
         raise BenchmarkError(f"field 'answer' is {record.get('answer')!r}; it must be one of the candidates")
     folders = [source.root / folder / FOLDERS[task] / video for folder in ("video", "")]
     return Item(
@@ -70,7 +72,7 @@ def item(record, source, split):
         video=next((path for path in folders if path.exists()), folders[0]),
         video_key=f"{FOLDERS[task]}/{video}",
         question=question,
-        answer=question.letters[places[-1]],
+        answer=question.letters[positions[-1]],
         groups={"task": task},
     )
 

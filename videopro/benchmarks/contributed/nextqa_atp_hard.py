@@ -24,15 +24,16 @@ PROTOCOL = replace(NEXTQA, metrics=tuple(metric for metric in NEXTQA.metrics if 
 def rows(source, split):
     source.annotation_file("val.csv", "dataset/nextqa/val.csv")  # the hub has other rows
     every = source.rows("val.csv", "dataset/nextqa/val.csv")
-    listed = source.file("atp-hard-ct4.txt", "dataset/nextqa/atp-hard-ct4.txt")
-    lines = listed.read_text().split()
+    subset = source.file("atp-hard-ct4.txt", "dataset/nextqa/atp-hard-ct4.txt")
+    lines = subset.read_text().split()
     if not lines or not all(line.isdecimal() for line in lines):
-        raise BenchmarkError(f"{listed}: must list row numbers, one a line; download it again")
+        raise BenchmarkError(f"{subset}: must list row numbers, one a line; download it again")
     numbers = [int(line) for line in lines]
     if max(numbers) >= len(every):
-        raise BenchmarkError(f"{listed}: names row {max(numbers)} of {len(every)}; give the whole val.csv")
+        raise BenchmarkError(f"{subset}: names row {max(numbers)} of {len(every)}; give the whole val.csv")
     mapped = source.optional_file("map_vid_vidorID.json", "dataset/nextqa/map_vid_vidorID.json")
     files = source.object(mapped, "video ids and files") if mapped else {}
+    # The list's own order would scatter the questions of a video over the run.
     hard = [every[number] for number in sorted(set(numbers))]
     return [(where, {**row, "file": files.get(row["video"], row["video"])}) for where, row in hard]
 
@@ -43,7 +44,7 @@ def item(record, source, split):
         id=f"{video}_{text(record, 'qid')}",
         video=source.files.video(file_name(record, "file"), "NExTVideo", "videos", ""),
         video_key=video,
-        question=Question(text(record, "question"), tuple(text(record, f"a{place}") for place in range(5))),
+        question=Question(text(record, "question"), tuple(text(record, f"a{column}") for column in range(5))),
         answer=LETTERS[index(record, "answer", 5)],
         groups={"type": text(record, "type").replace("TP", "TN")},
     )

@@ -32,18 +32,18 @@ def rows(source, split):
         return
     path = source.annotation_file(f"questions/{split}.json", f"{split}.json")
     for video, aspects in source.object(path, "videos and their questions").items():
-        for aspect, asked in aspects.items():
-            for number, record in enumerate(asked, start=1):
+        for aspect, records in aspects.items():
+            for number, record in enumerate(records, start=1):
                 about = {"id": f"{video}/{aspect}/{number}", "video": video, "aspect": aspect}
                 yield f"{path}, {about['id']}", {**record, **about}
 
 
 def item(record, source, split):
-    asked, *choices = [line.strip() for line in text(record, "question").split("\n")]
+    body, *choices = [line.strip() for line in text(record, "question").split("\n")]
     # Captions keep their names, such as "Sentence A: ..."; of two options, one has no space after its letter.
     is_caption = split == "caption_matching"
     bare = choices if is_caption else [re.sub(r"^[A-D]\. ?", "", choice) for choice in choices]
-    question = Question(asked, tuple(bare) or ("yes", "no"))
+    question = Question(body, tuple(bare) or ("yes", "no"))
     options, answer = choices or ["yes", "no"], text(record, "answer")
     if answer not in options:
         raise BenchmarkError(f"field 'answer' is {answer!r}; it must be one of {options}")
@@ -74,6 +74,7 @@ def yes_no(reply, question):
 def caption_matching(reply, question):
     """The letter of the caption that the reply is: all of it, its sentence, its name, or its number."""
     reply = reply.replace("</s>", "").strip()
+    # The last caption that fits counts, as in the official rule.
     read = None
     for letter, caption in zip(question.letters, question.choices, strict=True):
         name, sentence = caption.split(": ")[:2]

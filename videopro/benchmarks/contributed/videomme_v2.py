@@ -59,8 +59,8 @@ def read_letter(reply, question):
         ),
     ):
         reply = reply.strip().replace(phrase, "")
-    found = re.search("[A-H]", reply)
-    return found[0] if found else None
+    match = re.search("[A-H]", reply)
+    return match[0] if match else None
 
 
 def rows(source, split):
@@ -77,6 +77,7 @@ def chain_of(structure):
 
 
 def item(record, source, split):
+    # The files are named 001.mp4; a table that was read as numbers lost the zeros.
     video, kind = text(record, "video_id").zfill(3), text(record, "group_type")
     options = record.get("options")
     options = options.strip().split("\n") if isinstance(options, str) else texts(record, "options")
@@ -87,8 +88,8 @@ def item(record, source, split):
     steps = chain_of(text(record, "group_structure")) if kind == "logic" else []
     chain = tuple(len(step) if isinstance(step, list) else 1 for step in steps)
     identifier = text(record, "question_id")
-    place = re.fullmatch(r".+-(\d+)", identifier)
-    if place is None:
+    match = re.fullmatch(r".+-(\d+)", identifier)
+    if match is None:
         raise BenchmarkError(f"field 'question_id' is {identifier!r}; it must end in a number, as in 001-1")
     return Item(
         id=identifier,
@@ -97,7 +98,7 @@ def item(record, source, split):
         question=question,
         answer=answer,
         groups={"set type": kind, **known_groups(record, level="level", task="second_head")},
-        member=SetMember(video, int(place[1]), 4, chain),
+        member=SetMember(video, int(match[1]), 4, chain),
     )
 
 
