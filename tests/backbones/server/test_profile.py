@@ -77,7 +77,7 @@ def test_each_thing_is_asked_once(make: Make) -> None:
         def ask() -> None:
             start.wait()
             backbone.identity()
-            _ = backbone.frames, backbone.served, backbone.weights
+            _ = backbone.frames, backbone.profile.record, backbone.profile.weights
 
         threads = [threading.Thread(target=ask) for _ in range(16)]
         for thread in threads:

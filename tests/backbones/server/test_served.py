@@ -91,6 +91,10 @@ def test_budgets_that_nothing_tells_are_asked_for() -> None:
         with pytest.raises(BackboneError, match=r"'q' from /srv/.*, which is not on this machine.*give X"):
             served.budget(8, None, "X")
         assert served.budget(8, 1024, "X") == (8, 1024, "")
+    # A server that names an adapter's base, and not where it has the adapter from.
+    rootless = find_served(cards({"id": "q", "parent": "base"}), "q")
+    with pytest.raises(BackboneError, match=r"'q' from another machine.*give X"):
+        rootless.budget(None, None, "X")
 
 
 def test_a_run_takes_the_models_own_budgets_and_settings_come_first(make: Make, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from videopro.backbones.server.messages import (
     JPEG_QUALITY,
     EncodedFrames,
     Messages,
+    Prompted,
     check_budget,
     encode_frames,
     from_qwen,
@@ -49,7 +50,7 @@ from videopro.backbones.server.messages import (
     sent_size,
     user_message,
 )
-from videopro.backbones.server.profile import ENGINES, ServedRecord, ServerProfile
+from videopro.backbones.server.profile import ENGINES, ServerProfile
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, prompts
@@ -129,7 +130,7 @@ class ServerBackbone(Backbone):
     processor is on this machine; a difference is a warning. Warnings are also in `notes`.
 
     Frames and pixels: those of the settings, else those that the model's own record gives, where its files
-    are on this machine (`served`), else the defaults, with a warning.
+    are on this machine (`profile.record`), else the defaults, with a warning.
 
     Thinking is turned off if the server is vLLM or SGLang (see `ServerProfile.engine`), as for local models;
     `extra_body` can turn it on for generated replies. One-letter answers need it off.
@@ -154,7 +155,8 @@ class ServerBackbone(Backbone):
         self.server_settings = config.server_settings
         self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
         self._server = f"server {self._endpoint.url}"
-        self._profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
+        self.profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
+        """What the server says of itself and its model. May query it."""
         self._offers_schemas = True
         """Until the server refuses one."""
         # Per thread: one question's planner and another question's answers may run at the same time.
@@ -167,37 +169,26 @@ class ServerBackbone(Backbone):
     @property
     def frames(self) -> int:  # type: ignore[override]
         """Frames a call. May query the server once, unless the settings give frames and pixels."""
-        return self._profile.budget[0]
+        return self.profile.budget[0]
 
     @property
     def pixels(self) -> int:
         """Pixels a frame; as `frames`."""
-        return self._profile.budget[1]
-
-    @property
-    def served(self) -> ServedRecord:
-        """What this machine has of the model. May query the server once."""
-        return self._profile.record
-
-    @property
-    def weights(self) -> dict[str, str]:
-        """What tells the served model's weights from those of another one under its name: see
-        `ServerProfile.weights`. May query the server once."""
-        return self._profile.weights
+        return self.profile.budget[1]
 
     @property
     def planner(self) -> PlannerRecord | None:  # type: ignore[override]
         """What the served model or its adapter records of itself, if its files are on this machine."""
-        return self._profile.record.planner
+        return self.profile.record.planner
 
     @property
     def checkpoint(self) -> Path | None:  # type: ignore[override]
         """That of an adapter's base."""
-        return self._profile.record.folder
+        return self.profile.record.folder
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._profile.notes
+        return self.profile.notes
 
     # -- identity
 
@@ -207,7 +198,7 @@ class ServerBackbone(Backbone):
         The address is not part of it: the same model at another port gives the same answers. The first call
         queries the server. `form`: how videos are sent, as a run recorded it; saves probing the server.
         """
-        profile, config = self._profile, self.config
+        profile, config = self.profile, self.config
         card = profile.card
         profile.compare_budget()
         if form is None:
@@ -293,7 +284,7 @@ class ServerBackbone(Backbone):
             if not isinstance(message.get("content"), str)
             for part in message.get("content") or ()
         )
-        as_video = has_video and self._profile.video_form == "video"
+        as_video = has_video and self.profile.video_form == "video"
         row = functools.partial(
             from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
         )
@@ -333,7 +324,7 @@ class ServerBackbone(Backbone):
 
     def _rows(self, requests: Sequence[GenerateRequest]) -> list[Callable[[], Messages]]:
         """What makes the messages of each request, when it is sent."""
-        if any(request.prefill for request in requests) and self._profile.engine not in ENGINES:
+        if any(request.prefill for request in requests) and self.profile.engine not in ENGINES:
             raise BackboneError(
                 f"{self._server} does not say that it is {' or '.join(ENGINES)}, which continue a reply that "
                 f"is begun for them; if it is one, give --backbone engine={ENGINES[0]}, else use such a "
@@ -373,18 +364,16 @@ class ServerBackbone(Backbone):
             for completion, schema in zip(completions, schemas, strict=True)
         ]
 
-    def _send(
-        self, rows: Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]], *, retry_5xx: bool = True
-    ) -> list[Completion]:
+    def _send(self, rows: Sequence[Prompted], *, retry_5xx: bool = True) -> list[Completion]:
         if not rows:
             return []
         # An unknown model is reported before anything is sent to it.
-        _ = self._profile.cards
+        _ = self.profile.cards
         model = self.config.model
         if self._adapter_on.get() and self.config.adapter_model is not None:
             model = self.config.adapter_model
         extra = self._extra_body()
-        neutral = _NEUTRAL_SAMPLING if self._profile.engine in ENGINES else {}
+        neutral = _NEUTRAL_SAMPLING if self.profile.engine in ENGINES else {}
 
         def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
             encoded = row()
@@ -430,18 +419,18 @@ class ServerBackbone(Backbone):
 
     def _as_video(self, visuals: Sequence[Visual]) -> bool:
         counts = [len(visual.frames if isinstance(visual, Prefix) else visual or ()) for visual in visuals]
-        return max(counts, default=0) > 1 and self._profile.video_form == "video"
+        return max(counts, default=0) > 1 and self.profile.video_form == "video"
 
     def _extra_body(self) -> dict[str, Any]:
         extra = dict(self.config.extra_body)
-        if self._profile.engine in ENGINES:
+        if self.profile.engine in ENGINES:
             extra["chat_template_kwargs"] = {
                 "enable_thinking": False,
                 **extra.get("chat_template_kwargs", {}),
             }
         return extra
 
-    def _probe(self, rows: Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]]) -> list[Completion]:
+    def _probe(self, rows: Sequence[Prompted]) -> list[Completion]:
         """Send requests about the server, to the base, without retrying what it does not support."""
         token = self._adapter_on.set(False)
         try:

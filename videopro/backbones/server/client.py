@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -72,7 +72,7 @@ class Endpoint:
         uniform: Callable[[], float] = random.random,
     ) -> None:
         base_url = config.base_url or ""
-        self.url = public_url(base_url)
+        self.url = urlsplit(base_url.rstrip("/")).geturl()
         self._config = config
         key_env = config.api_key_env or default_key_name(base_url)
         check_connections(base_url)
@@ -152,10 +152,10 @@ class Endpoint:
             return self._loop
 
     async def _shut(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._connection is not None:
             await self._connection.close()
         await asyncio.get_running_loop().shutdown_default_executor()
@@ -186,7 +186,7 @@ class Endpoint:
             try:
                 return await self._retry(request, retry_5xx)
             except ErrorReply as error:
-                raise await self._not_found(model, error) from None
+                raise await self._describe_404(model, error) from None
 
     async def _models(self) -> list[dict[str, Any]]:
         async def request() -> list[dict[str, Any]]:
@@ -219,12 +219,12 @@ class Endpoint:
             await self._sleep(delay)
         raise AssertionError("unreachable")
 
-    async def _not_found(self, model: str, error: ErrorReply) -> RequestRefused:
+    async def _describe_404(self, model: str, error: ErrorReply) -> RequestRefused:
         try:
             offered = [str(card.get("id")) for card in await self._models()]
         except BackboneError:
             offered = []
-        return self._failures.not_found(model, error, offered)
+        return self._failures.describe_404(model, error, offered)
 
 
 def _encoded(body: Body) -> tuple[str, bytes]:
@@ -239,13 +239,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
-
-
-def public_url(url: str) -> str:
-    """A URL without user name, password and query."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
 
 # ---- endpoints whose model may refuse some fields ----------------------------------------------------------
@@ -279,7 +272,7 @@ class ChatClient:
 
     @property
     def url(self) -> str:
-        """The server's address, without credentials."""
+        """The server's address."""
         return self._endpoint.url
 
     def complete(self, bodies: Sequence[Mapping[str, Any]]) -> tuple[list[Completion], frozenset[str]]:

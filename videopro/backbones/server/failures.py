@@ -84,8 +84,8 @@ def refuses_schema(refused: RequestRefused) -> bool:
 class FailureReport:
     """Describes the failures of requests to one server.
 
-    `url` is its address without secrets, `key` the key that it is sent ("": none), and `key_env` the variable
-    that holds it or should. `uniform` returns the jitter, a number in 0..1.
+    `url` is its address, which holds no secret, `key` the key that it is sent ("": none), and `key_env` the
+    variable that holds it or should. `uniform` returns the jitter, a number in 0..1.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class FailureReport:
         # Jitter, so that not all requests retry at the same moment.
         return failure, seconds + FIRST_DELAY * self._uniform()
 
-    def not_found(self, model: str, error: ErrorReply, offered: Sequence[str]) -> RequestRefused:
+    def describe_404(self, model: str, error: ErrorReply, offered: Sequence[str]) -> RequestRefused:
         """What a chat request's status 404 means, from a server that offers these models (none: it does not
         list any)."""
         if offered:

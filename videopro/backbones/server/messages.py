@@ -22,7 +22,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +79,10 @@ class Messages:
 
     messages: list[dict[str, Any]]
     extra_body: dict[str, Any]
+
+
+Prompted = tuple[Callable[[], Messages], Mapping[str, Any]]
+"""A request: what makes its messages, when it is sent, and its other fields."""
 
 
 def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
@@ -318,8 +322,8 @@ def _read_video(
         cap = min(int(part.get("max_frames") or frames), frames)
         times = fps_times(start, end, float(part.get("fps") or DEFAULT_SAMPLE_FPS), cap)
     check_budget(len(times), frames)
-    shown = distinct_frames(video.frames(times, size=sent_size(video.height, video.width, pixels)))
-    return encode_frames(shown, pixels)
+    distinct = distinct_frames(video.frames(times, size=sent_size(video.height, video.width, pixels)))
+    return encode_frames(distinct, pixels)
 
 
 def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, pixels: int) -> EncodedFrames:
@@ -330,7 +334,7 @@ def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, 
     pictures = [_picture(item) for item in source]
     return EncodedFrames(
         jpegs=tuple(jpeg(picture, pixels) for picture in pictures),
-        times=tuple(float(getattr(item, "time", place / rate)) for place, item in enumerate(source)),
+        times=tuple(float(getattr(item, "time", index / rate)) for index, item in enumerate(source)),
         fits_video=len({np.asarray(picture).shape[:2] for picture in pictures}) == 1,
     )
 

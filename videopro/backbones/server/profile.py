@@ -41,7 +41,7 @@ from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.failures import RequestRefused, unknown_model
 from videopro.backbones.server.messages import (
     EncodedFrames,
-    Messages,
+    Prompted,
     encode_frames,
     jpeg,
     sent_size,
@@ -60,9 +60,8 @@ Cards = Mapping[str, Mapping[str, Any]]
 """The server's list of models, by name."""
 Form = Literal["video", "frames"]
 """How frames are sent: as one video, or as images after their times."""
-Probe = Callable[[Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]]], list[Completion]]
-"""Sends messages with request fields to the model, adapter off, without retrying what the server does not
-support."""
+Probe = Callable[[Sequence[Prompted]], list[Completion]]
+"""Sends requests to the model, adapter off, without retrying what the server does not support."""
 
 ENGINES = ("vllm", "sglang")
 """Servers that know more than OpenAI's fields, as `/models` names them."""
@@ -216,14 +215,14 @@ def _once(ask: Callable[[ServerProfile], T]) -> Callable[[ServerProfile], T]:
     either order."""
 
     @functools.wraps(ask)
-    def kept(self: ServerProfile) -> T:
+    def asked_once(self: ServerProfile) -> T:
         with self._lock:
             if ask.__name__ not in self._answers:
                 self._answers[ask.__name__] = ask(self)
             answer: T = self._answers[ask.__name__]
             return answer
 
-    return kept
+    return asked_once
 
 
 class ServerProfile:

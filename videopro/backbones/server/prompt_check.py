@@ -25,7 +25,7 @@ _HEIGHT, _WIDTH = 720, 1280
 # Seconds between the frames; uneven to a tenth, so that lost times are seen.
 _GAP = 7.3
 # Tokens that a message shows on each side.
-_SHOWN = 8
+_QUOTED_TOKENS = 8
 _PROCESSOR = (
     ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"),
     ("tokenizer.json", "vocab.json"),
@@ -88,8 +88,9 @@ def difference(engine: Sequence[int], local: Sequence[int], decode: Decode) -> s
         )
     pairs = itertools.zip_longest(engine, local)
     first = next(index for index, (theirs, ours) in enumerate(pairs) if theirs != ours)
-    start = max(0, first - _SHOWN // 2)
+    start = max(0, first - _QUOTED_TOKENS // 2)
+    quoted = slice(start, start + _QUOTED_TOKENS)
     return (
-        f"from token {first} on, it reads {decode(engine[start : start + _SHOWN])!r}, and ours "
-        f"{decode(local[start : start + _SHOWN])!r} (another chat template or tokenizer at the server)"
+        f"from token {first} on, it reads {decode(engine[quoted])!r}, and ours {decode(local[quoted])!r} "
+        "(another chat template or tokenizer at the server)"
     )

@@ -121,7 +121,7 @@ _THINKS_FIRST = (
     '{"chat_template_kwargs": {"enable_thinking": false}}, let it write its answer (method native: --options '
     "reply=text reply_tokens=4096), or use a model without it"
 )
-_TEXT_NOT_LISTED = (
+_TEXT_UNMATCHED = (
     "sets thoughts apart but lists the log-probabilities of all tokens, and its text is not among them, so "
     "confidence cannot be told; turn thinking off with extra_body "
     '{"chat_template_kwargs": {"enable_thinking": false}}, or start the server without its reasoning parser'
@@ -238,7 +238,7 @@ def _start_of_text(tokens: Sequence[str], text: str, server: str) -> int:
         return ends[-1] + 1
     if "".join(tokens).strip().startswith(text):
         return 0
-    raise BackboneError(f"{server} {_TEXT_NOT_LISTED}")
+    raise BackboneError(f"{server} {_TEXT_UNMATCHED}")
 
 
 def prompt_tokens(completion: Completion, server: str) -> int:

@@ -64,8 +64,9 @@ class ModelLoader:
         smaller one."""
         if config.kind != "server":
             return {}
-        own = self.backbone.server_settings
-        return own.for_api(config.concurrency) if name.startswith("api:") else own.as_settings()
+        settings = self.backbone.server_settings
+        is_api = name.startswith("api:")
+        return settings.for_api(config.concurrency) if is_api else settings.as_settings()
 
 
 def read_role(name: str, api_key_env: str | None = None) -> BackboneConfig:

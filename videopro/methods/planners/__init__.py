@@ -73,8 +73,8 @@ def check_planner(spec: str) -> None:
     if spec.startswith("server:") or "://" in spec:
         read_spec(spec)
         return
-    known = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL"]
-    raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, known)}")
+    specs = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL"]
+    raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, specs)}")
 
 
 def planner_needs(spec: str, api_key_env: str | None) -> list[Need]:

@@ -66,8 +66,8 @@ def settle_served_planner(
     every worker asks alike.
 
     `recorded` is the method's part of the identity that the run's folder recorded: a run that goes on keeps
-    what it has, and its server is asked for the weights alone. `server`: how its requests go. `pixels`: of a
-    frame, if nothing on this machine says what the planner was trained with.
+    what it has, and its server is asked for the weights alone. `server`: how requests go to it. `pixels`: of
+    a frame, if nothing on this machine says what the planner was trained with.
 
     Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
     BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
@@ -76,19 +76,19 @@ def settle_served_planner(
     if not spec.startswith("server:"):
         return dict(options)
     if recorded.get("planner") == spec_identity(spec)["model"]:
-        kept = {name: recorded[name] for name in _OPTIONS if recorded.get(name) not in (None, "auto")}
+        resumed = {name: recorded[name] for name in _OPTIONS if recorded.get(name) not in (None, "auto")}
         if options.get("prompts") is not None:
             # The user's prompts replace the form that the run began with.
-            kept.pop("planner_prompt", None)
+            resumed.pop("planner_prompt", None)
         weights = _weights_now(spec, recorded.get("planner_weights"), options.get("api_key_env"))
-        return {**kept, **weights, **options}
+        return {**resumed, **weights, **options}
     # Without a setting that says what its prompts are, its own record must.
     is_open = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
     frames, api_key_env = options.get("planner_frames"), options.get("api_key_env")
     config = read_spec(spec, frames=frames or None, api_key_env=api_key_env, **server.as_settings())
     if pixels is not None and frames != 0:
         with closing(ServerBackbone(config)) as backbone:
-            if backbone.served.pixels is None:
+            if backbone.profile.record.pixels is None:
                 config = config.but(pixels=pixels)
     settled: dict[str, Any] = {}
     with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as backbone:
@@ -98,7 +98,7 @@ def settle_served_planner(
         if frames != 0:
             # Warnings about its videos come before the run, and not with the first question.
             backbone.identity()
-        served, weights = backbone.served, backbone.weights
+        served, weights = backbone.profile.record, backbone.profile.weights
     if not is_open and served.planner is not None:
         for note in _prompt_notes(spec, served.planner, options):
             logger.warning("warning: %s", note)
@@ -116,7 +116,7 @@ def _read_weights(spec: str, api_key_env: str | None) -> dict[str, str]:
     does not answer."""
     config = read_spec(spec, api_key_env=api_key_env, retries=0, timeout=_LISTING_SECONDS)
     with closing(ServerBackbone(config)) as backbone:
-        return backbone.weights
+        return backbone.profile.weights
 
 
 def _planner_record(backbone: ServerBackbone) -> PlannerRecord:
@@ -233,7 +233,7 @@ def _check_weights(backbone: ServerBackbone, recorded: Mapping[str, str]) -> Non
     compared where the run began; another machine may not have them."""
     if "root" not in recorded:
         return
-    root = backbone.weights.get("root")
+    root = backbone.profile.weights.get("root")
     if root != recorded["root"]:
         raise RunError(
             f"planner server:{backbone.name}: the server has it from {root}, and the run from "
