@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from videopro.methods.base import Method, MethodContext, answer_each
+from videopro.methods.base import Adaptation, Method, MethodContext, answer_each
 from videopro.methods.preparing import PreparedRun, prepare
 from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
 from videopro.methods.registry import METHOD_OPTIONS, METHODS, create, takes
-from videopro.methods.requests import Adaptation, Questions, RunRequest
+from videopro.methods.requests import Questions, RunRequest
 from videopro.methods.tracing import make_trace, versions, video_ref
 
 __all__ = [

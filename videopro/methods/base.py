@@ -6,13 +6,13 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, BackboneConfig
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import build_settings
+from videopro.cli import Need, build_settings
 from videopro.errors import (
     QUESTION_ERRORS,
     NativeError,
@@ -22,7 +22,7 @@ from videopro.errors import (
     is_machines,
 )
 from videopro.methods.observer import Observer
-from videopro.methods.requests import Adaptation, RunRequest
+from videopro.methods.requests import RunRequest
 from videopro.modules import OPTIONS_FLAG
 from videopro.traces import Cost, Result, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
@@ -122,7 +122,7 @@ class Method(ABC):
                 f"method {self.name!r} answers multiple-choice questions only",
                 f"{questions.open} of these questions are open: use --method native or videopro",
             )
-        return Adaptation(request.options, request.backbone)
+        return Adaptation(self, request.options, request.backbone)
 
     @abstractmethod
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
@@ -135,6 +135,25 @@ class Method(ABC):
         """Answer one question."""
         ((_, result),) = self.run_video([item], context)
         return result
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What a method makes of a request: the run as it will be."""
+
+    method: Method
+    options: Mapping[str, Any]
+    """Those with which a worker creates the same method, on another machine too."""
+    backbone: Mapping[str, Any]
+    """Settings of the model, with what the method needs beside those that are given. Part of the run's
+    key."""
+    notes: tuple[str, ...] = ()
+    """What to tell the user of this."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Other models that the method uses, by role, as far as no option names them."""
+    needs: Callable[[BackboneConfig], Sequence[Need]] = lambda model: ()
+    """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
+    run loads something."""
 
 
 def one_by_one(

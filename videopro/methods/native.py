@@ -14,9 +14,9 @@ from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Samp
 from videopro.benchmarks import AnswerPrompt, Item, Protocol
 from videopro.cli import setting
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Method, MethodContext, one_by_one
+from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
-from videopro.methods.requests import Adaptation, RunRequest
+from videopro.methods.requests import RunRequest
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
 from videopro.question import (
     Answer,
@@ -118,7 +118,7 @@ class NativeMethod(Method):
             )
         if subtitles is None and protocol.subtitles not in ("none", "offered"):
             options = {**options, "subtitles": protocol.subtitles}
-        return Adaptation(options, request.backbone)
+        return Adaptation(self.with_options(options), options, request.backbone)
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix, and divide the cost equally."""

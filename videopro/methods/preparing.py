@@ -10,9 +10,9 @@ from typing import Any
 
 from videopro.backbones import Backbone, BackboneConfig, model_needs
 from videopro.cli import Need, without_recorded
-from videopro.methods.base import Method
-from videopro.methods.registry import create, method_class
-from videopro.methods.requests import Adaptation, RunRequest
+from videopro.methods.base import Adaptation, Method
+from videopro.methods.registry import method_class
+from videopro.methods.requests import RunRequest
 from videopro.modules import check_scope
 
 
@@ -45,24 +45,23 @@ def prepare(request: RunRequest) -> PreparedRun:
     go with the questions.
     """
     kind = method_class(request.method)
-    options, notes = _with_recorded_prompts(
-        replace(request, options=without_recorded(kind.Settings, request.options, request.recorded))
-    )
-    method = create(request.method, options)
+    options = without_recorded(kind.Settings, request.options, request.recorded)
+    options, notes = _with_recorded_prompts(options, request.recorded)
+    method = kind.with_options(options)
+    # A wrong setting of the model shows before a server is asked and the questions are read.
     request.model_config(request.backbone)
     made = method.adapt(replace(request, options=options))
-    method = create(request.method, made.options)
     check_scope(
-        {**asdict(method.settings), **made.models, "model": request.model, **made.backbone},
+        {**asdict(made.method.settings), **made.models, "model": request.model, **made.backbone},
         request.questions().videos,
     )
     return PreparedRun(
-        method,
+        made.method,
         made.options,
         request.model,
         made.backbone,
         (*notes, *made.notes),
-        method.identity(),
+        made.method.identity(),
         partial(request.load, request.model, **made.backbone),
         partial(_needs, request.model_config(made.backbone), made),
     )
@@ -72,11 +71,13 @@ def _needs(model: BackboneConfig | None, made: Adaptation) -> list[Need]:
     return [] if model is None else [*model_needs(model), *made.needs(model)]
 
 
-def _with_recorded_prompts(request: RunRequest) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def _with_recorded_prompts(
+    options: dict[str, Any], recorded: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The options, with the texts that the folder's run recorded if the file of its prompts is gone; and what
     to tell the user about that."""
-    file, recorded = request.options.get("prompts"), request.recorded.get("prompts")
-    if not isinstance(file, str) or not recorded or Path(file).expanduser().exists():
-        return request.options, ()
+    file, texts = options.get("prompts"), recorded.get("prompts")
+    if not isinstance(file, str) or not texts or Path(file).expanduser().exists():
+        return options, ()
     note = f"prompts {file}: not there; the run goes on with those that it recorded"
-    return {**request.options, "prompts": recorded}, (note,)
+    return {**options, "prompts": texts}, (note,)

@@ -1,4 +1,4 @@
-"""What a command asks of a method, and what the method makes of it before anything is loaded."""
+"""What a command asks of a method before anything is loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from videopro.backbones import Backbone, BackboneConfig, ServerSettings, load_backbone, read_spec
 from videopro.benchmarks import Protocol
-from videopro.cli import Need
 from videopro.errors import ConfigError
 
 
@@ -50,8 +49,8 @@ class RunRequest:
     backbone: Mapping[str, Any]
     """Settings of the model."""
     questions: Callable[[], Questions]
-    """Reads the questions. A method calls it after all that it can check without them, and once more costs
-    nothing."""
+    """Reads the questions, which may take a while: a method first checks what it can without them. Called
+    again, it returns the same."""
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """What the run's folder has of the method's identity; empty for a new run."""
     load: Callable[..., Backbone] = load_backbone
@@ -67,24 +66,3 @@ class RunRequest:
         """The model with these settings; None if nothing is known of it. Raises ConfigError for settings that
         are invalid."""
         return read_spec(self.model, **backbone) if self.load is load_backbone else None
-
-
-def _nothing(model: BackboneConfig) -> list[Need]:
-    return []
-
-
-@dataclass(frozen=True)
-class Adaptation:
-    """What a method makes of a request: the run as it will be."""
-
-    options: Mapping[str, Any]
-    """With those that a protocol, or a model's own record, decides."""
-    backbone: Mapping[str, Any]
-    """With what the method needs beside the settings that are given. Part of the run's key."""
-    notes: tuple[str, ...] = ()
-    """What to tell the user of this."""
-    models: Mapping[str, str] = field(default_factory=dict)
-    """Other models that the method uses, by role, as far as no option names them."""
-    needs: Callable[[BackboneConfig], list[Need]] = _nothing
-    """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
-    run loads something."""

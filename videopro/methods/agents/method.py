@@ -26,9 +26,9 @@ from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read
 from videopro.methods.agents.models import AgentModel
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
-from videopro.methods.base import Method, MethodContext
+from videopro.methods.base import Adaptation, Method, MethodContext
 from videopro.methods.program import error_of_look
-from videopro.methods.requests import Adaptation, RunRequest
+from videopro.methods.requests import RunRequest
 from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer, prompts

@@ -29,7 +29,7 @@ from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, unexpected_as
 from videopro.executor import DEFAULT_LIMITS
-from videopro.methods.base import Method, MethodContext
+from videopro.methods.base import Adaptation, Method, MethodContext
 from videopro.methods.planners import (
     REFINEMENT_KINDS,
     Planner,
@@ -48,7 +48,7 @@ from videopro.methods.program.adapting import adapted_backbone, as_it_began, tem
 from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
-from videopro.methods.requests import Adaptation, Questions, RunRequest
+from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
 from videopro.traces import Cost, Preparation, Result, failed_result
 from videopro.video import uniform_times
@@ -160,7 +160,7 @@ class BaseProgramMethod(Method):
         if adapted._prompt_file is not None:
             # Workers get the texts that were checked, even if the file changes meanwhile.
             options["prompts"] = dict(adapted._prompt_file.texts)
-        return Adaptation(options, backbone, (*notes, *added_notes), needs=adapted._needs)
+        return Adaptation(adapted, options, backbone, (*notes, *added_notes), needs=adapted._needs)
 
     def _needs(self, model: BackboneConfig) -> list[Need]:
         settings, key = self.settings, self.settings.api_key_env
