@@ -247,7 +247,7 @@ def test_the_examples_run_where_the_guide_puts_them(garden: Path, tmp_path: Path
     assert "- `get_brightness(frame)`: Measure how bright" in run("videopro.modules")
     as_pocket(*(garden / "videos").glob("*.mp4"))
     words = ["--benchmark", "garden", "--root", str(garden), "--model", "pocket", "--method", "middle"]
-    run("videopro.infer", *words, "--options", "seconds=1", "--output", str(tmp_path / "run"))
+    run("videopro.infer", *words, "--seconds", "1", "--output", str(tmp_path / "run"))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["method"], summary["benchmark"], summary["n"]) == ("middle", "garden", 3)
     traces = read_traces(tmp_path / "run" / "traces.jsonl")
