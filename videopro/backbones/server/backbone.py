@@ -207,8 +207,8 @@ class ServerBackbone(Backbone):
             form = config.video
         adapter_root = profile.adapter_root
         record = self.planner
-        # An `adapter_model` whose planner was trained on our prompts stands for them by its name.
-        is_keyed = record is not None and (config.adapter_model is None or record.prompts)
+        # The name of an adapter beside its base stands for our prompts, as in runs of earlier versions.
+        is_implied = config.adapter_model is not None and record is not None and not record.prompts
         return {
             "kind": "server",
             "model": config.model,
@@ -221,7 +221,7 @@ class ServerBackbone(Backbone):
             "video": profile.video_form if form is None else form,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
-            **(record.facts() if record is not None and is_keyed else {}),
+            **({} if record is None or is_implied else record.facts()),
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
@@ -265,16 +265,15 @@ class ServerBackbone(Backbone):
             row_seed(seed, row) if request.seed is None and seed is not None else request.seed
             for row, request in enumerate(requests)
         ]
-        schemas = [request.schema for request in requests]
-        if self._offers_schemas and any(schemas):
-            try:
-                return self._write(rows, sampling, seeds, schemas)
-            except RequestRefused as refused:
-                if not refuses_schema(refused):
-                    raise
-                logger.warning("%s does not constrain replies to a schema: %s", self._server, refused)
-                self._offers_schemas = False
-        return self._write(rows, sampling, seeds)
+        schemas = [request.schema or None if self._offers_schemas else None for request in requests]
+        try:
+            return self._write(rows, sampling, seeds, schemas)
+        except RequestRefused as refused:
+            if not any(schemas) or not refuses_schema(refused):
+                raise
+            logger.warning("%s does not constrain replies to a schema: %s", self._server, refused)
+            self._offers_schemas = False
+        return self._write(rows, sampling, seeds, [None] * len(rows))
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         """Generate a reply to Qwen chat messages; see `messages.from_qwen` for their parts."""
@@ -288,7 +287,7 @@ class ServerBackbone(Backbone):
         row = functools.partial(
             from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
         )
-        return self._write([row], sampling, [sampling.seed])[0]
+        return self._write([row], sampling, [sampling.seed], [None])[0]
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> ServerPrefix:
         """Encode frames as JPEGs once."""
@@ -338,7 +337,7 @@ class ServerBackbone(Backbone):
         rows: Sequence[Callable[[], Messages]],
         sampling: Sampling,
         seeds: Sequence[int | None],
-        schemas: Sequence[Mapping[str, Any] | None] | None = None,
+        schemas: Sequence[Mapping[str, Any] | None],
     ) -> list[Generation]:
         sampled: dict[str, Any] = {
             "max_tokens": sampling.max_new_tokens,
@@ -346,7 +345,6 @@ class ServerBackbone(Backbone):
         }
         if sampling.temperature > 0:
             sampled["top_p"] = sampling.top_p
-        schemas = schemas if schemas is not None else [None] * len(seeds)
         fields = [
             {
                 **sampled,
