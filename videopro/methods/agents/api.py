@@ -40,12 +40,11 @@ class ApiModel(AgentModel):
     images after their times. A field that the server refuses is left out from then on, and the replies' notes
     name it."""
 
-    def __init__(self, config: BackboneConfig, *, client: ChatClient | None = None) -> None:
-        """`client` replaces the connection in tests."""
+    def __init__(self, config: BackboneConfig) -> None:
         self.name = config.model
         self.frames = config.frames or DEFAULT_FRAMES
         self._pixels = config.pixels or DEFAULT_PIXELS
-        self._client = client if client is not None else ChatClient(config)
+        self._client = ChatClient(config)
 
     def identity(self) -> dict[str, object]:
         return {"kind": "api", "model": self.name, "frames": self.frames, "pixels": self._pixels}
@@ -96,13 +95,12 @@ class ApiModel(AgentModel):
     def _complete(
         self, messages: Sequence[Mapping[str, Any]], sampling: Sampling, fields: Mapping[str, Any]
     ) -> ModelReply:
-        sampled = {} if sampling.temperature == 0 else {"top_p": sampling.top_p, "seed": sampling.seed}
-        sampled_fields = {name: value for name, value in sampled.items() if value is not None}
-        reply, left_out = self._client.reply(
-            messages,
-            sampling.max_new_tokens,
-            {"temperature": sampling.temperature, **sampled_fields, **fields},
-        )
+        sampled: dict[str, Any] = {"temperature": sampling.temperature}
+        if sampling.temperature > 0:
+            sampled["top_p"] = sampling.top_p
+            if sampling.seed is not None:
+                sampled["seed"] = sampling.seed
+        reply, left_out = self._client.reply(messages, sampling.max_new_tokens, {**sampled, **fields})
         return ModelReply(
             reply.text,
             reply.tokens_in,
