@@ -32,6 +32,7 @@ from videopro.methods.program import (
     answer_natively,
     cost_of_rounds,
     execute,
+    native_round,
     prompt_seed,
     round_from_reply,
     run_parallel,
@@ -218,12 +219,7 @@ class Explorer:
             elif isinstance(reply, Refusal):
                 state.rounds.append(Round(request.kind, "", notes={REFUSED: reply.reason}, refines=refines))
             else:
-                round, state.programs[len(state.rounds)] = round_from_reply(
-                    # Of any length, so that a round's program and its index stay together.
-                    request.kind,
-                    reply,
-                    refines=refines,
-                )
+                round, state.programs[len(state.rounds)] = round_from_reply(request, reply, refines=refines)
                 state.rounds.append(round)
 
     # ---- runs ----------------------------------------------------------------------------------------------
@@ -231,7 +227,7 @@ class Explorer:
     def _answer_natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         def answer(state: _QuestionState) -> None:
             execution = answer_natively(state.item.question, context, thread_meter=self._counted)
-            state.rounds.append(Round("native", execution.answer.raw, execution=execution, mode="native"))
+            state.rounds.append(native_round("native", state.item.question, execution))
 
         self._run_parallel([(state, partial(answer, state)) for state in states])
 

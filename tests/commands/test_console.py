@@ -12,8 +12,9 @@ from rich.text import Text
 
 from videopro.commands.ask.code import print_code, wrapped
 from videopro.commands.ask.console import ConsoleObserver
-from videopro.methods.planners import PlannerReply
+from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import round_from_reply
+from videopro.question import Question
 
 CODE = """def execute_command(video, question):
     intervals, clips = get_informative_clips(video, "the school", top_k=1)
@@ -56,8 +57,11 @@ def test_a_line_is_broken_between_arguments_or_words_and_else_anywhere() -> None
     assert all(len(piece) <= 20 for piece in pieces(" " * 18 + "a_call(with, some, words)", 20))
 
 
+REQUEST = PlanRequest("plan", "Which?", Question.open("Which?"))
+
+
 def reply_shown(text: str, capsys: pytest.CaptureFixture[str]) -> str:
-    round, _ = round_from_reply("plan", PlannerReply(text), seconds=1.0)
+    round, _ = round_from_reply(REQUEST, PlannerReply(text), seconds=1.0)
     ConsoleObserver().on_reply(round)
     return capsys.readouterr().out
 
@@ -94,7 +98,7 @@ def test_a_wait_on_a_terminal_is_cleared_before_anything_is_printed(
     monkeypatch.setenv("TERM", "xterm")
     with ConsoleObserver() as observer:
         observer.on_wait("planning")
-        observer.on_reply(round_from_reply("plan", PlannerReply("no program"))[0])
+        observer.on_reply(round_from_reply(REQUEST, PlannerReply("no program"))[0])
         err = capsys.readouterr().err
         assert "planning ..." in err
         assert err.rindex("\x1b[2K") > err.rindex("planning ..."), "the line is erased"

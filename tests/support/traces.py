@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from videopro.question import Answer
+from videopro.question import Answer, Question
 from videopro.traces import (
     SCHEMA,
     Call,
@@ -14,7 +14,14 @@ from videopro.traces import (
     Round,
     Trace,
     VideoRef,
+    recorded_prompt,
 )
+
+QUESTION = Question("Which?", ("a", "b"))
+BLOCK = "Question: Which?\nChoices:\nA. a\nB. b"
+"""The question as a planner is asked it."""
+# Of 206 characters, the least of which one is stored by itself being 200.
+HEAD = "Write. " * 29 + "\n\n\n"
 
 
 def make(question_id: str = "q1", **changes: object) -> Trace:
@@ -53,3 +60,8 @@ def make(question_id: str = "q1", **changes: object) -> Trace:
         versions={"videopro": "0"},
     )
     return replace(trace, **changes)
+
+
+def asking(question_id: str, head: str = HEAD) -> Trace:
+    """A trace with a prompt that begins with `head`."""
+    return make(question_id, rounds=(Round("plan", "", prompt=recorded_prompt(head + BLOCK, QUESTION)),))

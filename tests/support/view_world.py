@@ -7,21 +7,19 @@ shows can be read back from its pixels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tests.support.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
 from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
-from videopro.view.asked import AskedPrompts
+from videopro.view.stored_prompts import StoredPrompts
 
 IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
-ASKED = AskedPrompts(IDENTITY, Protocol(parser=ROBUST))
-"""The prompts of a run that recorded no method."""
+NO_PROMPTS = StoredPrompts({})
+"""The prompts of a run that stored none."""
 RATE = 4
 PICTURES = 80
 SECONDS = PICTURES / RATE
@@ -271,15 +269,12 @@ def traces(root: Path) -> list[Trace]:
     ]
 
 
-def write_run(
-    folder: Path, some: list[Trace], method: str = "videopro", identity: Mapping[str, Any] | None = None
-) -> RunFolder:
-    """A run's folder with these traces. `identity`: what it records besides its protocol."""
+def write_run(folder: Path, some: list[Trace], method: str = "videopro") -> RunFolder:
+    """A run's folder with these traces."""
     run = RunFolder(folder)
-    whole = {**IDENTITY, **(identity or {})}
-    run.open({"benchmark": "made", "split": "test", "method": method, "model": "none"}, whole)
+    run.open({"benchmark": "made", "split": "test", "method": method, "model": "none"}, IDENTITY)
     log = TraceLog(run.traces)
     for trace in some:
-        log.append(replace(trace, run_key=run_key(whole)))
+        log.append(replace(trace, run_key=run_key(IDENTITY)))
     log.close()
     return run

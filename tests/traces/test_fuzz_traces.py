@@ -21,6 +21,7 @@ from videopro.traces import (
     Execution,
     Failure,
     Preparation,
+    Prompt,
     Round,
     Segment,
     SetMember,
@@ -65,7 +66,16 @@ EXECUTION = Execution(
 TRACE = Trace(
     rounds=(
         Round(
-            "program", "<code>", "def f(): pass", EXECUTION, "program", ("a",), {"fault": "b"}, Cost(2.0), 0
+            "program",
+            "<code>",
+            "def f(): pass",
+            EXECUTION,
+            "program",
+            ("a",),
+            {"fault": "b"},
+            Cost(2.0),
+            0,
+            Prompt("What?", "Write a function.", "0123456789abcdef", "Watch.", "Best: ("),
         ),
     ),
     first=Answer("B", 0.9, {"B": 0.9}, "B"),

@@ -66,8 +66,8 @@ def test_reads_what_the_format_says() -> None:
         (b"{", "not JSON"),
         (b"[]", "list"),
         (b'{"schema": 1}', "run_key"),
-        (b'{"schema": "1"}', "trace.schema must be of type int"),
-        (b'{"schema": true}', "trace.schema must be of type int"),
+        (b'{"schema": "1"}', "trace.schema must be a valid integer, not '1'"),
+        (b'{"schema": true}', "trace.schema must be a valid integer, not True"),
     ],
 )
 def test_broken_lines_say_what_is_wrong(line: bytes, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.support import ROOT
 from tests.support import agent_traces as agents
 from tests.support import view_world as world
 from tests.support.agent_steps import DURATION
 from tests.support.browser import Open, needs_browser
 from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
 from videopro.commands.view import main
-from videopro.traces import VideoRef
+from videopro.question import Question
+from videopro.traces import VideoRef, recorded_prompt
 
 pytestmark = needs_browser
+GOLDEN = ROOT / "tests" / "golden" / "prompts"
+PROMPTS = ("plan-adaptive-four-reference-examples.txt", "bug_fix-four.txt")
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
@@ -258,11 +263,17 @@ def test_going_back_closes_a_frame(open_page: Open) -> None:
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A question refined by a planner that was trained on short prompts."""
+    """A refined question, whose prompts are two of ours."""
     root = tmp_path_factory.mktemp("planned")
     video = VideoRef("nowhere.mp4", "v", "", world.SECONDS)
-    method = {"name": "videopro", "planner": "self", "planner_prompt": "short"}
-    run = world.write_run(root / "run", [world.refined(video)], identity={"method": method})
+    trace = world.refined(video)
+    question = Question(trace.question, trace.choices)
+    prompts = [(GOLDEN / name).read_text(encoding="utf-8") for name in PROMPTS]
+    rounds = [
+        replace(round, prompt=recorded_prompt(text, question))
+        for round, text in zip(trace.rounds, prompts, strict=True)
+    ]
+    run = world.write_run(root / "run", [replace(trace, rounds=tuple(rounds))])
     assert main([str(run.path), "--no-pictures"]) == 0
     return run.path / "view"
 
@@ -274,25 +285,16 @@ def open_details(page: Any, selector: str, name: str) -> Any:
 
 def test_the_planners_prompt_is_one_click_away(open_page: Open, planned: Path) -> None:
     page = open_page("#/q/refined", folder=planned)
-    first = open_details(page, "[data-round='1']", "The planner's prompt").locator("pre").inner_text()
-    assert first.startswith("There is a multiple choice question about a video.")
-    assert first.endswith(
-        "Question: What flies over the hill?\nChoices:\nA. a red kite\nB. a green boat\nC. a blue car\n"
-        "D. a grey cat"
-    )
-    second = open_details(page, "[data-round='2']", "The planner's prompt").locator("pre").inner_text()
-    assert "the answer is unsure" in second
-    assert second.endswith(f"Existing program:\n<code>\n{world.FIRST}\n</code>")
-    assert "Made again from the trace" in page.inner_text("[data-round='1'] details[open]")
+    for number, name in enumerate(PROMPTS, 1):
+        shown = open_details(page, f"[data-round='{number}']", "The planner's prompt")
+        assert shown.locator("pre").text_content() == (GOLDEN / name).read_text(encoding="utf-8")
+    assert "As it was sent." in page.inner_text("[data-round='1'] details[open]")
 
 
-def test_a_prompt_that_is_not_known_says_why(open_page: Open) -> None:
+def test_a_prompt_that_was_not_stored_says_why(open_page: Open) -> None:
     page = open_page("#/q/refined")
     said = page.locator("[data-round='1'] .no-prompt").inner_text()
-    assert said == (
-        "The planner's prompt is not available: traces hold no prompts, and this run did not record how its "
-        "planner was asked."
-    )
+    assert said.startswith("The planner's prompt is not available: the run did not store its prompts (")
     assert page.locator('summary:text("planner\'s prompt")').count() == 0
 
 

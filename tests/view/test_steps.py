@@ -13,7 +13,7 @@ import pytest
 from tests.support import agent_traces as agents
 from tests.support.agent_steps import DURATION, look, trace
 from tests.support.old_folders import OLD
-from tests.support.view_world import ASKED
+from tests.support.view_world import NO_PROMPTS
 from videopro.question import Answer
 from videopro.traces import Segment, Step, Trace, VideoRef
 from videopro.view.columns import layout
@@ -26,7 +26,7 @@ VIDEO = VideoRef("nowhere.mp4", "medium_000", "", DURATION)
 
 def shown(made: Trace) -> dict[str, Any]:
     """The data of a question's page."""
-    content, _ = page(made, 16, ASKED)
+    content, _ = page(made, 16, NO_PROMPTS)
     json.dumps(content, allow_nan=False)
     return content
 

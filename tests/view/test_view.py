@@ -150,7 +150,7 @@ def test_states_and_marks(tmp_path: Path) -> None:
 
 
 def test_a_page_holds_what_happened(tmp_path: Path) -> None:
-    content, pictures = page(world.refined(world.traces(tmp_path)[0].video), 3, world.ASKED)
+    content, pictures = page(world.refined(world.traces(tmp_path)[0].video), 3, world.NO_PROMPTS)
     first, second = content["rounds"]
     assert first["planning"] == "Look for the kite."
     assert second["refines"] == 0

@@ -26,7 +26,7 @@ from videopro.question import (
     prompts,
     written_intervals,
 )
-from videopro.traces import Call, Execution, Result, Round, failed_result
+from videopro.traces import Call, Execution, Prompt, Result, Round, failed_result, recorded_prompt
 from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_times
 
 
@@ -202,6 +202,7 @@ class NativeMethod(Method):
                 answers[i],
                 notes.get(i, {}),
                 shown,
+                recorded_prompt(_whole(shown), items[i].question, system=system, prefill=prefill),
                 _intervals(answers[i].raw, context.protocol) if names_intervals else (),
                 is_open=items[i].question.is_open,
             )
@@ -242,11 +243,7 @@ class NativeMethod(Method):
             said = list(dict.fromkeys(said))
         if official is not None:
             return _Shown(visual, official.fill(item.question, said, len(frames), times), notes)
-        if item.question.is_open:
-            prompt = prompts.open_ended(item.question.text)
-        else:
-            prompt = prompts.multiple_choice(item.question)
-        return _Shown(visual, prompts.with_context("\n".join(said), prompt), notes)
+        return _Shown(visual, prompts.with_context("\n".join(said), prompts.direct(item.question)), notes)
 
     def _lines(
         self, item: Item, times: Sequence[float], context: MethodContext
@@ -267,6 +264,14 @@ def _between(shown: _Shown) -> tuple[str, ...]:
     return shown.visual.texts if isinstance(shown.visual, Interleaved) else ()
 
 
+def _whole(shown: _Shown) -> str:
+    """All that the model read of a user turn. Frames between texts are named by their times."""
+    if not isinstance(shown.visual, Interleaved):
+        return shown.prompt
+    pairs = zip(shown.visual.texts, shown.visual, strict=True)
+    return "".join(f"{text}[frame at {frame.time:.2f} s]\n" for text, frame in pairs) + shown.prompt
+
+
 def _prefill(context: MethodContext) -> str:
     official = context.protocol.answer_prompt
     return official.prefill if official is not None else ""
@@ -284,6 +289,7 @@ def _result(
     answer: Answer,
     notes: Mapping[str, str],
     shown: _Shown,
+    prompt: Prompt,
     intervals: tuple[tuple[float, float], ...],
     *,
     is_open: bool,
@@ -292,5 +298,5 @@ def _result(
     call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
     is_answered = answer.letter is not None or bool(intervals) or (is_open and bool(answer.raw.strip()))
     execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
-    only = Round("native", answer.raw, execution=execution, mode="native", notes=notes)
+    only = Round("native", answer.raw, execution=execution, mode="native", notes=notes, prompt=prompt)
     return Result((only,), answer, answer, selected=0, notes=shown.notes)

@@ -75,7 +75,7 @@ def _slim(trace: Trace) -> Trace:
         return replace(execution, calls=calls, steps=steps, exceptions=exceptions)
 
     rounds = tuple(
-        attempt if attempt.execution is None else replace(attempt, execution=light(attempt.execution))
+        replace(attempt, prompt=None, execution=attempt.execution and light(attempt.execution))
         for attempt in trace.rounds
     )
     return replace(trace, rounds=rounds, ended_by=trace.ended_by and short(trace.ended_by))

@@ -18,6 +18,7 @@ from videopro.traces.counterfactual import (
     without_stored_rounds,
 )
 from videopro.traces.log import TraceLog, read_traces, set_aside_traces
+from videopro.traces.prompts import Prompt, read_heads, recorded_prompt
 from videopro.traces.record import (
     AGENT,
     CUT_OFF,
@@ -72,6 +73,7 @@ __all__ = [
     "NativeTraces",
     "NoFallback",
     "Preparation",
+    "Prompt",
     "RESCORINGS",
     "RESCORINGS_NOTE",
     "Rescoring",
@@ -95,7 +97,9 @@ __all__ = [
     "is_confident",
     "moment",
     "rescore_all",
+    "read_heads",
     "read_traces",
+    "recorded_prompt",
     "set_aside_traces",
     "recorded_rule",
     "rescore_at_tau",

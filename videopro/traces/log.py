@@ -1,4 +1,5 @@
-"""The append-only trace log of a run: one trace per line, safe under several writers and under kill -9.
+"""The append-only trace log of a run: one trace per line, and beside it what the prompts begin with. Safe
+under several writers and under kill -9.
 
 A trace is appended under the file's lock, after reading what others have appended meanwhile: a question that
 is in the log is not written again.
@@ -6,12 +7,14 @@ is in the log is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from videopro.errors import RunError
 from videopro.storage import JsonLinesLog, SetAside
-from videopro.traces.record import LaterSchema, Trace, UnstorableTrace
+from videopro.traces.prompts import PromptHeads, head_key, prompts_path
+from videopro.traces.record import LaterSchema, Round, Trace, UnstorableTrace
 
 # A message names at most this many ranges of foreign lines.
 _MAX_RANGES = 5
@@ -44,7 +47,8 @@ def read_traces(path: Path, run_key: str | None = None, *, set_aside: SetAside |
 
 
 class TraceLog:
-    """The file `traces.jsonl` of a run. It reads nothing until `refresh` or `append` is called.
+    """The file `traces.jsonl` of a run, beside which it writes `prompts.jsonl`. It reads nothing until
+    `refresh` or `append` is called.
 
     Every line must belong to the run `run_key`, or, if that is None, to the run of the first line. A line
     that is no trace is put into `set_aside`, and its question counts as not answered. With
@@ -72,6 +76,7 @@ class TraceLog:
         self._line = 0
         # A question whose trace a power cut takes is answered again, so none needs to wait for the disk.
         self._file = JsonLinesLog(path, writable=writable, syncs_behind=True)
+        self._heads = PromptHeads(prompts_path(path))
 
     @property
     def torn(self) -> int:
@@ -116,6 +121,8 @@ class TraceLog:
             self._read_new()
             new = {name: line for name, line in lines.items() if not self.is_done(name)}
             if new:
+                # First: a trace never names a head that is not there.
+                self._heads.store(_heads_of(trace for trace in traces if trace.question_id in new))
                 self._file.append_lines(b"".join(new.values()))
             # Its own lines count as read: the caller knows them, and a redone error must not be redone.
             self._offset += sum(map(len, new.values()))
@@ -156,9 +163,23 @@ class TraceLog:
         return traces
 
 
+def _heads_of(traces: Iterable[Trace]) -> Iterator[str]:
+    for trace in traces:
+        for round in trace.rounds:
+            if round.prompt is not None and round.prompt.head:
+                yield round.prompt.head
+
+
+def _with_key(round: Round) -> Round:
+    """The round with the key of its prompt's head in place of the head."""
+    if round.prompt is None or not round.prompt.head:
+        return round
+    return replace(round, prompt=replace(round.prompt, head="", key=head_key(round.prompt.head)))
+
+
 def _line_of(trace: Trace) -> bytes:
     try:
-        return trace.to_line()
+        return replace(trace, rounds=tuple(map(_with_key, trace.rounds))).to_line()
     except UnstorableTrace as error:
         return trace.without_result(error).to_line()
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
-import typing
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
+from pydantic import TypeAdapter, ValidationError
+
 from videopro.errors import QUESTION_ERRORS, ExceptionRecord, Failure, RunError, UnexpectedError
 from videopro.question import LETTERS, Answer, right_letters
 from videopro.storage import LINE_BYTES, parse_json
+from videopro.traces.prompts import Prompt
 
-SCHEMA = 4
+SCHEMA = 5
 
 FALLBACK = "fallback"
 """The prompt kind of the direct answer that is requested where no program or agent gave an answer."""
@@ -35,6 +37,12 @@ THOUGHTS = "thoughts"
 
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""
+
+
+# pydantic's parser refuses a byte order mark and half of a surrogate pair, which `parse_json` reads. It takes
+# the last of equal keys and numbers beyond every bound, which `parse_json` refuses; so both read a line.
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MAY_BE_SURROGATE = re.compile(rb"\\u[dD]")
 
 
 class UnstorableTrace(RunError):
@@ -239,6 +247,9 @@ class Round:
     refines: int | None = None
     """Index in `rounds` of the round that it refines, if several were refined (synthesis); None: it refines
     no round, or the previous one."""
+    prompt: Prompt | None = None
+    """What the model read; None for an agent's round, whose steps have their prompts, and in traces of schema
+    4 and older."""
 
 
 @dataclass(frozen=True)
@@ -412,12 +423,16 @@ class Trace(Result):
             raise LaterSchema(
                 f"written by a later version of videopro (schema {schema}; this one reads up to {SCHEMA})"
             )
-        if type(schema) is int and schema < 3:
-            content = _upgraded(content)
-        if type(schema) is int:
-            # Schema 4 added the steps of agents, and what was prepared for them; older traces have neither.
-            content = {**content, "schema": SCHEMA}
-        trace: Trace = _read(cls, content, "trace")
+        is_old = type(schema) is int and schema < 3
+        if is_old or line.startswith(_BYTE_ORDER_MARK) or _MAY_BE_SURROGATE.search(line):
+            line = json.dumps(_upgraded(content) if is_old else content).encode()
+        try:
+            trace = _reader().validate_json(line, strict=True)
+        except ValidationError as error:
+            raise RunError(_reason(error)) from error
+        # Schema 4 added the steps of agents and what was prepared for them, schema 5 the prompts of rounds;
+        # older traces have none of these.
+        trace = replace(trace, schema=SCHEMA)
         if trace.selected is not None and not 0 <= trace.selected < len(trace.rounds):
             raise RunError(f"trace.selected is {trace.selected}, and there are {len(trace.rounds)} rounds")
         return trace
@@ -454,52 +469,17 @@ def _names(cls: Any) -> tuple[str, ...]:
 
 
 @cache
-def _hints(cls: Any) -> dict[str, Any]:
-    # Without the cache, this would take most of the time of reading a run.
-    return typing.get_type_hints(cls)
+def _reader() -> TypeAdapter[Trace]:
+    # Built when the first trace is read: a command that reads none does not wait for it.
+    return TypeAdapter(Trace)
 
 
-def _read(cls: Any, content: Mapping[str, Any], where: str) -> Any:
-    hints = _hints(cls)
-    values = {}
-    for entry in fields(cls):
-        if entry.name in content:
-            values[entry.name] = _value(content[entry.name], hints[entry.name], f"{where}.{entry.name}")
-        elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
-            raise RunError(f"{where} has no {entry.name!r}")
-    return cls(**values)
-
-
-def _value(value: Any, hint: Any, where: str) -> Any:
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if value is None:
-            return None
-        return _value(value, next(part for part in parts if part is not type(None)), where)
-    if dataclasses.is_dataclass(hint):
-        if not isinstance(value, dict):
-            raise RunError(f"{where} must be an object, not {_shown(value)}")
-        return _read(hint, value, where)
-    if origin is Literal:
-        if value not in parts:
-            raise RunError(f"{where} must be one of {', '.join(parts)}, not {_shown(value)}")
-        return value
-    if origin is Mapping:
-        if not isinstance(value, dict):
-            raise RunError(f"{where} must be an object, not {_shown(value)}")
-        return {key: _value(item, parts[1], f"{where}.{key}") for key, item in value.items()}
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise RunError(f"{where} must be a list, not {_shown(value)}")
-        return tuple(_value(part, parts[0], where) for part in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    # `type(...) is`, because True is an int.
-    if hint in (str, int, float, bool) and type(value) is not hint:
-        raise RunError(f"{where} must be of type {hint.__name__}, not {_shown(value)}")
-    return value
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+def _reason(error: ValidationError) -> str:
+    """The first thing that is wrong with a trace."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    *outer, last = ("trace", *map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"{'.'.join(outer)} has no {last!r}"
+    wrong = first["msg"].replace("Input should be", "must be")
+    shown = repr(first["input"])
+    return f"{'.'.join([*outer, last])} {wrong}, not {shown if len(shown) <= 200 else f'{shown[:200]}...'}"

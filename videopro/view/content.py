@@ -11,15 +11,16 @@ from typing import Any
 
 from videopro.benchmarks import JudgeGrade
 from videopro.executor import planning_text
+from videopro.methods.planners import REFINEMENT_KINDS
 from videopro.question import LETTERS, NO_OPTION, Answer
 from videopro.traces import AGENT, THOUGHTS, Call, Execution, Round, Trace
 from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
-from videopro.view.asked import AskedPrompts, refined_by
 from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing
 from videopro.view.pictures import Picture, set_name, shown_frames, strip_times, times_of
 from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
 from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
+from videopro.view.stored_prompts import StoredPrompts
 
 _LONGEST_QUESTION = 300
 _LONGEST_WORDS = 80
@@ -95,15 +96,17 @@ def _confidence(trace: Trace) -> float | None:
 
 
 def page(
-    trace: Trace, max_frames: int, asked: AskedPrompts, grade: JudgeGrade | None = None
+    trace: Trace, max_frames: int, prompts: StoredPrompts, grade: JudgeGrade | None = None
 ) -> tuple[dict[str, Any], list[Picture]]:
     """Everything about the question, and the pictures that its page shows: at most `max_frames` per call.
-    `asked`: the prompts of its run."""
+    `prompts`: those of its run."""
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
     texts = TextTable()
     words = trace.final.raw if trace.final is not None else ""
-    rounds = [_round(trace, place, max_frames, asked, pictures, texts) for place in range(len(trace.rounds))]
+    rounds = [
+        _round(trace, place, max_frames, prompts, pictures, texts) for place in range(len(trace.rounds))
+    ]
     shown = {
         "id": trace.question_id,
         "state": state_of(trace),
@@ -145,7 +148,7 @@ def _round(
     trace: Trace,
     place: int,
     max_frames: int,
-    asked: AskedPrompts,
+    prompts: StoredPrompts,
     pictures: list[Picture],
     texts: TextTable,
 ) -> dict[str, Any]:
@@ -154,14 +157,14 @@ def _round(
     steps = attempt.execution.steps if attempt.execution is not None else ()
     letters = LETTERS[: len(trace.choices)]
     lines = lines_of_calls(attempt.program or "", calls)
-    before = refined_by(trace, place)
+    before = _refined_by(trace, place)
     if before is not None and not trace.rounds[before].program:
         before = None  # A reply without a program has nothing to compare with.
     return {
         "kind": attempt.prompt_kind,
         "mode": attempt.mode,
-        # An agent's steps have their own prompts.
-        "prompt": None if attempt.prompt_kind == AGENT else asked.of(trace, place),
+        # Steps have their own prompts.
+        "prompt": None if attempt.prompt_kind == AGENT or steps else prompts.of(attempt),
         "planning": planning_text(attempt.raw) if attempt.program else "",
         "raw": attempt.raw,
         "faults": list(attempt.faults),
@@ -179,6 +182,15 @@ def _round(
         "execution": _execution(attempt.execution),
         "cost": cost_of(attempt.planning),
     }
+
+
+def _refined_by(trace: Trace, place: int) -> int | None:
+    """The index of the round whose program this round was to improve; None if there is none."""
+    attempt = trace.rounds[place]
+    if attempt.prompt_kind not in REFINEMENT_KINDS or not place:
+        return None
+    before = place - 1 if attempt.refines is None else attempt.refines
+    return before if 0 <= before < place else None
 
 
 def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:

@@ -16,17 +16,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from videopro import __version__
 from videopro.benchmarks import JudgeGrade, Protocol
 from videopro.cli import read_yaml
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
 from videopro.storage import write_atomically
-from videopro.traces import Trace
-from videopro.view.asked import AskedPrompts
+from videopro.traces import Trace, read_heads
 from videopro.view.content import page, page_name, row
 from videopro.view.pictures import VideoPictures
 from videopro.view.script import assignment
+from videopro.view.stored_prompts import StoredPrompts
 from videopro.view.thumbnails import SIDE, make_sheets
 
 ASSETS = (
@@ -92,12 +91,12 @@ def write_pages(
     protocol = recorded_protocol(folder)
     traces = folder.read()
     grades = read_grades(folder.grades, protocol.judge)
-    asked = AskedPrompts(folder.recorded_identity() or {}, protocol)
+    prompts = StoredPrompts(read_heads(folder.traces))
     check_output(output)
     with writing_to(output):
-        videos = _write_questions(traces, grades, asked, output, max_frames, on_progress)
+        videos = _write_questions(traces, grades, prompts, output, max_frames, on_progress)
         content = _index(folder, protocol, traces, grades)
-        content |= {"overview": overview, "prompts": asked.heads, "version": __version__}
+        content |= {"overview": overview, "prompts": prompts.beginnings}
         write_atomically(output / "data" / "index.js", assignment("index", "", content))
     return Site(output, content, tuple(video for video in videos if video.pictures))
 
@@ -133,7 +132,7 @@ def check_output(output: Path) -> None:
 def _write_questions(
     traces: Sequence[Trace],
     grades: Mapping[str, JudgeGrade],
-    asked: AskedPrompts,
+    prompts: StoredPrompts,
     output: Path,
     max_frames: int,
     on_progress: Callable[[int, int], None],
@@ -147,7 +146,7 @@ def _write_questions(
         made.mkdir(parents=True, exist_ok=True)
     videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
-        content, pictures = page(trace, max_frames, asked, grades.get(trace.question_id))
+        content, pictures = page(trace, max_frames, prompts, grades.get(trace.question_id))
         name = page_name(trace.question_id)
         # Not synced to disk one by one: files lost in a power failure can be written again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")

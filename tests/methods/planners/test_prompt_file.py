@@ -26,8 +26,8 @@ from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
 from videopro.runs import RunFolder
-from videopro.traces import Trace
-from videopro.view.asked import AskedPrompts
+from videopro.traces import Trace, read_heads
+from videopro.view.stored_prompts import StoredPrompts
 
 EXAMPLE = ROOT / "docs" / "examples" / "planner_prompts.yaml"
 KINDS = ("plan", "plan_program", "bug_fix", "native_refinement", "program_refinement")
@@ -269,18 +269,17 @@ def test_a_run_keeps_its_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(traces) == 2
     for trace in traces:
         assert trace.rounds[0].raw.startswith("<planning>\nAsked: Plan: Which colour is shown")
-        assert asked(trace, identity) == f"Plan: {trace.question} A. {trace.choices[0]}\n" + "\n".join(
+        assert asked(output, trace) == f"Plan: {trace.question} A. {trace.choices[0]}\n" + "\n".join(
             f"{letter}. {choice}" for letter, choice in zip("BCD", trace.choices[1:], strict=True)
         )
 
 
-def asked(trace: Trace, identity: Mapping[str, Any], place: int = 0) -> str:
-    from videopro.benchmarks import ROBUST, Protocol
-
-    pages = AskedPrompts(identity, Protocol(ROBUST))
-    found = pages.of(trace, place)
-    assert not found["missing"], found
-    return ("" if found["head"] is None else pages.heads[found["head"]]) + str(found["text"])
+def asked(run: Path, trace: Trace) -> str:
+    """The first prompt of a question, as its page shows it."""
+    prompts = StoredPrompts(read_heads(run / "traces.jsonl"))
+    shown = prompts.of(trace.rounds[0])
+    assert not shown["missing"], shown
+    return ("" if shown["head"] is None else prompts.beginnings[shown["head"]]) + str(shown["text"])
 
 
 def test_without_a_file_keys_are_as_they_were() -> None:

@@ -18,7 +18,7 @@ from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
 from tests.support.traces import make
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program
-from videopro.methods.planners import PlannerReply
+from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import answer_natively, execute
 from videopro.methods.program.rounds import round_from_reply
 from videopro.modules import ModuleLibrary, VideoContext
@@ -254,7 +254,8 @@ def test_intervals_of_many_retrievals_are_left_out_and_the_call_says_so() -> Non
 
 
 def test_a_reply_that_no_planner_writes_is_cut() -> None:
-    said = round_from_reply("plan", PlannerReply(f"{reply('return 1')}{'x' * (2 << 20)}", 1, 1, 1))[0]
+    asked = PlanRequest("plan", "Which?", Question.open("Which?"))
+    said = round_from_reply(asked, PlannerReply(f"{reply('return 1')}{'x' * (2 << 20)}", 1, 1, 1))[0]
     assert said.program == parse_program(reply("return 1")).code
     assert said.raw.endswith(f"x… ({len(reply('return 1')) + (2 << 20):,} characters)")
     assert len(said.raw) < (1 << 20) + 100

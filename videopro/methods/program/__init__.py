@@ -12,7 +12,13 @@ from videopro.methods.program.refinement import (
     refinement_prompt,
     shown_answer,
 )
-from videopro.methods.program.rounds import cost_of_rounds, derive_seed, prompt_seed, round_from_reply
+from videopro.methods.program.rounds import (
+    cost_of_rounds,
+    derive_seed,
+    native_round,
+    prompt_seed,
+    round_from_reply,
+)
 
 __all__ = [
     "INPUTS",
@@ -27,6 +33,7 @@ __all__ = [
     "derive_seed",
     "error_of_look",
     "execute",
+    "native_round",
     "program_needs",
     "prompt_seed",
     "refinement_kind",

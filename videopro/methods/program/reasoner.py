@@ -26,7 +26,7 @@ from videopro.methods.observer import Observer
 from videopro.methods.planners import PLAN_KINDS, Planner, PlannerReply, PlanRequest, PromptFile, PromptKind
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
 from videopro.methods.program.refinement import RefinementShows, build_refinement
-from videopro.methods.program.rounds import cost_of_rounds, prompt_seed, round_from_reply
+from videopro.methods.program.rounds import cost_of_rounds, native_round, prompt_seed, round_from_reply
 from videopro.modules import VideoContext, api_reference, available_modules
 from videopro.question import Question, prompts
 from videopro.traces import (
@@ -195,7 +195,7 @@ class Reasoner:
             if isinstance(reply, VideoProError):
                 state.error = reply
                 continue
-            round, state.program = round_from_reply(request.kind, reply, seconds=seconds)
+            round, state.program = round_from_reply(request, reply, seconds=seconds)
             state.rounds.append(round)
             if self._observer is not None:
                 self._observer.on_reply(round)
@@ -286,7 +286,7 @@ class Reasoner:
                 )
 
             for _, direct in self._run_parallel([state], natively):
-                state.rounds.append(Round(FALLBACK, direct.answer.raw, execution=direct, mode="native"))
+                state.rounds.append(native_round(FALLBACK, state.task.question, direct))
             if state.error is not None:
                 return _failed(state)
             if executions[selected].status != "ok":

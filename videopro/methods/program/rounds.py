@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 
 from videopro.executor import Program, parse_program
-from videopro.methods.planners import PlannerReply, PromptKind
-from videopro.question import Question
+from videopro.methods.planners import PlannerReply, PlanRequest, PromptKind
+from videopro.question import Question, prompts
 from videopro.storage import stored_text
-from videopro.traces import Cost, Round
+from videopro.traces import Cost, Execution, Round, recorded_prompt
 
 # Characters of a planner's reply that count; more are cut, and the reply says so.
 _REPLY_CHARS = 1 << 20
@@ -33,9 +33,9 @@ def prompt_seed(seed: int, kind: PromptKind, number: int, question: Question) ->
 
 
 def round_from_reply(
-    kind: PromptKind, reply: PlannerReply, *, seconds: float | None = None, refines: int | None = None
+    request: PlanRequest, reply: PlannerReply, *, seconds: float | None = None, refines: int | None = None
 ) -> tuple[Round, Program]:
-    """The round of a reply, before it is run, and the reply's program.
+    """The round of a reply to a request, before it is run, and the reply's program.
 
     `seconds`: wall time of generating the reply, recorded as stage "plan"; None if it was not measured.
     `refines`: index of the round that it refines (synthesis).
@@ -44,7 +44,7 @@ def round_from_reply(
     text = reply.text if len(reply.text) <= _REPLY_CHARS else stored_text(reply.text, _REPLY_CHARS)
     program = parse_program(text)
     round = Round(
-        kind,
+        request.kind,
         text,
         program.code or None,
         mode=program.mode if program.code.strip() else None,
@@ -58,8 +58,15 @@ def round_from_reply(
             tokens_out=reply.tokens_out,
         ),
         refines=refines,
+        prompt=recorded_prompt(request.prompt, request.question),
     )
     return round, program
+
+
+def native_round(kind: str, question: Question, execution: Execution) -> Round:
+    """The round of a direct answer (`answer_natively`)."""
+    prompt = recorded_prompt(prompts.direct(question), question)
+    return Round(kind, execution.answer.raw, execution=execution, mode="native", prompt=prompt)
 
 
 def cost_of_rounds(rounds: Iterable[Round]) -> Cost:

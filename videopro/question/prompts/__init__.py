@@ -7,6 +7,7 @@ share a prefix. A benchmark's official answer prompt is that benchmark's data, n
 from videopro.question.prompts.answers import (
     caption,
     count,
+    direct,
     locate,
     multiple_choice,
     open_ended,
@@ -36,6 +37,7 @@ __all__ = [
     "bug_fix",
     "caption",
     "count",
+    "direct",
     "functions_block",
     "locate",
     "multiple_choice",

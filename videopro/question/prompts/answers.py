@@ -10,6 +10,11 @@ def multiple_choice(question: Question) -> str:
     return f"{question.text}\n{question.lettered_choices()}\nReply with the letter of the right option only."
 
 
+def direct(question: Question) -> str:
+    """Ask a question in one step: for an option's letter, or for an answer in words."""
+    return open_ended(question.text) if question.is_open else multiple_choice(question)
+
+
 def yes_no(text: str) -> str:
     """Ask a question whose answer is Yes or No."""
     return f"{text}\nReply with Yes or No only."

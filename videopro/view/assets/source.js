@@ -36,11 +36,8 @@
     const { head, text, missing } = round.prompt;
     const name = ["native", "fallback"].includes(round.kind) ? "model" : "planner";
     if (missing) return el("p.note.no-prompt", {}, `The ${name}'s prompt is not available: ${missing}.`);
-    const own = VIEW.run.version;
-    const then = page.versions.videopro;
     const details = VIEW.details(`The ${name}'s prompt`, (head === null ? "" : VIEW.run.prompts[head]) + text);
-    details.firstChild.after(el("p.note", {},
-      `Made again from the trace and the run's settings, as traces hold replies and not prompts${then && then !== own ? `; the run used videopro ${then}, this is how ${own} writes it` : ""}. The frames that come before it are left out.`));
+    details.firstChild.after(el("p.note", {}, "As it was sent. The frames that come before it are left out."));
     return details;
   };
 

@@ -1,0 +1,172 @@
+"""What prompts begin with is stored once beside a run's traces: under several writers, kills and full disks
+no trace names what is not there."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.traces import BLOCK, HEAD, QUESTION, asking, make
+from videopro.errors import RunError
+from videopro.traces import Prompt, Trace, TraceLog, read_heads, read_traces, recorded_prompt
+
+
+def stored(traces: Path) -> list[str]:
+    """The heads in the file beside these traces, line by line."""
+    lines = (traces.parent / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+def whole_prompts(traces: Path) -> list[str]:
+    heads = read_heads(traces)
+    return [
+        heads[round.prompt.key] + round.prompt.text
+        for trace in read_traces(traces)
+        for round in trace.rounds
+        if round.prompt is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (HEAD + BLOCK, Prompt(BLOCK, HEAD)),
+        (HEAD + BLOCK + "\n\nLog:\nno", Prompt(BLOCK + "\n\nLog:\nno", HEAD)),
+        # A user's own form of the question.
+        (HEAD + "Which?\n(A) a", Prompt("Which?\n(A) a", HEAD)),
+        # Little before the question, and a prompt that does not show it.
+        ("Write.\n" + BLOCK, Prompt("Write.\n" + BLOCK)),
+        (HEAD, Prompt(HEAD)),
+    ],
+)
+def test_a_prompt_is_divided_where_its_question_begins(text: str, wanted: Prompt) -> None:
+    assert recorded_prompt(text, QUESTION) == wanted
+
+
+def test_a_head_is_written_once_and_its_traces_name_it(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    log, other = TraceLog(path), TraceLog(path)
+    assert log.append(make("without"))
+    assert not (tmp_path / "prompts.jsonl").exists()
+    assert log.append_all([asking("a"), asking("b")]) == 2
+    assert other.append(asking("c"))
+    assert other.append(asking("d", HEAD.replace("Write", "Speak")))
+    assert not log.append(asking("d", "never " * 99)), "a question that is done writes nothing"
+    assert stored(path) == [HEAD, HEAD.replace("Write", "Speak")]
+    assert b"Write." not in path.read_bytes()
+    assert whole_prompts(path) == [HEAD + BLOCK] * 3 + [HEAD.replace("Write", "Speak") + BLOCK]
+
+
+def test_a_trace_by_itself_has_its_prompt() -> None:
+    """As it goes from one machine to another."""
+    assert Trace.from_line(asking("a").to_line()) == asking("a")
+
+
+def test_half_of_a_character_is_stored_as_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    TraceLog(path).append(asking("a", HEAD + "\ud83d"))
+    assert whole_prompts(path) == [HEAD + "\ufffd" + BLOCK]
+
+
+def test_a_torn_head_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    TraceLog(path).append(asking("a"))
+    with (tmp_path / "prompts.jsonl").open("ab") as file:
+        file.write(b'{"key": "0')
+    assert read_heads(path).keys() == {read_traces(path)[0].rounds[0].prompt.key}  # type: ignore[union-attr]
+    TraceLog(path).append(asking("b", "Say. " * 99))
+    assert stored(path) == [HEAD, "Say. " * 99]
+
+
+def _write_many(path: Path, ids: list[str], heads: int) -> None:
+    log = TraceLog(path)
+    for number, question_id in enumerate(ids):
+        log.append(asking(question_id, f"{number % heads} {HEAD}"))
+
+
+def test_many_writers_store_a_head_once(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    context = multiprocessing.get_context("fork")
+    names = [[f"{writer}-{n}" for n in range(12)] for writer in range(4)]
+    writers = [context.Process(target=_write_many, args=(path, ids, 3)) for ids in names]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
+    assert sorted(stored(path)) == [f"{n} {HEAD}" for n in range(3)]
+    assert sorted(whole_prompts(path)) == sorted([f"{n} {HEAD}{BLOCK}" for n in range(3)] * 16)
+
+
+def test_a_killed_writer_leaves_every_prompt_whole(tmp_path: Path) -> None:
+    """kill -9 at arbitrary moments, with a head for each trace; the next writer goes on."""
+    path = tmp_path / "traces.jsonl"
+    context = multiprocessing.get_context("fork")
+    for turn in range(4):
+        ids = [f"{turn}-{i}" for i in range(100_000)]
+        writer = context.Process(target=_write_many, args=(path, ids, 100_000))
+        writer.start()
+        while not path.exists() or path.stat().st_size < (turn + 1) * 5_000:
+            time.sleep(0.001)
+        os.kill(writer.pid or 0, signal.SIGKILL)
+        writer.join()
+    TraceLog(path).append(asking("last"))
+    numbers = [int(trace.question_id.split("-")[-1]) for trace in read_traces(path)[:-1]]
+    assert whole_prompts(path)[:-1] == [f"{number} {HEAD}{BLOCK}" for number in numbers]
+    assert len(stored(path)) == len(set(stored(path)))
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from tests.support.traces import HEAD, asking
+from videopro.errors.exceptions import RunError
+from videopro.traces.log import TraceLog
+log = TraceLog(Path(sys.argv[1]))
+log.append(asking("a"))
+# Room for a long trace, but not for a longer head.
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+try:
+    log.append(asking("b", HEAD * 40))
+except RunError as error:
+    print(error)
+"""
+
+
+def test_a_head_that_does_not_fit_keeps_its_trace_out(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    out = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert out.startswith(f"{tmp_path}/prompts.jsonl: cannot be written (No space left on device)")
+    assert whole_prompts(path) == [HEAD + BLOCK]
+    assert TraceLog(path).append(asking("b", HEAD * 40))
+    assert whole_prompts(path)[-1] == HEAD * 40 + BLOCK
+
+
+def test_prompts_that_cannot_be_opened_say_so(tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").mkdir()
+    with pytest.raises(RunError, match=r"prompts\.jsonl: cannot be opened"):
+        TraceLog(tmp_path / "traces.jsonl").append(asking("a"))
+    assert (tmp_path / "traces.jsonl").read_bytes() == b""
+
+
+def test_resuming_a_run_of_an_earlier_version(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    old = json.loads(make("old").to_line())
+    del old["rounds"][0]["prompt"]
+    path.write_text(json.dumps(old | {"schema": 4}) + "\n")
+    assert TraceLog(path).append(asking("new"))
+    first, second = read_traces(path)
+    assert first == replace(make("old"), rounds=first.rounds)
+    assert first.rounds[0].prompt is None
+    assert second.rounds[0].prompt is not None

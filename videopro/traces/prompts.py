@@ -1,0 +1,101 @@
+"""What a model was asked in a round, and the file beside a run's traces that holds what many prompts begin
+with.
+
+Prompts of a run differ in a few lines: before the question they have the same API reference and examples, or
+the same subtitles. So a trace holds what is its own, and the rest is written once, under a hash of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from videopro.question import Question, prompts
+from videopro.storage import JsonLinesLog, encodable, parse_json
+
+# Characters before the question from which on they are worth a line of their own.
+_LONG = 200
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The text that a model was sent, without the frames."""
+
+    text: str
+    """From the question on; all of it, if little comes before that."""
+    head: str = ""
+    """What comes before `text`, as in the prompts of other questions. A run's traces hold its `key`."""
+    key: str = ""
+    """Under which the run's prompts.jsonl has the head; empty if there is none, and before it is written."""
+    system: str = ""
+    """The system turn; empty: the chat template's own."""
+    prefill: str = ""
+    """The beginning of the reply, which the model continued."""
+
+
+def recorded_prompt(text: str, question: Question, *, system: str = "", prefill: str = "") -> Prompt:
+    """The record of a prompt that asks this question."""
+    at = text.find(prompts.question_block(question))
+    if at < 0:
+        at = text.find(question.text)
+    if at < _LONG:
+        return Prompt(text, system=system, prefill=prefill)
+    return Prompt(text[at:], text[:at], system=system, prefill=prefill)
+
+
+def head_key(head: str) -> str:
+    """The key of a head: 16 hex digits."""
+    return hashlib.sha256(encodable(head).encode()).hexdigest()[:16]
+
+
+def prompts_path(traces: Path) -> Path:
+    """The file with the heads of the prompts in a file of traces."""
+    return traces.with_name("prompts.jsonl")
+
+
+class PromptHeads:
+    """The heads of a run's prompts, each written once, by any number of processes. There is no file before
+    the first one is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stored: set[str] = set()
+        """The keys that are in the file, as far as this object has read."""
+
+    def store(self, heads: Iterable[str]) -> None:
+        """Write the heads that the file does not have; they are on the disk when this returns, so that no
+        trace names one that a power cut takes. Raises RunError for a file that cannot be written."""
+        new = {head_key(head): head for head in heads}
+        if new.keys() <= self._stored:
+            return
+        with JsonLinesLog(self._path) as file, file.locked():
+            self._stored |= _read(file).keys()
+            file.append(*({"key": key, "text": new[key]} for key in new if key not in self._stored))
+        self._stored |= new.keys()
+
+
+def read_heads(traces: Path) -> dict[str, str]:
+    """The heads of the prompts in a file of traces, by key; none if nothing was written. A line that cannot
+    be read is left out: its prompts are then incomplete, and everything else about them is there. Raises
+    RunError for a file that cannot be opened."""
+    path = prompts_path(traces)
+    if not path.exists():
+        return {}
+    with JsonLinesLog(path, writable=False) as file:
+        return _read(file)
+
+
+def _read(file: JsonLinesLog) -> dict[str, str]:
+    heads = {}
+    for line in file.read().split(b"\n")[:-1]:
+        try:
+            record = parse_json(line)
+        except ValueError:
+            continue
+        text = record.get("text") if isinstance(record, dict) else None
+        # Damage that leaves a line readable must not change what a model is said to have read.
+        if isinstance(text, str) and record.get("key") == head_key(text):
+            heads[record["key"]] = text
+    return heads
