@@ -32,31 +32,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def script(shell: Literal["bash", "zsh", "fish"]) -> str:
     """The script for a shell. Of the trainers it completes the names only: their flags are TRL's."""
-    whole = App(name="videopro")
+    root = App(name="videopro")
     for name, line in command_lines().items():
-        parent = whole
+        parent = root
         for word in name.split()[:-1]:
             if word not in parent:
                 parent.command(App(name=word))
             parent = parent[word]
         app = line.app() if line is not None else App()
         parent.command(app, name=name.split()[-1])
-    return whole.generate_completion(prog_name="videopro", shell=shell)
+    return root.generate_completion(prog_name="videopro", shell=shell)
 
 
 def command_lines() -> dict[str, CommandLine[object] | None]:
     """The settings of every command by its name; None for a trainer, whose flags TRL's parser reads, and for
     a command whose extra is not installed."""
-    found: dict[str, CommandLine[object] | None] = {}
+    by_name: dict[str, CommandLine[object] | None] = {}
     for name, command in COMMANDS.items():
         try:
             module = import_module(command.module)
         except MissingExtra:
-            found[name] = None
+            by_name[name] = None
             continue
         lines = getattr(module, "LINES", None) or (getattr(module, "COMMAND", None),)
-        found[name] = next((line for line in lines if line is not None and line.name == name), None)
-    return found
+        by_name[name] = next((line for line in lines if line is not None and line.name == name), None)
+    return by_name
 
 
 if __name__ == "__main__":

@@ -90,14 +90,14 @@ def _report(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     print(f"{report.page}\n{folder / 'report.md'}\n{folder / 'tables'}: Markdown, LaTeX and CSV")
 
 
-def _taus(words: Sequence[str]) -> tuple[float, ...]:
+def _taus(arguments: Sequence[str]) -> tuple[float, ...]:
     try:
-        found = tuple(sorted(float(word) for word in words))
+        taus = tuple(sorted(float(argument) for argument in arguments))
     except ValueError as error:
-        raise ConfigError(f"taus is {' '.join(words)}; give numbers from 0 to 1") from error
-    if any(not 0 <= tau <= 1 for tau in found):
-        raise ConfigError(f"taus is {' '.join(words)}; give numbers from 0 to 1")
-    return found
+        raise ConfigError(f"taus is {' '.join(arguments)}; give numbers from 0 to 1") from error
+    if any(not 0 <= tau <= 1 for tau in taus):
+        raise ConfigError(f"taus is {' '.join(arguments)}; give numbers from 0 to 1")
+    return taus
 
 
 def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
@@ -110,8 +110,8 @@ def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
             f"output is {str(config.output)!r}; for inspect it is a folder of logs, such as logs: `inspect "
             "view` finds a log by its name, which begins with a time"
         )
-    made = EXPORTS[config.export](runs[0])
-    print(f"{write_export(config.output, made)}: {made.questions} questions for {config.export}")
+    export = EXPORTS[config.export](runs[0])
+    print(f"{write_export(config.output, export)}: {export.questions} questions for {config.export}")
 
 
 if __name__ == "__main__":

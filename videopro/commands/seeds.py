@@ -100,10 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         native = [] if config.oracle is None else _traces(config.oracle)
         natives = {trace.question_id: trace for trace in native}
         rows = [read_seed_row(spec, config.family, config.rule, natives) for spec in config.rows]
-        found = seed_table(rows, oracle_modes(native, config.tau), natives)
-        tables = tables_of(found)
+        numbers = seed_table(rows, oracle_modes(native, config.tau), natives)
+        tables = tables_of(numbers)
         for path in config.output:
-            _write(Path(path), found, tables)
+            _write(Path(path), numbers, tables)
         Console().print(Group(*tables))
     return status.code
 
@@ -116,45 +116,47 @@ def read_seed_row(
 ) -> SeedRow:
     """The row of a spec NAME=RUN,RUN,..., with all questions or those of one family. `rule`: the rule for the
     final answer; None: the paper's. Raises ConfigError or RunError."""
-    name, equals, rest = spec.partition("=")
-    words = [word for word in rest.split(",") if word]
-    if not equals or not name.strip() or not words:
+    name, equals, specs = spec.partition("=")
+    run_specs = [run_spec for run_spec in specs.split(",") if run_spec]
+    if not equals or not name.strip() or not run_specs:
         raise ConfigError(f"row {spec!r}: must have the form NAME=RUN,RUN,... with a folder for each seed")
     runs: list[Path] = []
     seeds, recorded = [], []
     rule = rule or AnswerRule()
-    for word in words:
-        folders, own, raw = _read(word, rule, natives or {})
+    for run_spec in run_specs:
+        folders, rescored, raw = _read(run_spec, rule, natives or {})
         runs += folders
-        own, raw = (
+        rescored, raw = (
             [trace for trace in traces if family is None or trace.groups.get("family") == family]
-            for traces in (own, raw)
+            for traces in (rescored, raw)
         )
-        if not own:
+        if not rescored:
             raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave --family out")
-        seeds.append(tuple(own))
+        seeds.append(tuple(rescored))
         recorded.append(tuple(raw))
     row = SeedRow(name, tuple(runs), tuple(seeds), recorded=tuple(recorded) if all(recorded) else ())
-    return replace(row, read_as=_read_as(words, rule)) if row.planned else row
+    return replace(row, read_as=_read_as(run_specs, rule)) if row.planned else row
 
 
-def _read_as(words: Sequence[str], rule: AnswerRule) -> str:
+def _read_as(run_specs: Sequence[str], rule: AnswerRule) -> str:
     """Which answers the words of a row select, in words."""
-    if all(word.startswith((FIRST, STEPS)) for word in words):
+    if all(run_spec.startswith((FIRST, STEPS)) for run_spec in run_specs):
         return "before refinement" + ("" if rule.fallback == "none" else ", native fallback")
-    if all(word.startswith(BEST) for word in words):
+    if all(run_spec.startswith(BEST) for run_spec in run_specs):
         return replace(rule, final="best").title
     return rule.title
 
 
-def _read(word: str, rule: AnswerRule, natives: NativeTraces) -> tuple[list[Path], list[Trace], list[Trace]]:
+def _read(
+    run_spec: str, rule: AnswerRule, natives: NativeTraces
+) -> tuple[list[Path], list[Trace], list[Trace]]:
     """The folders that a word of a row names, their rescored traces, and the recorded traces if other rules
     apply to them."""
-    if word.startswith(STEPS):
-        folders, steps = _steps(word)
+    if run_spec.startswith(STEPS):
+        folders, steps = _steps(run_spec)
         return folders, [_first(trace, rule, natives) for trace in steps], []
-    prefix = next((prefix for prefix in (FIRST, BEST) if word.startswith(prefix)), "")
-    folder = Path(word.removeprefix(prefix))
+    prefix = next((prefix for prefix in (FIRST, BEST) if run_spec.startswith(prefix)), "")
+    folder = Path(run_spec.removeprefix(prefix))
     traces = _traces(folder)
     if prefix == FIRST:
         return [folder], [_first(trace, rule, natives) for trace in traces], []
@@ -162,10 +164,10 @@ def _read(word: str, rule: AnswerRule, natives: NativeTraces) -> tuple[list[Path
     return [folder], [_answered(trace, by, natives) for trace in traces], [] if prefix else traces
 
 
-def _steps(word: str) -> tuple[list[Path], list[Trace]]:
-    adaptive, plus, program = word.removeprefix(STEPS).rpartition("+")
+def _steps(run_spec: str) -> tuple[list[Path], list[Trace]]:
+    adaptive, plus, program = run_spec.removeprefix(STEPS).rpartition("+")
     if not plus or not adaptive or not program:
-        raise ConfigError(f"{word!r}: must have the form {STEPS}ADAPTIVE+PROGRAM")
+        raise ConfigError(f"{run_spec!r}: must have the form {STEPS}ADAPTIVE+PROGRAM")
     by_id = {trace.question_id: trace for trace in _traces(Path(program))}
     traces = _traces(Path(adaptive))
     missing = [trace.question_id for trace in traces if trace.question_id not in by_id]
@@ -194,10 +196,10 @@ def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
         raise RunError(f"{path}: contains no run; give the folder of a finished run of `videopro infer`")
-    found = folder.read()
-    if not found:
+    traces = folder.read()
+    if not traces:
         raise RunError(f"{path}: no question is answered yet; finish the run first")
-    return found
+    return traces
 
 
 # ---- tables -----------------------------------------------------------------------------------------------
@@ -207,24 +209,24 @@ _QUESTIONS, _SEEDS = "95 %, questions", "95 %, seeds"
 _LEFTS = frozenset((_QUESTIONS, _SEEDS, "by seed"))
 
 
-def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
+def tables_of(numbers: Sequence[Mapping[str, Any]]) -> list[TextTable]:
     """The numbers as tables: answers, gaps, the same runs under other rules, plans, families, and costs."""
-    has_letters = any(row["accuracy"] is not None for row in found)
-    tables = [_answers(found)] if has_letters or not any("open" in row for row in found) else []
-    if any("open" in row for row in found):
-        tables.append(_open_answers(found))
-    if any(row.get("difference") is not None for row in found):
-        tables.append(_gaps(found))
-    if has_letters and any("rules" in row for row in found):
-        tables.append(_rules(found))
-    if any("well_formed" in row for row in found):
-        tables.append(_plans(found))
-    if any(len(row["families"]) > 1 for row in found):
-        tables.append(_families(found))
-    return [*tables, _costs(found)]
+    has_letters = any(row["accuracy"] is not None for row in numbers)
+    tables = [_answers(numbers)] if has_letters or not any("open" in row for row in numbers) else []
+    if any("open" in row for row in numbers):
+        tables.append(_open_answers(numbers))
+    if any(row.get("difference") is not None for row in numbers):
+        tables.append(_gaps(numbers))
+    if has_letters and any("rules" in row for row in numbers):
+        tables.append(_rules(numbers))
+    if any("well_formed" in row for row in numbers):
+        tables.append(_plans(numbers))
+    if any(len(row["families"]) > 1 for row in numbers):
+        tables.append(_families(numbers))
+    return [*tables, _costs(numbers)]
 
 
-def _answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
+def _answers(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
             row["name"],
@@ -234,14 +236,14 @@ def _answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
             percent_interval(row["accuracy_seeds_ci95"]),
             ", ".join(percent(seed) for seed in row["seeds"]) if len(row["seeds"]) > 1 else "",
         )
-        for row in found
+        for row in numbers
     ]
     heads = ("", "n", "videos", "right", _QUESTIONS, _SEEDS, "by seed")
-    answers = {row["answers"] for row in found if row["answers"]}
+    answers = {row["answers"] for row in numbers if row["answers"]}
     title = f"right %: {answers.pop()}" if len(answers) == 1 else "right %"
-    few = any(row["videos"] < MIN_VIDEOS for row in found)
+    few = any(row["videos"] < MIN_VIDEOS for row in numbers)
     left_out = [
-        f"{row['name']}: left out: {exclusions_text(row['left_out'])}" for row in found if row["left_out"]
+        f"{row['name']}: left out: {exclusions_text(row['left_out'])}" for row in numbers if row["left_out"]
     ]
     caption = (_INTERVALS, *left_out, *([FEW_VIDEOS_NOTE] if few else []))
     return TextTable(title, heads, tuple(rows), caption, _LEFTS)
@@ -257,7 +259,7 @@ def _counts(row: Mapping[str, Any]) -> tuple[str, str]:
     return str(row["questions"]), str(row["videos"])
 
 
-def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
+def _gaps(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
             row["name"],
@@ -266,28 +268,28 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
             percent_interval(row["difference_seeds_ci95"]),
             ", ".join(map(_signed, row["difference_seeds"])) if len(row["difference_seeds"]) > 1 else "",
         )
-        for row in found[1:]
+        for row in numbers[1:]
     ]
     heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
-    title = f"points more than {found[0]['name']}, paired by question"
-    videos = sorted({row["difference_videos"] for row in found[1:]})
+    title = f"points more than {numbers[0]['name']}, paired by question"
+    videos = sorted({row["difference_videos"] for row in numbers[1:]})
     about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
-    few = any(row["difference_videos"] < MIN_VIDEOS for row in found[1:])
+    few = any(row["difference_videos"] < MIN_VIDEOS for row in numbers[1:])
     noun = "video" if videos == [1] else "videos"
     caption = (f"Over the questions of both, about {about} {noun}.", *([FEW_VIDEOS_NOTE] if few else []))
     return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 
-def _rules(found: Sequence[Mapping[str, Any]]) -> TextTable:
-    rescored = [row for row in found if "rules" in row]
+def _rules(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
+    rescored = [row for row in numbers if "rules" in row]
     names = [name for name in RESCORINGS if name in rescored[0]["rules"]]
     rows = [(row["name"], *(percent(row["rules"][name]["accuracy"]) for name in names)) for row in rescored]
     note = f"n and videos as above. {RESCORINGS_NOTE}"
     return TextTable("right %, by each rule of the final answer", ("", *names), tuple(rows), (note,))
 
 
-def _plans(found: Sequence[Mapping[str, Any]]) -> TextTable:
-    planned = [row for row in found if "well_formed" in row]
+def _plans(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
+    planned = [row for row in numbers if "well_formed" in row]
     rows = [(row["name"], *_counts(row), *(percent(row.get(name)) for name in ROUTING)) for row in planned]
     heads = ("", "n", "videos", "form", "ran", "native", "mode", "balanced")
     return TextTable("plans in %", heads, tuple(rows), (_PLANS,))
@@ -299,16 +301,17 @@ _PLANS = (
 )
 
 
-def _families(found: Sequence[Mapping[str, Any]]) -> TextTable:
-    names = sorted({name for row in found for name in row["families"]})
+def _families(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
+    names = sorted({name for row in numbers for name in row["families"]})
     rows = [
-        (row["name"], *_counts(row), *(percent(row["families"].get(name)) for name in names)) for row in found
+        (row["name"], *_counts(row), *(percent(row["families"].get(name)) for name in names))
+        for row in numbers
     ]
     note = "n and videos are those of all families together."
     return TextTable("right % by family", ("", "n", "videos", *names), tuple(rows), (note,))
 
 
-def _costs(found: Sequence[Mapping[str, Any]]) -> TextTable:
+def _costs(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
     names = {"calls": 1, "tokens_in": 0, "tokens_out": 0, "planner_tokens_out": 0, "seconds": 2}
     rows = [
         (
@@ -316,38 +319,38 @@ def _costs(found: Sequence[Mapping[str, Any]]) -> TextTable:
             *_counts(row),
             *("-" if row[name] is None else f"{row[name]:.{digits}f}" for name, digits in names.items()),
         )
-        for row in found
+        for row in numbers
     ]
     heads = ("", "n", "videos", "calls", "tokens in", "tokens out", PLANNER_TOKENS_OUT, "s")
     caption = ("Means over the questions whose video could be read.", TOKENS_NOTE, PLANNER_TOKENS_NOTE)
     return TextTable("costs per question", heads, tuple(rows), caption)
 
 
-def _open_answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
+def _open_answers(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = []
-    for row in found:
+    for row in numbers:
         if "open" not in row:
             continue
-        own = row["open"]
-        gap = own.get("difference")
+        metrics = row["open"]
+        gap = metrics.get("difference")
         rows.append(
             (
                 row["name"],
-                str(own["n"]),
-                str(own["videos"]),
-                percent(own["exact_match"]),
-                percent(own["f1"]),
-                percent_interval(shown_interval(own["f1_ci95"], own["videos"])),
-                percent_interval(own["f1_seeds_ci95"]),
+                str(metrics["n"]),
+                str(metrics["videos"]),
+                percent(metrics["exact_match"]),
+                percent(metrics["f1"]),
+                percent_interval(shown_interval(metrics["f1_ci95"], metrics["videos"])),
+                percent_interval(metrics["f1_seeds_ci95"]),
                 "" if gap is None else _signed(gap["f1"]),
                 "" if gap is None else percent_interval(shown_interval(gap["f1_ci95"], gap["videos"])),
             )
         )
     heads = ("", "n", "videos", "exact", "F1", _QUESTIONS, _SEEDS, "gap", "95 %, gap")
-    few = any(row["open"]["videos"] < MIN_VIDEOS for row in found if "open" in row)
+    few = any(row["open"]["videos"] < MIN_VIDEOS for row in numbers if "open" in row)
     caption = (
         "exact: exact match with the reference; F1: token F1, whose intervals are shown; gap: points of F1 "
-        f"more than {found[0]['name']}, paired by question.",
+        f"more than {numbers[0]['name']}, paired by question.",
         *([FEW_VIDEOS_NOTE] if few else []),
     )
     return TextTable("open questions, %", heads, tuple(rows), caption, _LEFTS | {"95 %, gap"})
@@ -357,12 +360,12 @@ def _signed(gap: float | None) -> str:
     return "-" if gap is None else f"{100 * gap:+.1f}"
 
 
-def _write(path: Path, found: Sequence[Mapping[str, Any]], tables: Sequence[TextTable]) -> None:
+def _write(path: Path, numbers: Sequence[Mapping[str, Any]], tables: Sequence[TextTable]) -> None:
     is_markdown = path.suffix == ".md"
     text = (
         "\n".join(table.markdown for table in tables)
         if is_markdown
-        else json.dumps(list(found), indent=1) + "\n"
+        else json.dumps(list(numbers), indent=1) + "\n"
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

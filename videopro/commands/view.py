@@ -60,6 +60,7 @@ COMMAND = CommandLine("view", ViewConfig)
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     argv = sys.argv[1:] if argv is None else argv
+    # Before parsing, which may already be interrupted: the message depends on it.
     live = "--live" in argv
     with exit_status("stopped watching; the run continues" if live else _RESUME_HINT) as status:
         config = COMMAND.parse(argv)
@@ -93,10 +94,10 @@ def write(config: ViewConfig) -> None:
         with _progress() as show:
             for site in sites:
                 errors += make_pictures(site, config.side, show("pictures of videos"))
-        for error in errors[:_MAX_LISTED]:
+        for error in errors[:_MAX_EXAMPLES]:
             print(f"no pictures: {error}", file=sys.stderr)
-        if len(errors) > _MAX_LISTED:
-            more = len(errors) - _MAX_LISTED
+        if len(errors) > _MAX_EXAMPLES:
+            more = len(errors) - _MAX_EXAMPLES
             print(f"no pictures: {more} more videos; their pages say why", file=sys.stderr)
     if config.open:
         open_in_browser(index)
@@ -157,7 +158,7 @@ def _progress() -> Iterator[_Show]:
         yield show
 
 
-_MAX_LISTED = 5
+_MAX_EXAMPLES = 5
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -224,7 +224,7 @@ def test_a_step_holds_the_segments_that_its_reply_names() -> None:
         return [Segment(0.0, 9.0, score=None if verdict is None else verdict.score)]
 
     for _ in range(2):
-        own.ask("judge", "llm", "Judge this.", schema=Verdict, found=found)
+        own.ask("judge", "llm", "Judge this.", schema=Verdict, segments_of=found)
     assert [step.segments for step in own.steps] == [(Segment(0.0, 9.0, score=7),), (Segment(0.0, 9.0),)]
 
 

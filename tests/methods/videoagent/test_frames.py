@@ -47,13 +47,13 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_segments_lie_between_seen_frames_and_hold_one_that_could_be_kept() -> None:
     timeline = Timeline(10.0, 1.0)
-    assert [(s.number, s.start, s.end, s.places) for s in timeline.segments([2, 4, 8])] == [
+    assert [(s.number, s.start, s.end, s.indices) for s in timeline.segments([2, 4, 8])] == [
         (1, 0.0, 2.5, (0, 1)),
         # The second part has only second 3, a neighbour of both; in the third, 6 is next to neither end.
         (3, 4.5, 8.5, (5, 6, 7)),
     ]
     assert timeline.segments(range(0, 10, 2)) == []
-    assert timeline.unseen([1, 2]).places == (0, 3, 4, 5, 6, 7, 8, 9)
+    assert timeline.unseen([1, 2]).indices == (0, 3, 4, 5, 6, 7, 8, 9)
 
 
 def test_a_short_video_has_fewer_frames_and_a_short_last_second() -> None:

@@ -153,8 +153,8 @@ def segments_to_search(
         before = [part.number for part in segments if kind != "after" and part.end == times[0]]
         if before or after:
             return [*before, *after]
-    widest = max(len(part.places) for part in segments)
-    return [part.number for part in segments if len(part.places) >= widest - EVEN][:LOOKS]
+    widest = max(len(part.indices) for part in segments)
+    return [part.number for part in segments if len(part.indices) >= widest - EVEN][:LOOKS]
 
 
 # ---- the states of a search ------------------------------------------------------------------------------
@@ -209,10 +209,10 @@ class CaptionSearch:
         similarities: dict[int, float] = {}
         for number in segments_to_search(witness, self.captions, segments):
             (part,) = (part for part in segments if part.number == number)
-            there = [index for index in part.places if self._shows(index, witness.place)]
+            there = [index for index in part.indices if self._shows(index, witness.place)]
             is_hit = bool(there) and self.rng.random() >= self.miss
             # A frame of the place is more similar to the description than any other.
-            similarities[int(self.rng.choice(there if is_hit else part.places))] = is_hit + self.rng.random()
+            similarities[int(self.rng.choice(there if is_hit else part.indices))] = is_hit + self.rng.random()
         room = None if self.frames is None else self.frames - len(self.seen)
         self._see(without_neighbours(self.seen, similarities)[:room])
 

@@ -20,7 +20,7 @@ from videopro.video import load_subtitles
 from videopro.video.decoding import probe_video
 
 # Names shown in a line of the report.
-_SHOWN = 5
+_MAX_EXAMPLES = 5
 # Seconds by which evidence in whole seconds may pass the end.
 _ROUNDED = 1.0
 # Seconds allowed for opening one file.
@@ -73,27 +73,28 @@ class CheckReport:
 
     def lines(self) -> Iterator[str]:
         """The lines of the report."""
-        own = self.benchmark
-        yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'default'!r}"
-        yield f"questions: {len(own.items)}{_kinds(own)}"
-        if own.broken:
-            yield f"broken records: {len(own.broken)} (left out with --skip-broken)"
-            yield from _some([str(issue) for issue in own.broken])
-        if own.defects:
-            yield f"annotation errors, asked nevertheless: {len(own.defects)}"
-            yield from _some([str(issue) for issue in own.defects])
-        found = self.videos - len(self.missing)
-        yield f"videos: {found} of {self.videos} found"
+        benchmark = self.benchmark
+        protocol = benchmark.protocol
+        yield f"{benchmark.name}, split {benchmark.split!r}, protocol {protocol.name or 'default'!r}"
+        yield f"questions: {len(benchmark.items)}{_kinds(benchmark)}"
+        if benchmark.broken:
+            yield f"broken records: {len(benchmark.broken)} (left out with --skip-broken)"
+            yield from _some([str(issue) for issue in benchmark.broken])
+        if benchmark.defects:
+            yield f"annotation errors, asked nevertheless: {len(benchmark.defects)}"
+            yield from _some([str(issue) for issue in benchmark.defects])
+        present = self.videos - len(self.missing)
+        yield f"videos: {present} of {self.videos} found"
         if self.missing:
             lost = set(self.missing)
-            hit = sum(item.video_key in lost for item in own.items)
-            asked = f"{hit} question{'s' * (hit != 1)}"
-            first = next(item.video for item in own.items if item.video_key in lost)
-            yield f"  missing: {_names(self.missing)}; {asked}; expected the first at {first}"
-        if own.protocol.subtitles == "none":
+            hit = sum(item.video_key in lost for item in benchmark.items)
+            questions = f"{hit} question{'s' * (hit != 1)}"
+            first = next(item.video for item in benchmark.items if item.video_key in lost)
+            yield f"  missing: {_names(self.missing)}; {questions}; expected the first at {first}"
+        if protocol.subtitles == "none":
             yield "subtitles: not used under this protocol"
         else:
-            yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
+            yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({protocol.subtitles})"
         if self.subtitles_missing:
             yield f"  listed but missing: those of {_names(self.subtitles_missing)}"
         if self.archives:
@@ -105,14 +106,16 @@ class CheckReport:
         if self.beyond:
             yield f"evidence past the end of the video: {len(self.beyond)}"
             yield from _some([str(issue) for issue in self.beyond])
-        for kind in own.protocol.groups:
+        for kind in protocol.groups:
             counts = Counter(
-                name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
+                name
+                for item in benchmark.items
+                for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
             )
             yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
         if self.is_complete:
             yield "complete"
-        elif own.broken:
+        elif benchmark.broken:
             yield "not complete; a run needs --skip-broken, and reports what is missing"
         else:
             yield "not complete; a run continues and reports what is missing"
@@ -130,6 +133,7 @@ def check(config: CheckConfig) -> CheckReport:
     )
     if benchmark.fetch is not None:
         benchmark.fetch(benchmark.items)
+    # Reversed: of the questions about one video, the first stays.
     by_video: dict[str, Item] = {item.video_key: item for item in reversed(benchmark.items)}
     by_video = dict(sorted(by_video.items()))
     missing = [key for key, item in by_video.items() if not _is_there(item.video)]
@@ -222,11 +226,11 @@ def _kinds(benchmark: Benchmark) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_EXAMPLES} more" if len(names) > _MAX_EXAMPLES else ""
+    return ", ".join(names[:_MAX_EXAMPLES]) + more
 
 
 def _some(lines: Sequence[str]) -> Iterator[str]:
-    yield from (f"  {line}" for line in lines[:_SHOWN])
-    if len(lines) > _SHOWN:
-        yield f"  and {len(lines) - _SHOWN} more"
+    yield from (f"  {line}" for line in lines[:_MAX_EXAMPLES])
+    if len(lines) > _MAX_EXAMPLES:
+        yield f"  and {len(lines) - _MAX_EXAMPLES} more"

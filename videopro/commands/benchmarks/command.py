@@ -62,20 +62,20 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         if not argv or argv[0] not in names:
             hint = did_you_mean(argv[0], names) if argv else f"known: {', '.join(names)}"
             raise ConfigError(f"videopro benchmarks: give a command; {hint}")
-        command, rest = argv[0], argv[1:]
+        command, arguments = argv[0], argv[1:]
         if command == "list":
-            Console().print(listing(LIST.parse(rest).files))
+            Console().print(listing(LIST.parse(arguments).files))
         elif command == "check":
-            checked = check(CHECK.parse(rest))
+            checked = check(CHECK.parse(arguments))
             print("\n".join(checked.lines()))
             return 0 if checked.is_complete else 2
         elif command == "judge":
-            summary = judge_run(JUDGE.parse(rest), load=load)
+            summary = judge_run(JUDGE.parse(arguments), load=load)
             print("\n".join(metric_lines(summary)))
         elif command == "combine":
-            Console().print(combine(COMBINE.parse(rest)))
+            Console().print(combine(COMBINE.parse(arguments)))
         else:
-            written = submit(SUBMIT.parse(rest))
+            written = submit(SUBMIT.parse(arguments))
             lacking = f"{written.unanswered} of them without an answer"
             print(f"{written.path}: {written.questions} questions, {lacking}")
     return status.code

@@ -25,14 +25,14 @@ def listing(files: Sequence[str] = ()) -> Group:
 
     splits = ", ".join(("test", *(split for split in world.SPLITS if split != "test"), "fresh"))
     table.add_row("pocket", splits, "", "none: its videos are drawn")
-    named = [own for own in benchmarks.NAMES if own not in ("pocket", "jsonl")]
-    for own in [*named, *files]:
-        _add(table, own)
-    for own in benchmarks.installed():
+    named = [name for name in benchmarks.NAMES if name not in ("pocket", "jsonl")]
+    for name in [*named, *files]:
+        _add(table, name)
+    for name in benchmarks.installed():
         try:
-            _add(table, own)
+            _add(table, name)
         except BenchmarkError as error:
-            table.add_row(own, "", "", escape(str(error)))
+            table.add_row(name, "", "", escape(str(error)))
     table.add_row("jsonl", "", "", "your own questions.jsonl and videos")
     presets = Table(title="several benchmarks under one name")
     for name in ("--benchmark", "runs", "frames a call"):

@@ -41,13 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 if something is broken that every run needs."""
     with exit_status(stopped="stopped") as status:
         config = COMMAND.parse(argv)
-        found = examine()
-        broken = [each for each in found if each.state == "broken"]
+        findings = examine()
+        broken = [each for each in findings if each.state == "broken"]
         if config.json:
-            about = {"ok": not broken, "findings": [asdict(each) for each in found]}
+            about = {"ok": not broken, "findings": [asdict(each) for each in findings]}
             print(json.dumps(about, indent=1, ensure_ascii=False))
         else:
-            show(found)
+            show(findings)
             for each in broken:
                 print(f"broken: {each.name}: {each.text}", file=sys.stderr)
         status.code = 2 if broken else 0
@@ -65,14 +65,14 @@ def examine() -> list[Finding]:
     ]
 
 
-def show(found: Sequence[Finding]) -> None:
+def show(findings: Sequence[Finding]) -> None:
     """Print the findings as tables, one a section."""
     console = Console()
-    for section in dict.fromkeys(each.section for each in found):
+    for section in dict.fromkeys(each.section for each in findings):
         table = Table(title=section, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
         for _ in range(3):
             table.add_column(overflow="fold")
-        for each in found:
+        for each in findings:
             if each.section == section:
                 # As they are: a name may have what rich reads as markup.
                 table.add_row(Text(each.state, _COLOURS[each.state]), Text(each.name), Text(each.text))

@@ -21,13 +21,13 @@ _ENDINGS = ("_API_KEY", "_KEY", "_TOKEN")
 
 def connections() -> Iterator[Finding]:
     """What the environment says. Nothing is connected to."""
-    found = proxies()
-    for proxy in found:
+    configured = proxies()
+    for proxy in configured:
         text = f"{proxy.address}" + (f": {proxy.problem}" if proxy.problem else "")
         yield Finding("connections", proxy.variable, "wrong" if proxy.problem else "ok", text)
-    if found and (exempt := os.environ.get("no_proxy") or os.environ.get("NO_PROXY")):
+    if configured and (exempt := os.environ.get("no_proxy") or os.environ.get("NO_PROXY")):
         yield Finding("connections", "NO_PROXY", "ok", exempt)
-    if not found:
+    if not configured:
         yield Finding("connections", "proxy", "ok", "none")
     for variables in (CERTIFICATES, REQUESTS_CERTIFICATES):
         name = next((name for name in variables if os.environ.get(name)), None)
@@ -36,6 +36,7 @@ def connections() -> Iterator[Finding]:
             yield Finding("connections", name, "wrong" if problem else "ok", problem or os.environ[name])
     for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE"):
         if os.environ.get(name):
+            # Without a user and password before the host.
             yield Finding("connections", name, "ok", os.environ[name].rpartition("@")[2])
     yield from _keys()
 

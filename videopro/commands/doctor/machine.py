@@ -37,10 +37,10 @@ def machine() -> Iterator[Finding]:
 
 def _gpus() -> Iterator[Finding]:
     torch = metadata.version("torch")
-    found = _nvidia()
-    if not found:
+    gpus = _nvidia()
+    if not gpus:
         yield Finding("machine", "GPU", "missing", f"none that NVIDIA's driver shows (torch {torch})")
-    for name in found:
+    for name in gpus:
         if "+cpu" in torch:
             text = f"{name}, but torch {torch} was built without CUDA: install torch for your GPU"
             yield Finding("machine", "GPU", "wrong", text)

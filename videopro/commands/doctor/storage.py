@@ -30,29 +30,32 @@ def _cache(variable: str, folder: Path, *, is_needed: bool) -> Finding:
     failed: State = "broken" if is_needed else "wrong"
     if problem:
         return Finding("folders", variable, failed, f"{problem}; set {variable} to another folder")
+    # The disk is that of the nearest folder that exists.
     above = folder
     while not above.exists():
         above = above.parent
     free = shutil.disk_usage(above).free
-    held = f"{size(_held(folder))}, " if folder.is_dir() else "not there yet, "
+    content = f"{size(_bytes_in(folder))}, " if folder.is_dir() else "not there yet, "
     return Finding(
-        "folders", variable, failed if free < _LITTLE else "ok", f"{folder}: {held}{size(free)} free"
+        "folders", variable, failed if free < _LITTLE else "ok", f"{folder}: {content}{size(free)} free"
     )
 
 
-def _held(folder: Path) -> int:
+def _bytes_in(folder: Path) -> int:
     """Bytes of the files in a folder; a file with several names counts once."""
-    known: set[tuple[int, int]] = set()
+    counted: set[tuple[int, int]] = set()
     total = 0
     for where, _, files in os.walk(folder):
         for name in files:
             try:
-                found = os.lstat(os.path.join(where, name))
+                status = os.lstat(os.path.join(where, name))
             except OSError:
                 continue
-            if (found.st_dev, found.st_ino) not in known:
-                known.add((found.st_dev, found.st_ino))
-                total += found.st_blocks * 512
+            if (status.st_dev, status.st_ino) not in counted:
+                counted.add((status.st_dev, status.st_ino))
+                # What it takes on the disk, which is less for a sparse file. POSIX counts blocks of 512
+                # bytes.
+                total += status.st_blocks * 512
     return total
 
 
@@ -66,7 +69,7 @@ def models() -> Iterator[Finding]:
     """The shipped model; the models that settings and presets name, and the others of the hub's cache."""
     try:
         shipped = model_dir()
-        yield Finding("models", "pocket", "ok", f"shipped with the package, {size(_held(shipped))}")
+        yield Finding("models", "pocket", "ok", f"shipped with the package, {size(_bytes_in(shipped))}")
     except VideoProError as error:
         yield Finding("models", "pocket", "broken", str(error))
     cached = _cached()
@@ -98,7 +101,7 @@ def _cached() -> Mapping[str, int]:
     from huggingface_hub.errors import CacheNotFound
 
     try:
-        found = scan_cache_dir(_hub())
+        cache = scan_cache_dir(_hub())
     except (CacheNotFound, OSError, ValueError):
         return {}
-    return {repo.repo_id: repo.size_on_disk for repo in found.repos if repo.repo_type == "model"}
+    return {repo.repo_id: repo.size_on_disk for repo in cache.repos if repo.repo_type == "model"}

@@ -77,17 +77,17 @@ class IndexingWorker:
         for item in items:
             try:
                 with unexpected_as(NativeError):
-                    made = self._index(item.path, job)
-                yield item.id, made
+                    indexed = self._index(item.path, job)
+                yield item.id, indexed
             except (VideoError, NativeError) as error:
                 yield item.id, error
             trim_heap()
 
     def _index(self, path: Path, job: IndexJob) -> Indexed:
         video, began = Video.open(path), time.monotonic()
-        made = build_index(video, self._encoder, clip_seconds=job.clip_seconds, root=job.root)
+        index = build_index(video, self._encoder, clip_seconds=job.clip_seconds, root=job.root)
         where = index_path(video, self._encoder, clip_seconds=job.clip_seconds, root=job.root)
-        return Indexed(len(made.clips), time.monotonic() - began, where)
+        return Indexed(len(index.clips), time.monotonic() - began, where)
 
 
 def index_on_cluster(
@@ -106,28 +106,28 @@ def index_on_cluster(
     """
     job = IndexJob(clip_seconds, root or default_root())
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
-    failed, told = 0, Unindexed()
+    failed, unindexed = 0, Unindexed()
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
         make = partial(IndexingWorker, load)
         pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
         with WorkerPool(cluster, make, settings, most=len(work)) as pool:
             pool.start()
-            for made, given_up in pool.run(work, job, CrashRecord.empty(), lambda ids, reason: None):
-                for name, result in made:
+            for results, given_up in pool.run(work, job, CrashRecord.empty(), lambda ids, reason: None):
+                for name, result in results:
                     if isinstance(result, VideoError):
                         print(f"error: {result}", file=sys.stderr)
                         failed += 1
                     elif isinstance(result, NativeError):
-                        told.tell(Path(name), result)
+                        unindexed.tell(Path(name), result)
                         failed += 1
                     else:
-                        told.indexed()
+                        unindexed.indexed()
                         _check_seen(name, result)
                         print(f"{name}: {result.clips} clips, {result.seconds:.1f} s, {result.where}")
                 for item, reason in given_up:
                     print(f"error: {item.path}: given up, because {reason}, twice", file=sys.stderr)
                     failed += 1
-                counter.advance(len(made) + len(given_up))
+                counter.advance(len(results) + len(given_up))
     return failed
 
 

@@ -99,9 +99,9 @@ def index(config: IndexConfig) -> int:
         raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
     if not config.videos:
         raise ConfigError("give a video file or a folder of videos")
-    for given in config.videos:
-        check_no_url(given)
-    paths = list(dict.fromkeys(path for given in config.videos for path in _videos(Path(given))))
+    for video in config.videos:
+        check_no_url(video)
+    paths = list(dict.fromkeys(path for video in config.videos for path in _videos(Path(video))))
     if config.shard is not None:
         # Sorted: commands that name the same files in another order still split them alike.
         paths = shard(sorted(paths), config.shard)
@@ -137,9 +137,9 @@ def _encoder(config: IndexConfig) -> str:
     """The encoder's name. The pocket encoder knows the pocket world alone, so it is no default for others."""
     if config.encoder is not None:
         return config.encoder
-    for given in config.videos:
-        if not given.startswith(VIDEO_PREFIX):
-            raise ConfigError(f"{given}: name an encoder, such as --encoder languagebind")
+    for video in config.videos:
+        if not video.startswith(VIDEO_PREFIX):
+            raise ConfigError(f"{video}: name an encoder, such as --encoder languagebind")
     return "pocket"
 
 
@@ -148,18 +148,19 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
     none waits for another while there is something left to do. Raises VideoProError."""
     walk = Walk(paths)
     turn = threading.Lock()
+    # The real one: while a bar is shown, `sys.stdout` is the bar's.
     out = sys.stdout
     failed: list[Path] = []
-    told = Unindexed()
+    unindexed = Unindexed()
 
     def work(counter: Counter) -> None:
         while index_next(counter):
             pass
 
     def index_next(counter: Counter) -> bool:
-        with ExitStack() as held:
+        with ExitStack() as stack:
             turn.acquire()
-            held.callback(turn.release)
+            stack.callback(turn.release)
             path = walk.take()
             if path is None:
                 return False
@@ -168,7 +169,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 if walk.is_stopped:
                     raise _Stopped
                 if total - done <= _LAST_CLIPS:
-                    held.close()
+                    stack.close()
                 if len(paths) == 1:
                     counter.update(done, total)
 
@@ -184,13 +185,13 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 return False
             except BaseException as error:
                 try:
-                    told.tell(path, error)
+                    unindexed.tell(path, error)
                 except BaseException:
                     walk.stop()
                     raise
                 failed.append(path)
             else:
-                told.indexed()
+                unindexed.indexed()
                 # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
                 print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
             if len(paths) > 1:
@@ -221,12 +222,12 @@ def index_video(
     IndexBusy while another process is at it, VideoError if it cannot be read, and VideoProError."""
     video, began = Video.open(path), time.monotonic()
     seconds, root = config.clip_seconds, config.root
-    made = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
+    clip_index = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
     where = index_path(video, encoder, clip_seconds=seconds, root=root)
-    lines = [f"{path}: {len(made.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
+    lines = [f"{path}: {len(clip_index.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
     if config.query is not None:
-        for number, score in made.search(config.query, config.top_k):
-            start, end = made.clips[number]
+        for number, score in clip_index.search(config.query, config.top_k):
+            start, end = clip_index.clips[number]
             lines.append(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
     return lines
 
@@ -234,10 +235,10 @@ def index_video(
 def _videos(path: Path) -> list[Path]:
     if not path.is_dir():
         return [find_video(path)]
-    found = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
-    if not found:
+    files = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
+    if not files:
         raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
-    return found
+    return files
 
 
 if __name__ == "__main__":

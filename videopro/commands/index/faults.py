@@ -25,7 +25,7 @@ class Unindexed:
     def __init__(self) -> None:
         self._streaks = Streaks()
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def indexed(self) -> None:
         """A video was indexed."""
@@ -45,8 +45,8 @@ class Unindexed:
         record = unexpected.record
         assert record is not None
         with self._lock:
-            if record.key not in self._told:
-                self._told.add(record.key)
+            if record.key not in self._reported:
+                self._reported.add(record.key)
                 print(record.traceback, file=sys.stderr)
             print(f"error: {path}: cannot be indexed: {unexpected}", file=sys.stderr)
             is_over = self._streaks.end(record, str(path))

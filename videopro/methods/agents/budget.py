@@ -80,15 +80,15 @@ class Budget:
         if left is not None and len(new) > left:
             new = spread(new, left)
         chosen = {*new}
-        kept = [time for time in times if time in chosen or round(time, 3) in self.seen]
-        if times and not kept:
+        admitted = [time for time in times if time in chosen or round(time, 3) in self.seen]
+        if times and not admitted:
             raise BudgetSpent(f"the budget of {self.limits.max_frames} frames is spent")
         self.seen.update(round(time, 3) for time in new)
-        return kept
+        return admitted
 
 
 def spread(times: Sequence[float], count: int) -> list[float]:
     """At most `count` of the times, in order: those in the middle of equal parts of the list."""
     if len(times) <= count:
         return list(times)
-    return [times[(2 * place + 1) * len(times) // (2 * count)] for place in range(count)]
+    return [times[(2 * index + 1) * len(times) // (2 * count)] for index in range(count)]

@@ -66,8 +66,8 @@ def number_type(numbers: Sequence[int]) -> Any:
 
 
 def _letter(value: Any, question: Question) -> Any:
-    found = extract_letter(value, question) if isinstance(value, str) else None
-    return value if found is None else found
+    letter = extract_letter(value, question) if isinstance(value, str) else None
+    return value if letter is None else letter
 
 
 def _number(value: Any) -> Any:
@@ -79,9 +79,9 @@ def _number(value: Any) -> Any:
 
 def _mistakes(error: ValidationError) -> str:
     """What does not fit, in the schema's own words."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
     named = [
-        f"{'.'.join(map(str, each['loc'])) or 'the object'}: {each['msg']}" for each in found[:_MISTAKES]
+        f"{'.'.join(map(str, each['loc'])) or 'the object'}: {each['msg']}" for each in errors[:_MISTAKES]
     ]
-    more = len(found) - len(named)
+    more = len(errors) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")

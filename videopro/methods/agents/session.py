@@ -89,13 +89,13 @@ class Session:
     def admit(self, times: Sequence[float], model: str) -> list[float]:
         """The times (s), sorted, whose frames `frames` would return; they count as looked at from now on.
         Raises BudgetSpent."""
-        wanted = sorted(times)
+        requested = sorted(times)
         limit = self.models[model].frames
-        if len(wanted) > limit:
+        if len(requested) > limit:
             self.note(f"at most {limit} frames a call: the maximum of {model}")
-            wanted = spread(wanted, limit)
-        allowed = self.budget.allowed(wanted)
-        if len(allowed) < len(wanted):
+            requested = spread(requested, limit)
+        allowed = self.budget.allowed(requested)
+        if len(allowed) < len(requested):
             self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")
         return allowed
 
@@ -115,11 +115,11 @@ class Session:
         schema: type[ReplyT],
         frames: Sequence[Frame] = (),
         round: int = 0,
-        found: Callable[[ReplyT | None], Sequence[Segment]] = lambda parsed: (),
-        **facts: Any,
+        segments_of: Callable[[ReplyT | None], Sequence[Segment]] = lambda parsed: (),
+        **fields: Any,
     ) -> Reply[ReplyT]:
-        """Ask for a structured reply, and once for a repair. `found` gives the step's segments, from the
-        parsed reply; `facts` are other fields of the step. Raises BudgetSpent, BackboneError."""
+        """Ask for a structured reply, and once for a repair. `segments_of` gives the step's segments, from
+        the parsed reply; `fields` are the step's other fields. Raises BudgetSpent, BackboneError."""
         constraint = schema.model_json_schema() if self.settings.constrain else None
         self.budget.check()
         rejected: list[str] = []
@@ -148,8 +148,8 @@ class Session:
             rejected=tuple(rejected),
             faults=tuple(faults),
             is_constrained=reply.is_constrained,
-            segments=tuple(found(parsed)),
-            **facts,
+            segments=tuple(segments_of(parsed)),
+            **fields,
         )
         self.record(_with_reply(step, reply))
         return Reply(parsed, reply.text)
@@ -163,14 +163,14 @@ class Session:
         frames: Sequence[Frame] = (),
         round: int = 0,
         sampling: Sampling | None = None,
-        **facts: Any,
+        **fields: Any,
     ) -> str:
         """Ask for a reply in words: a caption, an explanation, an answer to an open question. `sampling`:
         for a reply that other questions reuse, which must not depend on this one. Raises BudgetSpent,
         BackboneError."""
         self.budget.check()
         reply = self._reply(model, prompt, frames, None, sampling)
-        step = Step(kind, model, round, prompt, frames=frame_refs(frames), **facts)
+        step = Step(kind, model, round, prompt, frames=frame_refs(frames), **fields)
         self.record(_with_reply(step, reply))
         return reply.text
 
@@ -182,14 +182,14 @@ class Session:
         *,
         frames: Sequence[Frame] = (),
         round: int = 0,
-        **facts: Any,
+        **fields: Any,
     ) -> Answer:
         """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
         the confidence). Raises BudgetSpent, BackboneError."""
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].choose(self.question, prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer, facts)
+        return self._answered(kind, model, prompt, frames, round, answer, fields)
 
     def decide(
         self,
@@ -199,13 +199,13 @@ class Session:
         *,
         frames: Sequence[Frame] = (),
         round: int = 0,
-        **facts: Any,
+        **fields: Any,
     ) -> Answer:
         """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].decide(prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer, facts)
+        return self._answered(kind, model, prompt, frames, round, answer, fields)
 
     def _answered(
         self,
@@ -215,7 +215,7 @@ class Session:
         frames: Sequence[Frame],
         round: int,
         answer: Answer,
-        facts: Mapping[str, Any],
+        fields: Mapping[str, Any],
     ) -> Answer:
         self._count(answer.tokens_in, answer.tokens_out)
         parsed = {"letter": answer.letter, "confidence": answer.confidence}
@@ -228,7 +228,7 @@ class Session:
             raw=answer.raw,
             parsed=parsed,
             cut_at=answer.cut_at,
-            **facts,
+            **fields,
         )
         self.record(step)
         return answer
@@ -241,7 +241,7 @@ class Session:
         tools: Sequence[Tool],
         *,
         round: int = 0,
-        **facts: Any,
+        **fields: Any,
     ) -> ModelReply:
         """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
         turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
@@ -252,7 +252,7 @@ class Session:
         self._count(reply.tokens_in, reply.tokens_out)
         calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
         parsed = {"calls": calls} if calls else None
-        step = Step(kind, model, round, turns[-1].text, parsed=parsed, **facts)
+        step = Step(kind, model, round, turns[-1].text, parsed=parsed, **fields)
         self.record(_with_reply(step, reply))
         return reply
 
@@ -275,14 +275,15 @@ class Session:
     def reuse(self, step: Step) -> None:
         """Record a step that an earlier question about the video has paid."""
         self.budget.check()
+        # This question has seen them too, though another one paid.
         self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
         self._append(replace(step, is_reused=True))
 
     def record(self, step: Step) -> None:
         """Append a step with the cost since the last one."""
-        taken = self._meter.take()
-        self.cost = self.cost + taken
-        self._append(replace(step, cost=taken))
+        spent = self._meter.take()
+        self.cost = self.cost + spent
+        self._append(replace(step, cost=spent))
 
     def settle(self) -> Cost:
         """What the question cost in all, also after its last step."""

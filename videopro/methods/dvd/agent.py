@@ -54,12 +54,12 @@ class DvdRun(AgentRun):
             return Conclusion(Answer(raw=self.session.tell("answer", LLM, prompt)))
         return Conclusion(self.session.choose("answer", LLM, prompt))
 
-    def _answered(self, given: GiveAnswer, step: int) -> Conclusion:
+    def _answered(self, call: GiveAnswer, step: int) -> Conclusion:
         question = self.session.question
-        letter = None if question.is_open else extract_letter(given.text, question)
-        result = given.text if question.is_open else letter or "no option"
-        self.session.tool("answer", args={"text": given.text}, result=result, round=step)
-        return Conclusion(Answer(letter, raw=given.text))
+        letter = None if question.is_open else extract_letter(call.text, question)
+        result = call.text if question.is_open else letter or "no option"
+        self.session.tool("answer", args={"text": call.text}, result=result, round=step)
+        return Conclusion(Answer(letter, raw=call.text))
 
     # ---- reason and act ----------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class DvdRun(AgentRun):
         reply = self.session.converse("act", LLM, self._history, self._tools, round=step)
         # Some servers give no ids, and the observations refer to them.
         calls = [
-            replace(call, id=call.id or f"call_{step}_{place}") for place, call in enumerate(reply.calls)
+            replace(call, id=call.id or f"call_{step}_{number}") for number, call in enumerate(reply.calls)
         ]
         self._history.append(Turn("assistant", reply.text, tuple(map(sendable, calls))))
         if not calls:

@@ -35,7 +35,7 @@ class CaptionSearch:
     def best(self, query: str, top_k: int) -> list[tuple[CaptionedClip, float]]:
         """The `top_k` best clips with their scores, best first; ties by time. BM25 finds only clips that
         share a word with the query."""
-        return [(self._clips[place], score) for place, score in self._search.rank(query)[:top_k]]
+        return [(self._clips[index], score) for index, score in self._search.rank(query)[:top_k]]
 
 
 def embed_captions(
@@ -47,17 +47,18 @@ def embed_captions(
 ) -> CaptionSearch:
     """Search in the captions, whose embeddings are read from the file beside `path`, or made and stored there
     with their cost in `lines` and `log`. Raises RunError for a file that cannot be written."""
-    told = [clip for clip in clips if clip.text]
-    if encoder is None or not told:
-        return CaptionSearch(told, None, None)
-    texts = [clip.text for clip in told]
+    captioned = [clip for clip in clips if clip.text]
+    if encoder is None or not captioned:
+        return CaptionSearch(captioned, None, None)
+    texts = [clip.text for clip in captioned]
     key = encoder_key(encoder)
     file = path.with_name(f"{path.stem}.{key}.safetensors")
+    # Names what the vectors are of: a file of other texts is not read.
     owner = hashlib.sha256(json.dumps([key, texts]).encode()).hexdigest()
     vectors = None
-    if known := lines.embedded.get(key):
+    if stored := lines.embedded.get(key):
         try:
-            vectors = read_vectors(file, owner, (len(told), known.width))
+            vectors = read_vectors(file, owner, (len(captioned), stored.width))
         except DamagedIndex:
             # Made again: it depends on nothing but the captions.
             vectors = None
@@ -67,10 +68,10 @@ def embed_captions(
         cost = LineCost.of(meter.take())
         with writing("the embeddings of captions", path.parent, then="run the same command again"):
             write_vectors(file, owner, vectors)
-        made = EmbeddedCaptions(encoder=key, width=int(vectors.shape[1]), cost=cost)
-        lines.embedded[key] = made
-        log.append(made.model_dump(mode="json"))
-    return CaptionSearch(told, encoder, vectors)
+        embedded = EmbeddedCaptions(encoder=key, width=int(vectors.shape[1]), cost=cost)
+        lines.embedded[key] = embedded
+        log.append(embedded.model_dump(mode="json"))
+    return CaptionSearch(captioned, encoder, vectors)
 
 
 def encoder_key(encoder: TextEncoder) -> str:

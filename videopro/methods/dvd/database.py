@@ -88,7 +88,7 @@ class DatabaseBuilder:
         settings, subtitles = self.settings, self.subtitles
         spoken = [] if subtitles is None else [asdict(line) for line in subtitles.lines]
         sampling = ("temperature", "max_new_tokens", "repair", "constrain")
-        facts = {
+        identity = {
             "prompts": prompts.DATABASE_PROMPTS,
             "captioner": self.model.identity(),
             "frames": self.model.frames,
@@ -102,8 +102,8 @@ class DatabaseBuilder:
         }
         if settings.registry == "none":
             # The prompt of every plain caption, which DATABASE_PROMPTS does not count.
-            facts["caption"] = shared_prompts.caption()
-        key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+            identity["caption"] = shared_prompts.caption()
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.root / self.video.id / f"{key}.jsonl"
 
     def _finished(
@@ -138,11 +138,11 @@ class DatabaseBuilder:
             yield from self._captioned_in_parallel(missing, bounds)
             return
         # S_i, c_i = VLM(f_i, S_{i-1}): each clip is shown the registry of those before it.
-        registry, known = SubjectRegistry(), 0
+        registry, registered = SubjectRegistry(), 0
         for number in missing:
-            for before in range(known, number):
+            for before in range(registered, number):
                 _add(registry, lines.clips[before])
-            known = number
+            registered = number
             try:
                 clip = self._caption(number, *bounds[number], registry.describe())
             except BackboneError as error:

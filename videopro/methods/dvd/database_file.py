@@ -26,8 +26,8 @@ class LineCost(BaseModel):
     @classmethod
     def of(cls, cost: Cost) -> LineCost:
         """The cost without its stages."""
-        facts = asdict(cost)
-        return cls(**{name: facts[name] for name in cls.model_fields})
+        values = asdict(cost)
+        return cls(**{name: values[name] for name in cls.model_fields})
 
     def cost(self) -> Cost:
         """The cost as a trace records it."""
@@ -106,20 +106,20 @@ _ANY_LINE: TypeAdapter[CaptionedClip | MergedRegistry | EmbeddedCaptions] = Type
 
 def read_lines(path: Path, bounds: Sequence[tuple[float, float]]) -> Lines:
     """The lines of a database with these clips."""
-    found = Lines()
+    lines = Lines()
     # What follows the last newline is a line that a killed process left half-written.
     for line in path.read_bytes().split(b"\n")[:-1]:
         try:
             content = _ANY_LINE.validate_python(parse_json(line))
         except (InvalidJson, ValidationError):
-            found.damaged += 1
+            lines.damaged += 1
             continue
         if isinstance(content, MergedRegistry):
-            found.registry = content
+            lines.registry = content
         elif isinstance(content, EmbeddedCaptions):
-            found.embedded[content.encoder] = content
+            lines.embedded[content.encoder] = content
         elif content.clip in range(len(bounds)) and bounds[content.clip] == (content.start, content.end):
-            found.add(content)
+            lines.add(content)
         else:
-            found.damaged += 1
-    return found
+            lines.damaged += 1
+    return lines

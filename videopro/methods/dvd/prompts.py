@@ -37,10 +37,10 @@ def caption(start: float, end: float, registry: str, spoken: str) -> str:
 
 def merge(mentions: Sequence[Subject]) -> str:
     """Ask which subjects of single clips are the same (the parallel variant)."""
-    listed = "\n".join(f"{number}: {mention.describe()}" for number, mention in enumerate(mentions))
+    entries = "\n".join(f"{number}: {mention.describe()}" for number, mention in enumerate(mentions))
     return (
         "These subjects were noted clip by clip in one video. One subject may have been given several names, "
-        f"and two may have the same:\n{listed}\n\nPut together those that are the same, by their numbers. "
+        f"and two may have the same:\n{entries}\n\nPut together those that are the same, by their numbers. "
         "Reply with a JSON object only, each subject once: "
         '{"subjects": [{"name": "...", "mentions": [0, 3], "appearance": "...", "identity": "...", '
         '"actions": ["..."]}]}'
@@ -67,17 +67,17 @@ def task(question: Question, duration: float, tools: Sequence[Tool], steps: int)
         f"Answer a question about a video of {duration:.0f} s by searching in it, step by step, with the "
         f"tools {named}. Think about what is known and what is missing, then call one tool. Times are in "
         f"seconds. You have at most {steps} steps; call answer as soon as the evidence is enough.\n\n"
-        f"{asked(question)}"
+        f"{question_text(question)}"
     )
 
 
 def text_protocol(tools: Sequence[Tool]) -> str:
     """How a model without tool calls calls tools."""
-    listed = "\n".join(
+    tool_lines = "\n".join(
         f"- {tool.name}: {tool.description} Arguments: {json.dumps(_arguments(tool))}" for tool in tools
     )
     return (
-        f"Tools:\n{listed}\n\nReply with a JSON object only: "
+        f"Tools:\n{tool_lines}\n\nReply with a JSON object only: "
         '{"reason": "what is known and missing", "tool": "NAME", "arguments": {...}}'
     )
 
@@ -90,18 +90,18 @@ def unusable(fault: str) -> str:
 def forced(question: Question) -> str:
     """Ask for the answer from the history, after the last step."""
     if question.is_open:
-        return f"There are no steps left. Answer now, in a few words.\n\n{asked(question)}"
+        return f"There are no steps left. Answer now, in a few words.\n\n{question_text(question)}"
     return (
-        f"There are no steps left. Answer now.\n\n{asked(question)}\n"
+        f"There are no steps left. Answer now.\n\n{question_text(question)}\n"
         "Reply with the letter of the right option only."
     )
 
 
-def asked(question: Question) -> str:
+def question_text(question: Question) -> str:
     """The question with its options."""
     return "\n".join(part for part in (question.text, question.lettered_choices()) if part)
 
 
 def _arguments(tool: Tool) -> dict[str, object]:
     properties = tool.arguments.model_json_schema()["properties"]
-    return {name: facts.get("description", facts.get("type", "")) for name, facts in properties.items()}
+    return {name: schema.get("description", schema.get("type", "")) for name, schema in properties.items()}

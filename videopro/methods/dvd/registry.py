@@ -80,8 +80,8 @@ class SubjectRegistry:
     def add(self, seen: Subject) -> None:
         """Add a new subject, or new facts about a known one."""
         key = " ".join(seen.name.casefold().split())
-        known = self._subjects.get(key)
-        self._subjects[key] = seen if known is None else _joined(known, [known, seen])
+        subject = self._subjects.get(key)
+        self._subjects[key] = seen if subject is None else _joined(subject, [subject, seen])
 
     def describe(self) -> str:
         """The registry for a prompt; empty if nobody is in it."""

@@ -9,7 +9,9 @@ from videopro.errors import BackboneError
 
 # What servers (OpenAI, vLLM, SGLang, llama.cpp, TGI, Gemini) and local backbones say of a prompt that is too
 # long. There is no code that all of them send.
-_WORDS = re.compile(r"context|too (?:long|large)|longer than|exceed|must have less than|out of memory", re.I)
+_MESSAGE = re.compile(
+    r"context|too (?:long|large)|longer than|exceed|must have less than|out of memory", re.I
+)
 _STATUSES = (400, 413, 422)
 
 
@@ -17,4 +19,4 @@ def is_too_long(error: BackboneError) -> bool:
     """Whether a model says that a request is longer than it takes, or that it ran out of memory."""
     if isinstance(error, RequestRefused) and error.status not in _STATUSES:
         return False
-    return _WORDS.search(str(error)) is not None
+    return _MESSAGE.search(str(error)) is not None

@@ -127,8 +127,8 @@ class Toolbox:
             raise ToolMistake(f"the arguments are not valid JSON: {error}") from None
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "arguments"
-            raise ToolMistake(f"{place}: {first['msg']}") from None
+            location = ".".join(map(str, first["loc"])) or "arguments"
+            raise ToolMistake(f"{location}: {first['msg']}") from None
 
     def use(self, arguments: BaseModel, round: int) -> str:
         """Carry out a call of a search tool, record it, and return the observation. Raises ToolMistake,
@@ -170,16 +170,16 @@ class Toolbox:
     def _search(self, call: ClipSearch, round: int) -> str:
         self.session.budget.check()
         top_k = call.top_k or self.settings.top_k
-        found = self.database.search.best(call.query, top_k)
-        listed = "\n".join(f"{clip.start:.1f}-{clip.end:.1f} s: {clip.text}" for clip, _ in found)
-        observation = listed or "no caption fits"
+        ranked = self.database.search.best(call.query, top_k)
+        lines = "\n".join(f"{clip.start:.1f}-{clip.end:.1f} s: {clip.text}" for clip, _ in ranked)
+        observation = lines or "no caption fits"
         self.session.tool(
             "clip_search",
             args={"query": call.query, "top_k": top_k},
             result=observation,
             segments=[
                 Segment(clip.start, clip.end, str(clip.clip), score=round_score(score), text=clip.text)
-                for clip, score in found
+                for clip, score in ranked
             ],
             round=round,
         )

@@ -10,7 +10,7 @@ from videopro.methods.lvagent.prompts import history as history_prompt
 from videopro.methods.lvagent.prompts import key_information as key_prompt
 from videopro.methods.lvagent.prompts import reason as reason_prompt
 from videopro.methods.lvagent.prompts import scores as scores_prompt
-from videopro.methods.lvagent.prompts import whole as whole_prompt
+from videopro.methods.lvagent.prompts import whole_video as whole_prompt
 from videopro.methods.lvagent.selection import Agreement, agreement, pseudo_label
 from videopro.methods.lvagent.settings import MOST_AGENTS, check_agents
 from videopro.methods.lvagent.team import LibraryMember, TeamCost, TeamFile

@@ -84,11 +84,11 @@ class LvAgentRun(AgentRun):
         replied = [member.answer for member in self._members if member.answer is not None]
         if not replied:
             return Conclusion(self._at_once())
-        given = [member for member in self._members if member.letter is not None]
-        if not given:
+        voters = [member for member in self._members if member.letter is not None]
+        if not voters:
             return Conclusion(replied[0])
-        votes = Counter(member.letter for member in given)
-        best = max(given, key=lambda member: (votes[member.letter], member.score, -member.number))
+        votes = Counter(member.letter for member in voters)
+        best = max(voters, key=lambda member: (votes[member.letter], member.score, -member.number))
         assert best.answer is not None
         return Conclusion(best.answer)
 
@@ -127,21 +127,22 @@ class LvAgentRun(AgentRun):
     ) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
         session, settings, question = self.session, self._settings, self.session.question
-        whole = [(0.0, session.video.duration)]
-        glances = randomly(rng, whole, settings.glance_frames)
-        one_each = has_pictures(session.video, whole, settings.glance_frames)
+        everything = [(0.0, session.video.duration)]
+        glances = randomly(rng, everything, settings.glance_frames)
+        one_each = has_pictures(session.video, everything, settings.glance_frames)
         glance = session.frames(glances, member.role, one_each=one_each)
         context = self._context(glance)
-        prompt = prompts.whole(question, context)
-        needs_whole = session.decide("whole", member.role, prompt, frames=glance, round=round).letter
-        if needs_whole == "Yes":
+        prompt = prompts.whole_video(question, context)
+        needs_all = session.decide("whole", member.role, prompt, frames=glance, round=round).letter
+        if needs_all == "Yes":
             return None
-        if needs_whole is None:
+        if needs_all is None:
             session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
             return None
         prompt = prompts.key_information(question, context, settings.words)
-        said = session.tell("key", member.role, prompt, frames=glance, round=round)
-        key = " ".join(said.split()[: settings.words])
+        reply = session.tell("key", member.role, prompt, frames=glance, round=round)
+        # A model may write more than it was asked for.
+        key = " ".join(reply.split()[: settings.words])
         if not key:
             session.note(f"{member.role} named nothing to look for: it saw the whole video")
             return None
@@ -151,28 +152,28 @@ class LvAgentRun(AgentRun):
         """The chunks above the threshold, or else the best one, in order of time."""
         index, settings, session = self._scenery.index, self._settings, self.session
         session.budget.check()
-        found = index.search(key, len(index.clips))
-        best, scores = found[0][0], dict(found)
-        above = sorted(number for number, score in found if score > settings.threshold)
-        taken = above if above and settings.taken == "above" else [best]
+        ranked = index.search(key, len(index.clips))
+        best, scores = ranked[0][0], dict(ranked)
+        above = sorted(number for number, score in ranked if score > settings.threshold)
+        chosen = above if above and settings.taken == "above" else [best]
         session.tool(
             "retrieve",
             args={"agent": member.role, "key": key},
-            result=", ".join(map(str, taken)),
+            result=", ".join(map(str, chosen)),
             segments=[
                 Segment(*clip, str(number), score=round_score(scores[number]))
                 for number, clip in enumerate(index.clips)
             ],
             round=round,
         )
-        return [index.clips[number] for number in taken]
+        return [index.clips[number] for number in chosen]
 
     def _context(self, frames: Sequence[Frame]) -> str:
         """The history, and the subtitle lines at the frames."""
         lines: list[str] = []
         if self.session.subtitles is not None:
-            shown = self.session.subtitles.visible_at([frame.time for frame in frames])
-            lines = [line.text for line in shown]
+            visible = self.session.subtitles.visible_at([frame.time for frame in frames])
+            lines = [line.text for line in visible]
         return "\n".join(part for part in (self._history, *lines) if part)
 
     @property
@@ -195,13 +196,13 @@ class LvAgentRun(AgentRun):
         session, question = self.session, self.session.question
         for member in self._members:
             prompt = prompts.reason(question, member.letter)
-            said = session.tell("reason", member.role, prompt, frames=member.frames, round=round)
-            member.reason = " ".join(said.split())
+            reply = session.tell("reason", member.role, prompt, frames=member.frames, round=round)
+            member.reason = " ".join(reply.split())
         opinions = [member.opinion for member in self._members]
-        given = [scores for member in self._members if (scores := self._score(member, opinions, round))]
+        ballots = [scores for member in self._members if (scores := self._score(member, opinions, round))]
         sums = {
-            member.number: sum(scores.by_number()[member.number] for scores in given)
-            for member in (self._members if given else [])
+            member.number: sum(scores.by_number()[member.number] for scores in ballots)
+            for member in (self._members if ballots else [])
         }
         for member in self._members:
             member.score = sums.get(member.number, 0)

@@ -11,12 +11,12 @@ from videopro.video import Video, uniform_times
 
 def evenly(spans: Sequence[tuple[float, float]], count: int) -> list[float]:
     """The midpoints of `count` equal parts of the spans (s) put together, in order."""
-    return _placed(spans, uniform_times(0.0, _total(spans), count))
+    return _at_offsets(spans, uniform_times(0.0, _total(spans), count))
 
 
 def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
     """`count` times drawn uniformly from the spans (s), sorted."""
-    return _placed(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
+    return _at_offsets(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
 
 
 def has_pictures(video: Video, spans: Sequence[tuple[float, float]], count: int) -> bool:
@@ -29,13 +29,13 @@ def _total(spans: Sequence[tuple[float, float]]) -> float:
     return sum(end - start for start, end in spans)
 
 
-def _placed(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
+def _at_offsets(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
     """The times at these offsets from the start of the spans put together."""
     lengths = np.array([end - start for start, end in spans])
     ends = np.cumsum(lengths)
     # The end of the last span belongs to it, also after rounding.
-    places = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
+    indices = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
     return [
-        float(spans[place][0] + offset - (ends[place] - lengths[place]))
-        for place, offset in zip(places, offsets, strict=True)
+        float(spans[index][0] + offset - (ends[index] - lengths[index]))
+        for index, offset in zip(indices, offsets, strict=True)
     ]

@@ -35,17 +35,17 @@ def scores_of(numbers: Sequence[int]) -> type[Scores]:
     return create_model("Scores", __base__=Scores, **named)
 
 
-def whole(question: Question, context: str) -> str:
+def whole_video(question: Question, context: str) -> str:
     """Ask whether the whole video has to be seen."""
-    text = f"{_asked(question)}\nThese are a few frames of a video. Is all of it needed for the answer?"
+    text = f"{_question(question)}\nThese are a few frames of a video. Is all of it needed for the answer?"
     return prompts.yes_no(prompts.with_context(context, text))
 
 
-def key_information(question: Question, context: str, words: int) -> str:
+def key_information(question: Question, context: str, limit: int) -> str:
     """Ask what to look for in the video."""
     text = (
-        f"{_asked(question)}\nThese are a few frames of a video. Name in at most {words} words what to look "
-        "for in it to answer."
+        f"{_question(question)}\nThese are a few frames of a video. Name in at most {limit} words what to "
+        "look for in it to answer."
     )
     return prompts.with_context(context, text)
 
@@ -57,16 +57,18 @@ def answer(question: Question, context: str) -> str:
 
 def reason(question: Question, letter: str | None) -> str:
     """Ask an agent why it gave its answer."""
-    given = "no option" if letter is None else f"{letter}. {question.choice(letter)}"
-    return f"{_asked(question)}\nYour answer was {given}\nSay in one sentence what in the frames shows it."
+    option = "no option" if letter is None else f"{letter}. {question.choice(letter)}"
+    return (
+        f"{_question(question)}\nYour answer was {option}\nSay in one sentence what in the frames shows it."
+    )
 
 
 def scores(question: Question, opinions: Sequence[Opinion]) -> str:
     """Ask an agent to score all answers by their reasons."""
-    listed = "\n".join(_opinion(question, opinion) for opinion in opinions)
+    opinion_lines = "\n".join(_opinion(question, opinion) for opinion in opinions)
     form = ", ".join(f'"{opinion.number}": 5' for opinion in opinions)
     return (
-        f"{_asked(question)}\nThe answers and their reasons:\n{listed}\n"
+        f"{_question(question)}\nThe answers and their reasons:\n{opinion_lines}\n"
         f"Give each a score from 1 (not right) to 10 (right). Reply with JSON only, as in {{{form}}}"
     )
 
@@ -90,9 +92,9 @@ def history(
 
 
 def _opinion(question: Question, opinion: Opinion) -> str:
-    given = "no option" if opinion.letter is None else f"{opinion.letter}. {question.choice(opinion.letter)}"
-    return f"{opinion.number}: {given}{f', {opinion.reason}' if opinion.reason else ''}"
+    option = "no option" if opinion.letter is None else f"{opinion.letter}. {question.choice(opinion.letter)}"
+    return f"{opinion.number}: {option}{f', {opinion.reason}' if opinion.reason else ''}"
 
 
-def _asked(question: Question) -> str:
+def _question(question: Question) -> str:
     return f"{question.text}\n{question.lettered_choices()}"

@@ -40,15 +40,17 @@ def agreement(answers: Mapping[str, Mapping[str, str | None]]) -> Agreement:
     """Compare each agent with the pseudo-labels. `answers`: by agent, the letter to each question, by id
     (None: no letter), of the same questions. Raises ConfigError if no question has a pseudo-label."""
     questions = list(next(iter(answers.values())))
-    labels = {asked: pseudo_label([own[asked] for own in answers.values()]) for asked in questions}
-    known = {asked: label for asked, label in labels.items() if label is not None}
-    if not known:
+    labels = {
+        question: pseudo_label([letters[question] for letters in answers.values()]) for question in questions
+    }
+    agreed = {question: label for question, label in labels.items() if label is not None}
+    if not agreed:
         raise ConfigError(
             f"none of {len(questions)} questions has an answer that two agents gave, and more than gave any "
             "other; name more agents that answer with a letter, or ask more questions"
         )
     rates = {
-        name: sum(own[asked] == label for asked, label in known.items()) / len(known)
-        for name, own in answers.items()
+        name: sum(letters[question] == label for question, label in agreed.items()) / len(agreed)
+        for name, letters in answers.items()
     }
-    return Agreement(len(known), rates)
+    return Agreement(len(agreed), rates)

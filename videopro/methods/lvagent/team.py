@@ -54,8 +54,8 @@ class TeamFile(_Part):
     @property
     def key(self) -> str:
         """Names the selection; costs are no part of it."""
-        facts = self.model_dump_json(exclude={"cost"})
-        return f"{self.benchmark}/{self.domain or 'all'}/{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+        content = self.model_dump_json(exclude={"cost"})
+        return f"{self.benchmark}/{self.domain or 'all'}/{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ def read_team(path: Path) -> Team:
     """The team in a file. Raises ConfigError."""
     try:
         content = read_object(path.read_bytes(), str(path), ConfigError)
-        found = TeamFile.model_validate(content)
+        team = TeamFile.model_validate(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a team file") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"{path}: is not a team file of videopro.select_agents ({place}: {first['msg']})"
+            f"{path}: is not a team file of videopro.select_agents ({location}: {first['msg']})"
         ) from error
-    cost = found.cost
+    cost = team.cost
     spent = Cost(cost.seconds, {}, cost.frames, cost.calls, cost.tokens_in, cost.tokens_out)
-    return Team(found.agents, Preparation("selection", found.key, spent))
+    return Team(team.agents, Preparation("selection", team.key, spent))

@@ -32,11 +32,11 @@ class VcaRun(AgentRun):
         self._settings = settings
         self._score_frames = score_frames
         duration = session.video.duration
-        most, wanted = session.models[LLM].frames, settings.buffer_size(duration)
-        if wanted is not None and wanted > most:
+        most, size = session.models[LLM].frames, settings.buffer_size(duration)
+        if size is not None and size > most:
             session.note(f"the buffer holds {most} frames: the maximum of {LLM}")
         self._tree = Tree(duration, settings.shortest)
-        self._buffer = MemoryBuffer(most if wanted is None else min(wanted, most))
+        self._buffer = MemoryBuffer(most if size is None else min(size, most))
         self._explored: list[Node] = []
         self._similarity: dict[float, float] = {}
         """Of the frames at these times to the question, in percent."""
@@ -67,9 +67,9 @@ class VcaRun(AgentRun):
         chosen: Node | None = None
         for round in range(self._settings.max_rounds):
             self._round = round
-            wanted = self._tree.even_borders(chosen, self._settings.borders)
+            borders = self._tree.even_borders(chosen, self._settings.borders)
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
-            times = self.session.admit(wanted, LLM)
+            times = self.session.admit(borders, LLM)
             history = list(self._tree.nodes)
             children = self._tree.split(chosen, times)
             self._score(children, times, history)
@@ -97,7 +97,7 @@ class VcaRun(AgentRun):
                 schema=scores_of([child.number for child in children]),
                 frames=self._look(times),
                 round=self._round,
-                found=lambda scores: _scored(children, scores),
+                segments_of=lambda scores: _scored(children, scores),
             )
             return
         self.session.budget.check()
@@ -158,7 +158,7 @@ class VcaRun(AgentRun):
             schema=action_of(question, segments=[node.number for node in candidates]),
             frames=self._look(self._buffer.times),
             round=self._round,
-            found=self._chosen,
+            segments_of=self._chosen,
         )
         return reply.parsed
 

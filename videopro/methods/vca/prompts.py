@@ -10,13 +10,13 @@ from videopro.question import Question
 
 def reward(question: Question, children: Sequence[Node], history: Sequence[Node]) -> str:
     """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7)."""
-    parts = ["Which parts of a video show the answer to a question?", _asked(question)]
+    parts = ["Which parts of a video show the answer to a question?", _question(question)]
     if history:
         parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
-    listed = "\n".join(_line(node) for node in children)
+    part_lines = "\n".join(_line(node) for node in children)
     form = f'{{"{children[0].number}": {{"why": "...", "score": 0}}, ...}}'
     parts.append(
-        f"New parts, with one frame between each and the next:\n{listed}\n"
+        f"New parts, with one frame between each and the next:\n{part_lines}\n"
         "Say in a few words what each new part shows, from the frames at its start and its end, and give it "
         "a score from 0 (nothing of the answer) to 100 (the answer), as the scores before. Reply with JSON "
         f"only, as in {form}"
@@ -26,7 +26,7 @@ def reward(question: Question, children: Sequence[Node], history: Sequence[Node]
 
 def explore(question: Question, candidates: Sequence[Node], explored: Sequence[Node]) -> str:
     """Ask the agent for a segment to look into, or for its answer (Fig. 8)."""
-    parts = ["Find the answer to a question in a video, one part at a time.", _asked(question)]
+    parts = ["Find the answer to a question in a video, one part at a time.", _question(question)]
     if explored:
         parts.append("Looked into: " + ", ".join(str(node.number) for node in explored))
     parts.append("Parts to look into, with their scores:\n" + "\n".join(map(_candidate, candidates)))
@@ -43,7 +43,7 @@ def look(question: Question, duration: float, seen: Sequence[float], count: int)
     times = ", ".join(f"{time:.1f}" for time in seen)
     return (
         "Find the answer to a question in a video, a few frames at a time.\n"
-        f"{_asked(question)}\n"
+        f"{_question(question)}\n"
         f"The video lasts {duration:.1f} seconds. Looked at, in seconds: {times}\n"
         "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
         f"{_answer_form(question)}, or with up to {count} other times in seconds to look at, as in "
@@ -51,7 +51,7 @@ def look(question: Question, duration: float, seen: Sequence[float], count: int)
     )
 
 
-def _asked(question: Question) -> str:
+def _question(question: Question) -> str:
     return "\n".join(part for part in (f"Question: {question.text}", question.lettered_choices()) if part)
 
 

@@ -46,8 +46,8 @@ class Action(BaseModel):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        given = [name for name, value in self if value is not None]
-        if len(given) != 1:
+        actions = [name for name, value in self if value is not None]
+        if len(actions) != 1:
             offered = [
                 n for n, field in type(self).model_fields.items() if field.annotation is not type(None)
             ]

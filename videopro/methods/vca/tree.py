@@ -55,7 +55,7 @@ class Tree:
     def even_borders(self, parent: Node | None, count: int) -> list[float]:
         """The `count` moments (s) that split a segment (None: the whole video) into equal parts."""
         start, end = self._span(parent)
-        return [start + (end - start) * place / (count + 1) for place in range(1, count + 1)]
+        return [start + (end - start) * index / (count + 1) for index in range(1, count + 1)]
 
     def split(self, parent: Node | None, borders: Sequence[float]) -> list[Node]:
         """Split a segment (None: the whole video) at n moments inside it (s, ascending) into n + 1 parts."""
@@ -64,12 +64,12 @@ class Tree:
         if parent is not None:
             parent.is_open = False
             prefix = f"{parent.name}."
-        made = [
-            Node(len(self.nodes) + place, f"{prefix}{place}", first, last)
-            for place, (first, last) in enumerate(pairwise([start, *borders, end]))
+        children = [
+            Node(len(self.nodes) + index, f"{prefix}{index}", first, last)
+            for index, (first, last) in enumerate(pairwise([start, *borders, end]))
         ]
-        self.nodes += made
-        return made
+        self.nodes += children
+        return children
 
     def relevance_at(self, time: float) -> float:
         """The relevance of a frame at a border (s): the highest among the open segments beside it, so that
@@ -104,20 +104,20 @@ class MemoryBuffer:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._kept: list[float] = []
+        self._moments: list[float] = []
         """In the order in which they were added."""
 
     @property
     def times(self) -> list[float]:
         """The kept moments (s), in order of time."""
-        return sorted(self._kept)
+        return sorted(self._moments)
 
     def update(self, times: Sequence[float], relevance: Callable[[float], float]) -> list[float]:
         """Add moments, and discard those of the lowest relevance as it is now. Returns the discarded ones,
         old or new, in order of time."""
-        self._kept += [time for time in dict.fromkeys(times) if time not in self._kept]
+        self._moments += [time for time in dict.fromkeys(times) if time not in self._moments]
         # Stable: among equals, the order of adding stays.
-        ranked = sorted(self._kept, key=relevance)
+        ranked = sorted(self._moments, key=relevance)
         discarded = ranked[: max(0, len(ranked) - self.size)]
-        self._kept = [time for time in self._kept if time not in discarded]
+        self._moments = [time for time in self._moments if time not in discarded]
         return sorted(discarded)

@@ -84,17 +84,17 @@ class VideoAgentRun(AgentRun):
         room = self._room()
         return self._timeline.uniform(count if room is None else max(1, min(count, room)))
 
-    def _merge(self, places: Sequence[int]) -> None:
+    def _merge(self, indices: Sequence[int]) -> None:
         """Add frames to the state, with their captions (section 3.4)."""
-        for place in sorted(places):
+        for index in sorted(indices):
             text = ""
             if self._captions is not None:
-                text = self._captions.caption(self.session, self._shown(place), self._round)
-            self._seen[place] = text
+                text = self._captions.caption(self.session, self._captioned_times(index), self._round)
+            self._seen[index] = text
 
-    def _shown(self, place: int) -> list[float]:
+    def _captioned_times(self, index: int) -> list[float]:
         """The seconds that the captioner sees of a frame: its own, or those of a clip around it."""
-        middle = self._timeline.time(place)
+        middle = self._timeline.time(index)
         if self._settings.captions == "frame":
             return [middle]
         half = self._settings.clip_seconds / 2
@@ -104,10 +104,10 @@ class VideoAgentRun(AgentRun):
     def _state(self) -> tuple[State, list[Frame]]:
         """What the language model knows, and the frames that it is shown."""
         duration = self._timeline.duration
-        places = sorted(self._seen)
-        times = [self._timeline.time(place) for place in places]
+        indices = sorted(self._seen)
+        times = [self._timeline.time(index) for index in indices]
         if self._captions is not None:
-            return State(duration, tuple(times), tuple(self._seen[place] for place in places)), []
+            return State(duration, tuple(times), tuple(self._seen[index] for index in indices)), []
         frames = self.session.frames(times, LLM)
         return State(duration, tuple(frame.time for frame in frames)), frames
 
@@ -191,7 +191,7 @@ class VideoAgentRun(AgentRun):
             schema=descriptions_of([segment.number for segment in offered]),
             frames=frames,
             round=self._round,
-            found=lambda wanted: _named(wanted, segments),
+            segments_of=lambda descriptions: _named(descriptions, segments),
         )
         return [] if reply.parsed is None else reply.parsed.frame_descriptions
 
@@ -204,36 +204,36 @@ class VideoAgentRun(AgentRun):
         room = self._room()
         if self._settings.selection == "uniform":
             count = len(missing) if room is None else min(len(missing), room)
-            kept = self._timeline.middles(self._seen, count)
-            found = [Segment(*self._timeline.spans[place]) for place in kept]
+            chosen = self._timeline.middles(self._seen, count)
+            segments = [Segment(*self._timeline.spans[index]) for index in chosen]
             scores: dict[int, float] = {}
         else:
-            best = [self._most_similar(wanted) for wanted in missing]
+            best = [self._most_similar(description) for description in missing]
             scores = {}
-            for place, score, _ in best:
-                scores[place] = max(score, scores.get(place, score))
-            kept = without_neighbours(self._seen, scores)[:room]
-            found = [segment for _, _, segment in best]
+            for index, score, _ in best:
+                scores[index] = max(score, scores.get(index, score))
+            chosen = without_neighbours(self._seen, scores)[:room]
+            segments = [segment for _, _, segment in best]
         self.session.tool(
             "retrieve",
             args={"selection": self._settings.selection, "descriptions": len(missing)},
-            result=self._outcome(kept, [place for place in scores if place not in kept]),
-            segments=found,
+            result=self._outcome(chosen, [index for index in scores if index not in chosen]),
+            segments=segments,
             round=self._round,
         )
-        return kept
+        return chosen
 
-    def _most_similar(self, wanted: Description) -> tuple[int, float, Segment]:
+    def _most_similar(self, description: Description) -> tuple[int, float, Segment]:
         """The best unseen frame of the segment, its cosine similarity, and both for the trace."""
         assert self._index is not None
-        segment = _segment_of(wanted, self._segments())
+        segment = _segment_of(description, self._segments())
         ranked = self._index.search(
-            wanted.description, len(self._index.clips), start=segment.start, end=segment.end
+            description.description, len(self._index.clips), start=segment.start, end=segment.end
         )
-        place, score = next((place, score) for place, score in ranked if place in segment.places)
-        name = "" if wanted.segment is None else str(segment.number)
-        start, end = self._timeline.spans[place]
-        return place, score, Segment(start, end, name, score=round(score, 4), text=wanted.description)
+        index, score = next((index, score) for index, score in ranked if index in segment.indices)
+        name = "" if description.segment is None else str(segment.number)
+        start, end = self._timeline.spans[index]
+        return index, score, Segment(start, end, name, score=round(score, 4), text=description.description)
 
     def _segments(self) -> list[VideoSegment]:
         """Where frames may be looked for."""
@@ -241,14 +241,14 @@ class VideoAgentRun(AgentRun):
             return self._timeline.segments(self._seen)
         return [self._timeline.unseen(self._seen)]
 
-    def _outcome(self, kept: Sequence[int], dropped: Sequence[int]) -> str:
+    def _outcome(self, chosen: Sequence[int], dropped: Sequence[int]) -> str:
         """What the retrieval gave, for readers of the trace."""
 
-        def times(places: Sequence[int]) -> str:
-            return ", ".join(f"{self._timeline.time(place):.1f} s" for place in sorted(places))
+        def times(indices: Sequence[int]) -> str:
+            return ", ".join(f"{self._timeline.time(index):.1f} s" for index in sorted(indices))
 
         left_out = f"; left out: {times(dropped)}" if dropped else ""
-        return f"{times(kept) or 'no new frame'}{left_out}"
+        return f"{times(chosen) or 'no new frame'}{left_out}"
 
     def _conclusion(self) -> Conclusion:
         prediction = self._prediction
@@ -263,19 +263,19 @@ class VideoAgentRun(AgentRun):
         return Conclusion(Answer(letter, raw=answer), claim)
 
 
-def _segment_of(wanted: Description, segments: Sequence[VideoSegment]) -> VideoSegment:
+def _segment_of(description: Description, segments: Sequence[VideoSegment]) -> VideoSegment:
     """The segment that a description names; the only one if it names none."""
-    if wanted.segment is None:
+    if description.segment is None:
         return segments[0]
-    return next(segment for segment in segments if segment.number == wanted.segment)
+    return next(segment for segment in segments if segment.number == description.segment)
 
 
-def _named(wanted: Descriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
+def _named(descriptions: Descriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
     """The segments that the language model named, for the trace."""
-    if wanted is None:
+    if descriptions is None:
         return []
     named = []
-    for each in wanted.frame_descriptions:
+    for each in descriptions.frame_descriptions:
         segment = _segment_of(each, segments)
         name = "" if each.segment is None else str(segment.number)
         named.append(Segment(segment.start, segment.end, name, text=each.description))

@@ -34,7 +34,7 @@ def caption(is_detailed: bool) -> str:
 def predict(question: Question, state: State) -> str:
     """Ask for an answer by what is known, with the reasons (the first of the three steps of section 3.2)."""
     return (
-        f"{_known(state)}\n{_asked(question)}\n"
+        f"{_state(state)}\n{_question(question)}\n"
         "Say in a few words what speaks for which answer, then give the answer that is most likely right. "
         f'Reply with JSON only, as in {{"reasoning": "...", "final_answer": "{_example(question)}"}}'
     )
@@ -46,7 +46,8 @@ def reflect(question: Question, state: State, prediction: Prediction) -> str:
     if not question.is_open:
         answer = f"{answer}. {question.choice(answer)}"
     return (
-        f"{_known(state)}\n{_asked(question)}\nYour answer: {answer}\nYour reasons: {prediction.reasoning}\n"
+        f"{_state(state)}\n{_question(question)}\nYour answer: {answer}\n"
+        f"Your reasons: {prediction.reasoning}\n"
         "Is this known well enough to answer? 1: no, too little is known. 2: in part. 3: yes. "
         'Reply with JSON only, as in {"confidence": 2}'
     )
@@ -54,12 +55,12 @@ def reflect(question: Question, state: State, prediction: Prediction) -> str:
 
 def search(question: Question, state: State, segments: Sequence[VideoSegment]) -> str:
     """Ask what is missing, and in which segments to look for it (section 3.3); without segments: anywhere."""
-    parts = [_known(state), _asked(question), "Too little is known to answer."]
+    parts = [_state(state), _question(question), "Too little is known to answer."]
     form = '{"description": "..."}'
     where = ""
     if segments:
-        listed = "\n".join(f"{each.number}: {each.start:.1f}-{each.end:.1f} s" for each in segments)
-        parts.append(f"Parts of the video between the frames:\n{listed}")
+        part_lines = "\n".join(f"{each.number}: {each.start:.1f}-{each.end:.1f} s" for each in segments)
+        parts.append(f"Parts of the video between the frames:\n{part_lines}")
         where = ", and the part that holds it"
         first = segments[0]
         span = f"{first.start:.1f}-{first.end:.1f}"
@@ -71,7 +72,7 @@ def search(question: Question, state: State, segments: Sequence[VideoSegment]) -
     return "\n".join(parts)
 
 
-def _known(state: State) -> str:
+def _state(state: State) -> str:
     head = f"A video lasts {state.duration:.1f} seconds."
     if not state.captions:
         times = ", ".join(f"{time:.1f}" for time in state.times)
@@ -80,7 +81,7 @@ def _known(state: State) -> str:
     return "\n".join([f"{head} Some of its frames show:", *lines])
 
 
-def _asked(question: Question) -> str:
+def _question(question: Question) -> str:
     return "\n".join(part for part in (f"Question: {question.text}", question.lettered_choices()) if part)
 
 

@@ -1,6 +1,6 @@
 """The frames that VideoAgent can choose from, and the segments between those that it has seen.
 
-A frame is named by its place in the video at the given rate, from 0: at one frame per second, place 12 is the
+A frame is named by its index in the video at the given rate, from 0: at one frame per second, index 12 is the
 frame in the middle of the thirteenth second.
 """
 
@@ -23,7 +23,7 @@ class VideoSegment:
     start: float
     """Seconds."""
     end: float
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     """The unseen frames in it."""
 
 
@@ -36,9 +36,9 @@ class Timeline:
         """(start, end) in seconds of each frame's part of the video."""
         self._fps = fps
 
-    def time(self, place: int) -> float:
+    def time(self, index: int) -> float:
         """Seconds: the middle of a frame's part."""
-        start, end = self.spans[place]
+        start, end = self.spans[index]
         return (start + end) / 2
 
     def uniform(self, count: int) -> list[int]:
@@ -51,42 +51,42 @@ class Timeline:
         """The parts into which the seen frames split the video (section 3.3), without those in which no frame
         could be kept. n seen frames make n + 1 parts: part 2 lies between the first and the second."""
         borders = [-1, *sorted(seen), len(self.spans)]
-        found = []
+        segments = []
         for number, (before, after) in enumerate(pairwise(borders), 1):
             start = 0.0 if before < 0 else self.time(before)
             end = self.duration if after == len(self.spans) else self.time(after)
-            places = tuple(range(before + 1, after))
-            if any(not neighbours(place, seen) for place in places):
-                found.append(VideoSegment(number, start, end, places))
-        return found
+            indices = tuple(range(before + 1, after))
+            if any(not neighbours(index, seen) for index in indices):
+                segments.append(VideoSegment(number, start, end, indices))
+        return segments
 
     def unseen(self, seen: Collection[int]) -> VideoSegment:
         """The whole video as one segment, for retrieval without segment selection."""
-        places = tuple(place for place in range(len(self.spans)) if place not in seen)
-        return VideoSegment(1, 0.0, self.duration, places)
+        indices = tuple(index for index in range(len(self.spans)) if index not in seen)
+        return VideoSegment(1, 0.0, self.duration, indices)
 
     def middles(self, seen: Collection[int], count: int) -> list[int]:
         """Up to `count` frames, each in the middle of the longest segment, which it splits."""
-        taken: list[int] = []
+        chosen: list[int] = []
         for _ in range(count):
-            segments = self.segments([*seen, *taken])
+            segments = self.segments([*seen, *chosen])
             if not segments:
                 break
-            longest = max(segments, key=lambda segment: len(segment.places))
-            taken.append(longest.places[len(longest.places) // 2])
-        return sorted(taken)
+            longest = max(segments, key=lambda segment: len(segment.indices))
+            chosen.append(longest.indices[len(longest.indices) // 2])
+        return sorted(chosen)
 
 
-def neighbours(place: int, others: Collection[int]) -> list[int]:
-    """Those of the others that are next to a frame in time."""
-    return [other for other in (place - 1, place + 1) if other in others]
+def neighbours(index: int, candidates: Collection[int]) -> list[int]:
+    """Those of the candidates that are next to a frame in time."""
+    return [other for other in (index - 1, index + 1) if other in candidates]
 
 
-def without_neighbours(seen: Collection[int], found: Mapping[int, float]) -> list[int]:
-    """Those of the found frames (with their scores) that are kept, best first: none is next to a seen frame
-    or to a better found one. Of equal scores, the earlier frame is kept."""
-    kept: list[int] = []
-    for place in sorted(found, key=lambda place: (-found[place], place)):
-        if not neighbours(place, [*seen, *kept]):
-            kept.append(place)
-    return kept
+def without_neighbours(seen: Collection[int], scores: Mapping[int, float]) -> list[int]:
+    """Those of the frames with scores that are chosen, best first: none is next to a seen frame
+    or to a better one. Of equal scores, the earlier frame is chosen."""
+    chosen: list[int] = []
+    for index in sorted(scores, key=lambda index: (-scores[index], index)):
+        if not neighbours(index, [*seen, *chosen]):
+            chosen.append(index)
+    return chosen
