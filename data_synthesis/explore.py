@@ -212,6 +212,7 @@ class Explorer:
         requests, futures = sent
         replies = collect(futures)
         for (state, request, refines), reply in zip(requests, replies, strict=True):
+            #  A failed question is recorded with its error: what else it was sent does not matter.
             if state.error is not None:
                 continue
             if reply is None:

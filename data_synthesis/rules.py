@@ -175,6 +175,7 @@ def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> l
         if kind is None:
             continue
         program, log = refined_program(round), execution_log(round)
+        # Without a log there is nothing to fix the program by.
         if kind == "bug_fix" and not log.strip():
             continue
         key = (kind, _canonical(program))

@@ -126,6 +126,7 @@ class TeacherBudget:
             yield
         finally:
             with self._changed, self._among_processes():
+                # Any one of equal amounts: their number and their sum are what counts.
                 self._pending.remove(most)
                 self._tell()
                 self._changed.notify_all()

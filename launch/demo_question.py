@@ -46,12 +46,12 @@ def show(trace: Trace, item: Item) -> None:
     print_line(item.question.text)
     first = trace.rounds[0].execution
     if selected and first is not None:
-        why = (
+        reason = (
             f"failed: {first.error.type}"
             if first.error is not None
             else f"answered {first.answer.letter}, confidence {first.answer.confidence:.3f}"
         )
-        print_line(f"the first program {why}; so it was refined", "dim")
+        print_line(f"the first program {reason}; so it was refined", "dim")
     ConsoleObserver().on_reply(trace.rounds[selected])
     show_answer(Result((trace.rounds[selected],), final, final, 0), item.question)
 
@@ -60,9 +60,14 @@ def next_steps(folder: Path, item: Item | None) -> list[str]:
     """The commands to try next."""
     steps = [f"videopro view {shlex.quote(str(folder))}"]
     if item is not None:
-        words = [f"pocket:test/{item.video.stem}", item.question.text, "--choices", *item.question.choices]
+        arguments = [
+            f"pocket:test/{item.video.stem}",
+            item.question.text,
+            "--choices",
+            *item.question.choices,
+        ]
         flags = "--model pocket --method videopro --planner pocket-teacher"
-        steps.append(f"videopro ask {shlex.join(words)} {flags}")
+        steps.append(f"videopro ask {shlex.join(arguments)} {flags}")
     steps.append('videopro ask film.mp4 "What happens?" --model Qwen/Qwen3-VL-8B-Instruct')
     return steps
 

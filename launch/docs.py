@@ -27,20 +27,20 @@ WITHOUT_HELP = ("sft", "grpo")
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
-def with_links(text: str, source: Path, place: Path) -> str:
-    """A page's text with its links, which are relative to `source`, as links from `place` on the site."""
+def with_links(text: str, source: Path, page: Path) -> str:
+    """A page's text with its links, which are relative to `source`, as links from `page` on the site."""
 
-    def link(found: re.Match[str]) -> str:
-        if "://" in found["target"]:
-            return found[0]
-        target = (source.parent / found["target"]).resolve()
+    def link(match: re.Match[str]) -> str:
+        if "://" in match["target"]:
+            return match[0]
+        target = (source.parent / match["target"]).resolve()
         if target in TOP_LEVEL:
             on_site = Path(TOP_LEVEL[target])
         elif target.suffix in (".md", *FILES) and target.is_relative_to(DOCS):
             on_site = target.relative_to(DOCS)
         else:
-            return found["text"]
-        return f"[{found['text']}]({os.path.relpath(on_site, place.parent)}{found['anchor'] or ''})"
+            return match["text"]
+        return f"[{match['text']}]({os.path.relpath(on_site, page.parent)}{match['anchor'] or ''})"
 
     return _LINK.sub(link, text)
 
@@ -71,14 +71,14 @@ def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     marker.touch()
-    places = {path: path.relative_to(DOCS) for path in sorted(DOCS.rglob("*")) if path.is_file()}
-    places |= {path: Path(name) for path, name in TOP_LEVEL.items() if path.exists()}
-    for source, place in places.items():
-        copy = folder / "docs" / place
+    targets = {path: path.relative_to(DOCS) for path in sorted(DOCS.rglob("*")) if path.is_file()}
+    targets |= {path: Path(name) for path, name in TOP_LEVEL.items() if path.exists()}
+    for source, target in targets.items():
+        copy = folder / "docs" / target
         copy.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             text = source.read_text(encoding="utf-8")
-            copy.write_text(with_links(text, source, place), encoding="utf-8")
+            copy.write_text(with_links(text, source, target), encoding="utf-8")
         elif source.suffix in FILES:
             shutil.copyfile(source, copy)
     with (folder / "docs" / "commands.md").open("a", encoding="utf-8") as page:

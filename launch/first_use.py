@@ -48,16 +48,16 @@ Step = dict[str, Any]
 
 def steps() -> dict[str, list[Step]]:
     """For each user the commands of launch/first_use.yaml."""
-    found: dict[str, list[Step]] = yaml.safe_load((CHECKOUT / "launch" / "first_use.yaml").read_text())
-    return found
+    by_user: dict[str, list[Step]] = yaml.safe_load((CHECKOUT / "launch" / "first_use.yaml").read_text())
+    return by_user
 
 
-def run(command: str, folder: Path, said: Path) -> tuple[int, float]:
+def run(command: str, folder: Path, log: Path) -> tuple[int, float]:
     """Exit status and seconds of a command typed in this folder; its output goes to a file."""
     environment = {**os.environ, "COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     started = time.monotonic()
-    with said.open("w", encoding="utf-8") as file:
+    with log.open("w", encoding="utf-8") as file:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=folder,
@@ -107,11 +107,11 @@ def main(argv: Sequence[str]) -> int:
             command, expected = step["typed"], step.get("exit", 0)
             if command in done:
                 continue
-            said = folder / "said" / f"{user}-{number}.txt"
-            status, seconds = run(command, folder, said)
+            log = folder / "said" / f"{user}-{number}.txt"
+            status, seconds = run(command, folder, log)
             print(f"{user}: {status} {seconds:7.1f} s  {step.get('called', command)}", flush=True)
             if status != expected:
-                print(said.read_text()[-3000:])
+                print(log.read_text()[-3000:])
                 failed = 1
                 continue
             done[command] = {"seconds": round(seconds, 1)}

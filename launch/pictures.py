@@ -70,16 +70,16 @@ def take(picture: Picture, browser: Any, folder: Path) -> None:
         viewport={"width": picture.width, "height": picture.height or 900},
         color_scheme="dark" if picture.dark else "light",
     )
-    file, _, place = picture.page.partition("#")
-    page.goto(f"{(folder / file).as_uri()}#{place}")
+    file, _, anchor = picture.page.partition("#")
+    page.goto(f"{(folder / file).as_uri()}#{anchor}")
     page.wait_for_load_state("networkidle")
     if picture.top:
         page.locator(picture.top).evaluate(
             "part => window.scrollTo(0, part.getBoundingClientRect().top - 62)"
         )
-    taken = Image.open(io.BytesIO(page.screenshot(full_page=not picture.height)))
+    image = Image.open(io.BytesIO(page.screenshot(full_page=not picture.height)))
     page.close()
-    taken.convert("RGB").quantize(256).save(picture.file, optimize=True)
+    image.convert("RGB").quantize(256).save(picture.file, optimize=True)
     print(f"{picture.file.relative_to(DOCS)}: {picture.file.stat().st_size // 1000} kB")
 
 

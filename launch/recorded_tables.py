@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
-from perf.page_tables import MARK, SAID, lines_of, pages, said
+from perf.page_tables import MARK, STATEMENT, lines_of, pages, statement
 
 
 def updated(mark: re.Match[str]) -> str:
@@ -36,7 +36,7 @@ def updated(mark: re.Match[str]) -> str:
 
 def restated(mark: re.Match[str]) -> str:
     """The mark and its text as recorded."""
-    return mark[0].removesuffix(mark["text"]) + said(mark["file"], mark["title"])
+    return mark[0].removesuffix(mark["text"]) + statement(mark["file"], mark["title"])
 
 
 def _name(line: str) -> str:
@@ -45,7 +45,7 @@ def _name(line: str) -> str:
 
 for page in pages():
     text = page.read_text(encoding="utf-8")
-    new = SAID.sub(restated, MARK.sub(updated, text))
+    new = STATEMENT.sub(restated, MARK.sub(updated, text))
     if new != text:
         page.write_text(new, encoding="utf-8")
         print(page.relative_to(ROOT))

@@ -85,10 +85,10 @@ def measure(files: dict[int, Path], rounds: int) -> dict[str, object]:
     return table
 
 
-def compare(given: DecodeSettings) -> None:
+def compare(settings: DecodeSettings) -> None:
     """Make the files, measure, print the table and write it."""
     with tempfile.TemporaryDirectory() as scratch:
-        work = given.work or Path(scratch)
+        work = settings.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         files = {10: work / "ten.mp4", 60: work / "sixty.mp4"}
         for minutes, path in files.items():
@@ -101,10 +101,10 @@ def compare(given: DecodeSettings) -> None:
                 else:
                     make_sixty_minutes(files[10], part)
                 part.rename(path)
-        table = measure(files, given.rounds)
+        table = measure(files, settings.rounds)
     ways = {name: way for name, (way, _) in CONTENDERS.items()}
-    result = {"results": table, "ways": ways, "versions": versions(), "rounds": given.rounds}
-    write_record(given.output, result, indent=2)
+    result = {"results": table, "ways": ways, "versions": versions(), "rounds": settings.rounds}
+    write_record(settings.output, result, indent=2)
     print_tables("perf/decode.json", result)
 
 

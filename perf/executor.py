@@ -246,23 +246,23 @@ def equal(run: Run) -> int:
     """How many of the ordinary programs give CPython's result, in value and type."""
     count = 0
     for program in ORDINARY.values():
-        wanted = natively(program, World())
+        expected = natively(program, World())
         world = World()
         try:
-            got = run(program, world.functions(), world.inputs())
+            actual = run(program, world.functions(), world.inputs())
         except Exception:
             continue
-        if isinstance(wanted, AnswerOnHost):
-            count += isinstance(got, AnswerOnHost) and [*got] == [*wanted]
+        if isinstance(expected, AnswerOnHost):
+            count += isinstance(actual, AnswerOnHost) and [*actual] == [*expected]
         else:
-            count += bool(got == wanted)
+            count += bool(actual == expected)
     return count
 
 
 _COLUMNS = ("program_ms", "program_cpu_ms", "call_us", "call_cpu_us", "programs_per_s")
 
 
-def compare(given: ExecutorSettings) -> None:
+def compare(settings: ExecutorSettings) -> None:
     """Measure, print the table and write it. Raises ConfigError without smolagents."""
     if find_spec("smolagents") is None:
         raise ConfigError(
@@ -272,15 +272,15 @@ def compare(given: ExecutorSettings) -> None:
     # First, before there are threads: this forks.
     rows: dict[str, dict[str, Any]] = {
         "two processes": echo(),
-        "fork and pipe": fork_and_pipe(given.programs),
+        "fork and pipe": fork_and_pipe(settings.programs),
     }
     with Executor() as executor:
-        measured = measure(ours(executor), given.programs)
+        measured = measure(ours(executor), settings.programs)
         rows["videopro"] = {**measured, "equal": equal(ours(executor))}
     interpreted = smolagents()
-    measured = measure(interpreted, given.programs)
+    measured = measure(interpreted, settings.programs)
     rows["smolagents"] = {**measured, "equal": equal(interpreted)}
-    rows["python -c"] = measure(plain_child(), max(given.programs // 10, 5))
+    rows["python -c"] = measure(plain_child(), max(settings.programs // 10, 5))
     print(f"{'':<13} {'ms/program':>11} {'cpu':>7} {'us/call':>9} {'cpu':>7} {'programs/s':>11} {'equal':>7}")
     for name, row in rows.items():
         same = f"{row['equal']}/{len(ORDINARY)}" if "equal" in row else "-"
@@ -290,7 +290,7 @@ def compare(given: ExecutorSettings) -> None:
         )
     ratio = rows["python -c"]["program_ms"] / rows["videopro"]["program_ms"]
     print(f"\na sandboxed program takes 1/{ratio:.1f} of a plain child's time")
-    if given.output is not None:
+    if settings.output is not None:
         record = {
             "results": rows,
             "ordinary_programs": len(ORDINARY),
@@ -299,7 +299,7 @@ def compare(given: ExecutorSettings) -> None:
             "python": platform.python_version(),
             "kernel": platform.release(),
         }
-        write_record(given.output, record)
+        write_record(settings.output, record)
 
 
 if __name__ == "__main__":

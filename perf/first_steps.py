@@ -49,17 +49,19 @@ COMMAND = CommandLine(
 
 def passed(printed: str) -> int | None:
     """How many tests passed, in what pytest printed at its end."""
-    found = re.findall(r"\b(\d+) passed\b", printed)
-    return int(found[-1]) if found else None
+    counts = re.findall(r"\b(\d+) passed\b", printed)
+    return int(counts[-1]) if counts else None
 
 
 def take(step: str, clone: Path) -> dict[str, object]:
     """Do a step in a clone, and return what it took. Raises SystemExit if it fails."""
     load, start = os.getloadavg()[0], time.monotonic()
     # As from a new shell, on a machine without pocket videos.
-    kept = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    kept["VIDEOPRO_CACHE"] = str(clone.parent / "cache")
-    done = subprocess.run(STEPS[step], cwd=clone, env=kept, stdout=subprocess.PIPE, text=True)
+    variables = {
+        name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")
+    }
+    variables["VIDEOPRO_CACHE"] = str(clone.parent / "cache")
+    done = subprocess.run(STEPS[step], cwd=clone, env=variables, stdout=subprocess.PIPE, text=True)
     seconds = time.monotonic() - start
     if done.returncode:
         raise SystemExit(f"{step}: ended with status {done.returncode}:\n{done.stdout[-2000:]}")
@@ -70,26 +72,26 @@ def take(step: str, clone: Path) -> dict[str, object]:
     return {"seconds": round(seconds), "load_before": round(load, 1), "commit": commit, **counted}
 
 
-def measure(given: FirstStepsSettings) -> None:
+def measure(request: FirstStepsSettings) -> None:
     """Take the steps and write the file. Raises ConfigError for an unknown step."""
-    unknown = set(given.steps) - set(STEPS)
+    unknown = set(request.steps) - set(STEPS)
     if unknown:
         raise ConfigError(f"unknown step {min(unknown)!r}; steps: {', '.join(STEPS)}")
     same = {"cores": os.cpu_count()}
-    steps = recorded_rows(given.output, "steps", same)
+    steps = recorded_rows(request.output, "steps", same)
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "videopro"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         # Each step finds what a newcomer has when it begins.
-        wanted = [step for step in STEPS if step in given.steps or not given.steps]
+        chosen = [step for step in STEPS if step in request.steps or not request.steps]
         for step in STEPS:
-            if step in wanted or (step == "install" and wanted):
-                taken = take(step, clone)
-                if step in wanted:
-                    steps[step] = taken
-                    print(f"{step}: {taken}")
+            if step in chosen or (step == "install" and chosen):
+                outcome = take(step, clone)
+                if step in chosen:
+                    steps[step] = outcome
+                    print(f"{step}: {outcome}")
     versions = {"python": sys.version.split()[0]}
-    write_record(given.output, {**same, "versions": versions, "steps": steps})
+    write_record(request.output, {**same, "versions": versions, "steps": steps})
 
 
 if __name__ == "__main__":

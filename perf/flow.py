@@ -102,30 +102,30 @@ class _Silent:
         """Not looked at."""
 
 
-def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[str, Any]) -> dict[str, Any]:
+def answer_leg(leg: str, folder: str, url: str, in_flight: int, flags: Mapping[str, Any]) -> dict[str, Any]:
     """Answer a leg's questions in this process, and say what it took. Called in a process of its own."""
-    shared_store().resize(given["store"] * MIB)
+    shared_store().resize(flags["store"] * MIB)
     method_name, _ = LEGS[leg]
-    options = {} if method_name == "native" else {"planner": given["planner"]}
-    if options and not given["benchmark"]:
+    options = {} if method_name == "native" else {"planner": flags["planner"]}
+    if options and not flags["benchmark"]:
         options = {**_FEW_MODELS, **options}
-    if given["benchmark"]:
-        benchmark = benchmarks.load(given["benchmark"], split="test")
-        items = benchmark.select(limit=given["videos"])
+    if flags["benchmark"]:
+        benchmark = benchmarks.load(flags["benchmark"], split="test")
+        items = benchmark.select(limit=flags["videos"])
         assert benchmark.fetch is not None
         benchmark.fetch(items)
     else:
         benchmark = benchmarks.load("jsonl", root=Path(folder))
         items = benchmark.select()
     backbone = load_backbone(
-        f"server:{given['model']}@{url}/v1",
-        frames=given["frames"],
-        pixels=given["pixels"],
-        **({} if given["server"] else {"video": "video"}),
+        f"server:{flags['model']}@{url}/v1",
+        frames=flags["frames"],
+        pixels=flags["pixels"],
+        **({} if flags["server"] else {"video": "video"}),
     )
     method = methods.create(method_name, options)
-    load = EngineLoad(url, is_live=bool(given["server"]))
-    decode = [_decode(Path(path), backbone, given["frames"]) for path in sorted({i.video for i in items})]
+    load = EngineLoad(url, is_live=bool(flags["server"]))
+    decode = [_decode(Path(path), backbone, flags["frames"]) for path in sorted({i.video for i in items})]
 
     def answer(name: str) -> list[Trace]:
         run = RunFolder(Path(scratch) / name)
@@ -142,7 +142,7 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[s
         load.start(speed=1.0)
         with timed() as spent:
             traces = answer("measured")
-        found = load.stop()
+        stats = load.stop()
     backbone.close()
     count = len(traces)
     failed = [trace.error.message for trace in traces if trace.error is not None]
@@ -152,7 +152,7 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, given: Mapping[s
         "questions": count,
         "videos": len(decode),
         "in_flight": in_flight,
-        **found.figures(count),
+        **stats.figures(count),
         "client_cpu_s_a_question": round(spent.cpu_s / count, 4),
         "decode_s_a_video": round(sum(decode) / len(decode), 3),
         "wall_s": round(spent.wall_s, 1),
@@ -181,30 +181,30 @@ def engine(pixels: int) -> Iterator[str]:
         process.wait()
 
 
-def measure(given: FlowSettings) -> None:
+def measure(request: FlowSettings) -> None:
     """Measure the legs, and record each as it ends."""
     settings = {
-        name: value for name, value in asdict(given).items() if name not in ("only", "output", "in_flight")
+        name: value for name, value in asdict(request).items() if name not in ("only", "output", "in_flight")
     }
-    same = {"engine": given.server or "known speed", "frames": given.frames, "pixels": given.pixels}
-    rows = recorded_rows(given.output, "results", same)
-    for leg in given.only:
-        for in_flight in (1, given.in_flight):
+    same = {"engine": request.server or "known speed", "frames": request.frames, "pixels": request.pixels}
+    rows = recorded_rows(request.output, "results", same)
+    for leg in request.only:
+        for in_flight in (1, request.in_flight):
             with tempfile.TemporaryDirectory() as folder:
-                count = given.videos if in_flight > 1 else given.alone
-                if not given.benchmark:
+                count = request.videos if in_flight > 1 else request.alone
+                if not request.benchmark:
                     make_questions(Path(folder), count, LEGS[leg][1])
                 run = {**settings, "videos": count}
                 load = round(os.getloadavg()[0], 1)
-                if given.server:
-                    row = call_in_child("perf.flow:answer_leg", leg, folder, given.server, in_flight, run)
+                if request.server:
+                    row = call_in_child("perf.flow:answer_leg", leg, folder, request.server, in_flight, run)
                 else:
-                    with engine(given.pixels) as url:
+                    with engine(request.pixels) as url:
                         row = call_in_child("perf.flow:answer_leg", leg, folder, url, in_flight, run)
             rows[f"{leg}, {in_flight} in flight"] = {**row, "load": load}
             print(leg, json.dumps(rows[f"{leg}, {in_flight} in flight"]), flush=True)
             record = {**same, "results": rows, "versions": versions()}
-            write_record(given.output, record, indent=2)
+            write_record(request.output, record, indent=2)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.reset()
-        self._came = asyncio.Event()
+        self._arrival = asyncio.Event()
         self._changed_at = self.clock()
 
     def reset(self) -> None:
@@ -118,7 +118,7 @@ class Engine:
         self.waiting.append(request)
         self.stats.requests += 1
         self.stats.first = self.stats.first or self.clock()
-        self._came.set()
+        self._arrival.set()
         await request.done
 
     async def run(self) -> None:
@@ -126,8 +126,8 @@ class Engine:
         free_at = self.clock()
         while True:
             if not self.waiting and not self.decoding:
-                self._came.clear()
-                await self._came.wait()
+                self._arrival.clear()
+                await self._arrival.wait()
                 free_at = self.clock()
             seconds, finished = self._step()
             # On time even if this process was late: the engine would not have waited for it.

@@ -76,8 +76,8 @@ class EngineLoad:
         self._end()
         # Only offered by a server in development mode; without it, prompts that were seen are cheaper.
         with suppress(HTTPError):
-            for kept in ("prefix", "mm", "encoder"):
-                _post(f"{self._url}/reset_{kept}_cache", {})
+            for cache in ("prefix", "mm", "encoder"):
+                _post(f"{self._url}/reset_{cache}_cache", {})
         self._before, self._looks = self._metrics(), []
         self._cpu_before = self._cpu_s()
         self._ended.clear()
@@ -121,9 +121,9 @@ class EngineLoad:
             self._look()
 
     def _look(self) -> None:
-        found = self._metrics()
+        metrics = self._metrics()
         count, latency = (
-            found.get(f"{_LATENCY}_{part}", 0.0) - self._before.get(f"{_LATENCY}_{part}", 0.0)
+            metrics.get(f"{_LATENCY}_{part}", 0.0) - self._before.get(f"{_LATENCY}_{part}", 0.0)
             for part in ("count", "sum")
         )
         self._looks.append((time.perf_counter(), count, latency))
@@ -133,12 +133,12 @@ class EngineLoad:
         address = urlsplit(self._url)
         if address.hostname not in ("127.0.0.1", "localhost"):
             return None
-        held = {
+        pids = {
             each.pid
             for each in psutil.net_connections("tcp")
             if each.status == psutil.CONN_LISTEN and each.laddr.port == address.port and each.pid is not None
         }
-        parents = [psutil.Process(pid) for pid in held]
+        parents = [psutil.Process(pid) for pid in pids]
         processes = {each for parent in parents for each in (parent, *parent.children(recursive=True))}
         return sum(sum(each.cpu_times()[:2]) for each in processes) if processes else None
 
@@ -149,13 +149,13 @@ class EngineLoad:
 
     def _metrics(self) -> dict[str, float]:
         """vLLM's counters and gauges, each summed over its labels, without the prefix "vllm:"."""
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         with urlopen(f"{self._url}/metrics") as reply:
             for line in reply.read().decode().splitlines():
                 parts = re.fullmatch(r"vllm:(\w+)(?:\{.*\})? (\S+)", line)
                 if parts:
-                    found[parts[1]] = found.get(parts[1], 0.0) + float(parts[2])
-        return found
+                    metrics[parts[1]] = metrics.get(parts[1], 0.0) + float(parts[2])
+        return metrics
 
 
 def _post(url: str, body: dict[str, Any]) -> None:

@@ -108,27 +108,27 @@ async def _reply(path: str, body: bytes, engine: Engine, pixels: int) -> dict[st
         return {"data": [{"id": MODEL, "owned_by": "vllm", "root": MODEL, "object": "model"}]}
     if path == "/stats":
         return asdict(engine.stats)
-    asked = json.loads(body)
+    request = json.loads(body)
     if path == "/reset":
-        engine.speed = float(asked["speed"])
+        engine.speed = float(request["speed"])
         engine.reset()
         return {}
-    text, frames, pairs, pictures = read_request(asked)
+    text, frames, pairs, pictures = read_request(request)
     visual = math.ceil(frames / (2 if pairs else 1)) * (pixels // 1024)
     text_tokens = round(len(text) / TOKEN) + math.ceil(frames / (2 if pairs else 1)) * TIME_TOKENS
     draw = zlib.crc32(text.encode())
-    said = letter(text, draw) if asked["max_tokens"] == 1 else written(text, draw)
-    await engine.serve(text_tokens, visual, pictures, said["usage"]["completion_tokens"])
-    said["usage"]["prompt_tokens"] = text_tokens + visual
-    return said
+    reply = letter(text, draw) if request["max_tokens"] == 1 else written(text, draw)
+    await engine.serve(text_tokens, visual, pictures, reply["usage"]["completion_tokens"])
+    reply["usage"]["prompt_tokens"] = text_tokens + visual
+    return reply
 
 
-def read_request(asked: Mapping[str, Any]) -> tuple[str, int, bool, int]:
+def read_request(request: Mapping[str, Any]) -> tuple[str, int, bool, int]:
     """A request's text, its number of frames, whether they are a video (merged in pairs), and their hash; 0
     without frames."""
     texts: list[str] = []
     frames, pairs, pictures = 0, False, 0
-    for message in asked["messages"]:
+    for message in request["messages"]:
         content = message["content"]
         parts: list[dict[str, Any]] = (
             [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -150,25 +150,25 @@ def letter(text: str, draw: int) -> dict[str, Any]:
     replies = ["Yes", "No"] if text.endswith("Yes or No only.") else ["A", "B", "C", "D"]
     chosen = draw % len(replies)
     sure = 0.6 if (draw >> 8) % 100 < 100 * UNSURE else 0.92
-    others = [f"t{number}" for number in range(20 - len(replies))]
-    rest = math.log((1 - sure) / 19)
-    said = replies.pop(chosen)
-    top = [(said, math.log(sure)), *((word, rest) for word in (*replies, *others))]
-    listed = [{"token": word, "logprob": value} for word, value in top]
-    return _completion(said, [{**listed[0], "top_logprobs": listed}], "length")
+    fillers = [f"t{number}" for number in range(20 - len(replies))]
+    remainder = math.log((1 - sure) / 19)
+    reply = replies.pop(chosen)
+    top = [(reply, math.log(sure)), *((word, remainder) for word in (*replies, *fillers))]
+    entries = [{"token": word, "logprob": value} for word, value in top]
+    return _completion(reply, [{**entries[0], "top_logprobs": entries}], "length")
 
 
 def written(text: str, draw: int) -> dict[str, Any]:
     """A program where one is asked for, else a few words."""
     if "<code>" in text or "execute_command" in text:
-        said = _PLANNING.format(code=PROGRAMS[draw % len(PROGRAMS)])
+        reply = _PLANNING.format(code=PROGRAMS[draw % len(PROGRAMS)])
     else:
-        said = "A person walks past a table and picks something up."
-    count = round(len(said) / TOKEN)
-    return _completion(said, [{"token": "word", "logprob": -0.1}] * count, "stop")
+        reply = "A person walks past a table and picks something up."
+    count = round(len(reply) / TOKEN)
+    return _completion(reply, [{"token": "word", "logprob": -0.1}] * count, "stop")
 
 
-def _completion(said: str, tokens: list[dict[str, Any]], finish: str) -> dict[str, Any]:
+def _completion(reply: str, tokens: list[dict[str, Any]], finish: str) -> dict[str, Any]:
     return {
         "id": "1",
         "object": "chat.completion",
@@ -177,7 +177,7 @@ def _completion(said: str, tokens: list[dict[str, Any]], finish: str) -> dict[st
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": said},
+                "message": {"role": "assistant", "content": reply},
                 "logprobs": {"content": tokens},
                 "finish_reason": finish,
             }

@@ -34,14 +34,14 @@ def make_questions(folder: Path, videos: int, each: int) -> None:
     rows = []
     for number in range(videos):
         make_video(folder / f"{number}.mp4", number)
-        for place in range(each):
-            asked = question(each * number + place)
+        for index in range(each):
+            drawn = question(each * number + index)
             rows.append(
                 {
-                    "id": f"{number}-{place}",
+                    "id": f"{number}-{index}",
                     "video": f"{number}.mp4",
-                    "question": asked.text,
-                    "choices": list(asked.choices),
+                    "question": drawn.text,
+                    "choices": list(drawn.choices),
                     "answer": "A",
                     "subtitles": None,
                 }

@@ -95,14 +95,14 @@ def run_part(letter: str, command: list[str], record: Record, seconds: float = P
     if status is not None:
         if case is None:
             raise SystemExit(f"part {letter}: its process ended with status {status} before its first case")
-        fail(record, letter, case, _why(status))
+        fail(record, letter, case, _reason(status))
         return run_part(letter, command, record, seconds - (time.time() - began))
     if case is not None and len(record.read().get(letter, {})) == ended:
         fail(record, letter, case, f"took longer than the {seconds:.0f} s of a part")
     return False
 
 
-def _why(status: int) -> str:
+def _reason(status: int) -> str:
     if status == -signal.SIGKILL:
         return "its process was killed (SIGKILL), as the system does where the machine's memory is used up"
     return (
@@ -110,9 +110,9 @@ def _why(status: int) -> str:
     )
 
 
-def fail(record: Record, letter: str, case: str, why: str) -> None:
+def fail(record: Record, letter: str, case: str, reason: str) -> None:
     """Record that a case's process ended before the case did."""
-    record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
+    record.append(letter, case, failed=reason, load=round(os.getloadavg()[0], 1))
 
 
 def run_inside(letter: str, shapes: str, folder: str) -> None:
@@ -121,15 +121,17 @@ def run_inside(letter: str, shapes: str, folder: str) -> None:
     run_cases(letter, load_part(letter).cases(bench), Record(bench.path("cases.jsonl")))
 
 
-def results_file(given: GpuSettings, bench: Bench, facts: Mapping[str, Any], letters: Sequence[str]) -> Path:
+def results_file(
+    settings: GpuSettings, bench: Bench, conditions: Mapping[str, Any], letters: Sequence[str]
+) -> Path:
     """Where the results go. Some parts alone never replace a file of another device, or of other versions or
     shapes: the recorded one stays as it is, and ConfigError is raised for `--output`."""
-    own = {("8b", True): "gpu.json", ("2b", False): "shapes_2b.json"}.get((bench.shapes.name, on_gpu()))
+    name = {("8b", True): "gpu.json", ("2b", False): "shapes_2b.json"}.get((bench.shapes.name, on_gpu()))
     apart = bench.folder / "results.json"
-    path = given.output or (ROOT / "perf" / own if own is not None else apart)
-    if path == apart or set(letters) == set(MODULES) or is_of(path, bench.shapes, facts):
+    path = settings.output or (ROOT / "perf" / name if name is not None else apart)
+    if path == apart or set(letters) == set(MODULES) or is_of(path, bench.shapes, conditions):
         return path
-    if given.output is not None:
+    if settings.output is not None:
         raise ConfigError(
             f"{path}: holds results of another device, or of other versions or shapes, which some parts "
             "alone do not replace; give another --output"
@@ -138,30 +140,30 @@ def results_file(given: GpuSettings, bench: Bench, facts: Mapping[str, Any], let
     return apart
 
 
-def check(given: GpuSettings) -> int:
+def check(settings: GpuSettings) -> int:
     """Run the parts, print their tables and write the results. Returns 1 if any failed or is not finished."""
-    if given.tables is not None:
-        print(tables(given.tables))
+    if settings.tables is not None:
+        print(tables(settings.tables))
         return 0
-    for letter in (*given.parts, *given.redo):
+    for letter in (*settings.parts, *settings.redo):
         if letter not in MODULES:
             raise ConfigError(f"there is no part {letter!r}; the parts are {', '.join(MODULES)}")
-    shapes = SHAPES[given.shapes or ("8b" if on_gpu() else "tiny")]
-    bench = Bench(shapes, (given.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
+    shapes = SHAPES[settings.shapes or ("8b" if on_gpu() else "tiny")]
+    bench = Bench(shapes, (settings.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
     record = Record(bench.path("cases.jsonl"))
-    letters = given.parts or tuple(dict.fromkeys(given.redo)) or tuple(MODULES)
-    results = results_file(given, bench, record.facts, letters)
-    for letter in given.redo:
+    letters = settings.parts or tuple(dict.fromkeys(settings.redo)) or tuple(MODULES)
+    results = results_file(settings, bench, record.conditions, letters)
+    for letter in settings.redo:
         record.forget(letter)
-    print(f"{record.facts['device']}, {shapes.title}, random weights; work folder {bench.folder}")
+    print(f"{record.conditions['device']}, {shapes.title}, random weights; work folder {bench.folder}")
     unfinished, titles = [], {}
     for letter in letters:
-        if not run_part(letter, part_command(letter, bench), record, given.part_seconds):
+        if not run_part(letter, part_command(letter, bench), record, settings.part_seconds):
             unfinished.append(letter)
         titles[letter] = load_part(letter).TITLE
         cases = record.read().get(letter, {})
         print(f"\n{table(f'({letter}) {titles[letter]}', cases)}\n", flush=True)
-        write_results(results, shapes, record.facts, {letter: cases}, titles)
+        write_results(results, shapes, record.conditions, {letter: cases}, titles)
     print(f"results: {results}")
     failed = [f"{letter}, {case}" for letter in letters for case in _failed(record, letter)]
     if unfinished:

@@ -130,9 +130,15 @@ def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict
     if script.startswith("train"):
         changes = {**changes, "frames": str(FRAMES), "frame_cache": str(folder / "cache")}
     settings = {**common, **changes, "output_dir": str(output)}
-    words = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    arguments = [word for name, value in settings.items() for word in (f"--{name}", value)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(ROOT / "perf" / "grpo_timed.py"), str(times), str(ROOT / script), *words]
+    command = [
+        sys.executable,
+        str(ROOT / "perf" / "grpo_timed.py"),
+        str(times),
+        str(ROOT / script),
+        *arguments,
+    ]
     log = folder / f"{output.name}.log"
     with timed() as spent, log.open("w") as file:
         status = subprocess.run(command, env=environment, stdout=file, stderr=file).returncode
@@ -165,7 +171,7 @@ def measure_in_turn(ways: Sequence[str], one: Callable[[str], dict[str, float]])
         load = round(os.getloadavg()[0], 2)
         passes[way].append({"load": load, **one(way)})
         print(f"{way}: {passes[way][-1]['step_s']:.3f} s a rollout, load {load}", file=sys.stderr, flush=True)
-    return {way: {**_mean(found), "passes": found} for way, found in passes.items()}
+    return {way: {**_mean(figures), "passes": figures} for way, figures in passes.items()}
 
 
 def _mean(passes: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -191,13 +197,13 @@ def ceiling(plain: dict[str, float], group: int) -> dict[str, float]:
     }
 
 
-def table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def table(ways: Mapping[str, Mapping[str, Any]]) -> str:
     """One line per variant, in seconds per rollout."""
     parts = ("step", "sampling", "prefill", "rewards", "update")
-    first = next(iter(found.values()))["rollouts_per_s"]
+    first = next(iter(ways.values()))["rollouts_per_s"]
     lines = [f"{'':28}{'rollouts/s':>11}{'times':>7}" + "".join(f"{name + ' s':>12}" for name in parts)
              + f"{'CPU s':>9}{'tokens':>13}"]  # fmt: skip
-    for way, figures in found.items():
+    for way, figures in ways.items():
         seconds = "".join(f"{figures[f'{name}_s']:>12.3f}" for name in parts)
         tokens = f"{figures['prompt_tokens']:.0f} + {figures['reply_tokens']:.0f}"
         rate = figures["rollouts_per_s"]
@@ -206,42 +212,42 @@ def table(found: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def compare(given: GrpoSettings) -> None:
+def compare(request: GrpoSettings) -> None:
     """Run the variants one after another, print the table and write it. Raises ConfigError for settings
     that do not fit each other or the recorded rows."""
-    if given.steps < 2:
+    if request.steps < 2:
         raise ConfigError("--steps must be at least 2: the first is not counted")
-    for way in given.only:
+    for way in request.only:
         if way not in WAYS:
             raise ConfigError(f"unknown variant {way!r}; {did_you_mean(way, list(WAYS))}")
     gpu = torch.cuda.is_available()
     conditions = {
-        "rows": given.rows,
-        "group": given.group,
-        "groups": given.groups,
-        "steps": given.steps - 1,
-        "longest": given.longest,
+        "rows": request.rows,
+        "group": request.group,
+        "groups": request.groups,
+        "steps": request.steps - 1,
+        "longest": request.longest,
         "device": torch.cuda.get_device_name() if gpu else platform.machine(),
         "threads": torch.get_num_threads(),
         "versions": {name: metadata.version(name) for name in ("torch", "transformers", "trl", "peft")},
     }
-    known = recorded_rows(given.output, "ways", conditions) if given.only else {}
+    recorded = recorded_rows(request.output, "ways", conditions) if request.only else {}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = given.work or Path(scratch)
+        folder = request.work or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        rows = make_rows(given.data, folder, given.rows)
+        rows = make_rows(request.data, folder, request.rows)
         cutting = cut_frames(rows, folder)
         common = {
             "model_name_or_path": "pocket",
             "dtype": "float32",
-            "adapter": str(given.adapter.absolute()),
+            "adapter": str(request.adapter.absolute()),
             "train_data": str(folder / "grpo.jsonl"),
             "pixels": str(PIXELS),
-            "num_generations": str(given.group),
-            "per_device_train_batch_size": str(given.group),
-            "gradient_accumulation_steps": str(given.groups),
-            "max_steps": str(given.steps),
-            "max_completion_length": str(given.longest),
+            "num_generations": str(request.group),
+            "per_device_train_batch_size": str(request.group),
+            "gradient_accumulation_steps": str(request.groups),
+            "max_steps": str(request.steps),
+            "max_completion_length": str(request.longest),
             "temperature": "1.0",
             "learning_rate": "1e-5",
             "beta": "0.0",
@@ -255,18 +261,18 @@ def compare(given: GrpoSettings) -> None:
             "seed": "0",
         }
         measured = measure_in_turn(
-            list(given.only or WAYS), lambda way: measure(way, common, folder, given.groups)
+            list(request.only or WAYS), lambda way: measure(way, common, folder, request.groups)
         )
-    found = {way: {**known, **measured}[way] for way in WAYS if way in known or way in measured}
+    results = {way: {**recorded, **measured}[way] for way in WAYS if way in recorded or way in measured}
     result = {
         **conditions,
         "cutting_frames_s": cutting.wall_s,
         "cutting_frames_cpu_s": cutting.cpu_s,
-        "ways": found,
-        "ceiling": ceiling(found["plain"], given.group) if "plain" in found else None,
+        "ways": results,
+        "ceiling": ceiling(results["plain"], request.group) if "plain" in results else None,
     }
-    write_record(given.output, result)
-    print(table(found))
+    write_record(request.output, result)
+    print(table(results))
     print(json.dumps(result["ceiling"], indent=1))
 
 

@@ -94,13 +94,13 @@ class PlainReward:
 
 def main() -> None:
     parser = TrlParser((PlainGRPOArguments, GRPOConfig, ModelConfig))  # type: ignore[arg-type]
-    given, training, model_settings = parser.parse_args_and_config()
-    path = Path(given.train_data)
+    options, training, model_settings = parser.parse_args_and_config()
+    path = Path(options.train_data)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = find_checkpoint(read_spec(str(model_settings.model_name_or_path)).model)
+    checkpoint = find_checkpoint(read_spec(str(model_settings.model_name_or_path)).model)
     # TRL wants left padding; otherwise prompts do not line up with their images.
-    processor = AutoProcessor.from_pretrained(found.folder, padding_side="left")
-    processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
+    processor = AutoProcessor.from_pretrained(checkpoint.folder, padding_side="left")
+    processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": options.pixels}
 
     def pictures(row: str) -> list[str]:
         return [str(path) for path in sorted((path.parent / "frames" / row.replace("/", "_")).glob("*.jpg"))]
@@ -127,10 +127,10 @@ def main() -> None:
     # image.
     visual = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     training.generation_kwargs = {"suppress_tokens": processor.tokenizer.convert_tokens_to_ids(visual)}
-    model = AutoModelForImageTextToText.from_pretrained(found.folder, dtype=model_settings.dtype)
-    reward: Any = PlainReward(str(model_settings.model_name_or_path), given.remember)
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint.folder, dtype=model_settings.dtype)
+    reward: Any = PlainReward(str(model_settings.model_name_or_path), options.remember)
     trainer = GRPOTrainer(
-        model=PeftModel.from_pretrained(model, given.adapter, is_trainable=True),
+        model=PeftModel.from_pretrained(model, options.adapter, is_trainable=True),
         args=training,
         reward_funcs=[reward],
         train_dataset=Dataset.from_list(rows, features=features),

@@ -79,12 +79,12 @@ def main() -> None:
     for model in (Qwen2_5_VLForConditionalGeneration, Qwen3VLForConditionalGeneration):
         forward = clock.around("prefill", model.forward, within="generate")
         model.forward = forward  # type: ignore[method-assign]
-    whole = trainer.training_step
+    training_step = trainer.training_step
 
     def step(*args: Any, **kwargs: Any) -> Any:
         clock.spent.clear()
         with timed() as used:
-            out = whole(*args, **kwargs)
+            out = training_step(*args, **kwargs)
         spent = clock.spent
         line = {
             "step": spent["step"],

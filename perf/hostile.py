@@ -52,30 +52,30 @@ COMMAND = CommandLine(
 )
 
 
-def attack(given: HostileSettings) -> int:
+def attack(settings: HostileSettings) -> int:
     """Run both parts, print what came of them and write it. Returns 1 if anything went wrong."""
     status = 0
     record: dict[str, Any] = {}
-    if given.output is not None and given.output.exists():
-        record = json.loads(given.output.read_text(encoding="utf-8"))
-    if given.only != "inference":
-        found, status = _attack_executor(given)
-        record |= found
-    if given.only != "executor":
-        record["inference"] = found = attack_inference(given.work, given.count, given.seed)
-        print(json.dumps(found, indent=1))
-        complete = found["questions_recorded"] == given.count and not found["lines_set_aside"]
-        status = status if complete and not any(found["exit_statuses"].values()) else 1
-    if given.output is not None:
-        write_record(given.output, record)
+    if settings.output is not None and settings.output.exists():
+        record = json.loads(settings.output.read_text(encoding="utf-8"))
+    if settings.only != "inference":
+        outcome, status = _attack_executor(settings)
+        record |= outcome
+    if settings.only != "executor":
+        record["inference"] = outcome = attack_inference(settings.work, settings.count, settings.seed)
+        print(json.dumps(outcome, indent=1))
+        complete = outcome["questions_recorded"] == settings.count and not outcome["lines_set_aside"]
+        status = status if complete and not any(outcome["exit_statuses"].values()) else 1
+    if settings.output is not None:
+        write_record(settings.output, record)
     return status
 
 
-def _attack_executor(given: HostileSettings) -> tuple[dict[str, Any], int]:
+def _attack_executor(settings: HostileSettings) -> tuple[dict[str, Any], int]:
     """What came of the programs in the executor, and 1 if anything went wrong."""
     with timed() as spent, Surroundings() as surroundings, Executor() as executor:
         tallies = run_all(
-            corpus(given.count, given.seed), executor, surroundings, side_by_side=given.side_by_side
+            corpus(settings.count, settings.seed), executor, surroundings, side_by_side=settings.side_by_side
         )
         harm = surroundings.differences()
         restrictions = executor.restrictions
@@ -89,17 +89,17 @@ def _attack_executor(given: HostileSettings) -> tuple[dict[str, Any], int]:
         f"restrictions: {', '.join(restrictions)}, seccomp"
     )
     print("the host is untouched" if not harm else "\n".join(["HARM:", *harm]))
-    killed = soak(SoakSettings(seconds=given.kills_for, threads=4, kill_every=2.0))
+    killed = soak(SoakSettings(seconds=settings.kills_for, threads=4, kill_every=2.0))
     wrong = verdict(killed)
     print(
         f"restarts under kills: {killed['programs']} programs, {killed['kills']} kills, "
         f"{killed['lost_with_a_killed_zygote']} lost with their zygote after a call, "
-        f"{killed['processes_left']} processes left{''.join(f'; WRONG: {what}' for what in wrong)}"
+        f"{killed['processes_left']} processes left{''.join(f'; WRONG: {fault}' for fault in wrong)}"
     )
     record = {
         "programs": total,
         "families": {name: dict(tally.outcomes.most_common()) for name, tally in sorted(tallies.items())},
-        "seed": given.seed,
+        "seed": settings.seed,
         "seconds": round(spent.wall_s, 1),
         "cpu_s": round(spent.cpu_s, 1),
         "walls": [*restrictions, "seccomp"],

@@ -179,27 +179,27 @@ def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
                 out.mux(packet)
 
 
-def compare(given: IndexSettings) -> None:
+def compare(settings: IndexSettings) -> None:
     """Make the file, measure, print the table and write it. Raises ChildFailed if a way fails."""
     runs: dict[str, list[dict[str, object]]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as scratch:
-        work = given.work or Path(scratch)
+        work = settings.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
-        ten, path = work / "ten.mp4", work / f"first-{given.minutes:g}.mp4"
+        ten, path = work / "ten.mp4", work / f"first-{settings.minutes:g}.mp4"
         if not ten.exists():
             print("making the file (about half a minute)", flush=True)
             make_ten_minutes(ten.with_suffix(".part.mp4"))
             ten.with_suffix(".part.mp4").rename(ten)
-        cut_first_minutes(ten, given.minutes, path)
-        for _ in range(given.rounds):
+        cut_first_minutes(ten, settings.minutes, path)
+        for _ in range(settings.rounds):
             for name in WAYS:
                 try:
-                    found = call_in_child(
-                        "perf.index:run_one", name, str(path.absolute()), given.encoder, timeout=1800
+                    figures = call_in_child(
+                        "perf.index:run_one", name, str(path.absolute()), settings.encoder, timeout=1800
                     )
                 except ChildFailed as error:
                     raise ChildFailed(f"{name}: {error}") from error
-                runs[name].append(found)
+                runs[name].append(figures)
     rows = {}
     for name, results in runs.items():
         seconds = [float(str(result["seconds"])) for result in results]
@@ -215,12 +215,12 @@ def compare(given: IndexSettings) -> None:
         row["times_faster_than_release"] = round(float(str(release)) / float(str(row["best_s"])), 2)
     result = {
         "results": rows,
-        "minutes": given.minutes,
-        "encoder": given.encoder,
-        "rounds": given.rounds,
+        "minutes": settings.minutes,
+        "encoder": settings.encoder,
+        "rounds": settings.rounds,
         "versions": versions(),
     }
-    write_record(given.output, result, indent=2)
+    write_record(settings.output, result, indent=2)
     print_tables("perf/index.json", result)
 
 

@@ -38,7 +38,7 @@ from typing import Any, Literal
 from perf import ROOT
 from perf.battery.cases import Bench
 from perf.battery.inference import infer
-from perf.battery.measuring import facts
+from perf.battery.measuring import conditions
 from perf.battery.shapes import SHAPES
 from perf.battery.world import make_questions, write_lines
 from perf.command import run_command
@@ -115,10 +115,10 @@ def write_task(source: Path, folder: Path) -> list[dict[str, str]]:
     of the native method, and the letter."""
     rows = []
     for line in (source / "questions.jsonl").read_text(encoding="utf-8").splitlines():
-        given = json.loads(line)
-        prompt = prompts.multiple_choice(Question(given["question"], tuple(given["choices"])))
-        video = str(source / given["video"])
-        rows.append({"id": given["id"], "video": video, "prompt": prompt, "answer": given["answer"]})
+        row = json.loads(line)
+        prompt = prompts.multiple_choice(Question(row["question"], tuple(row["choices"])))
+        video = str(source / row["video"])
+        rows.append({"id": row["id"], "video": video, "prompt": prompt, "answer": row["answer"]})
     write_lines(folder / "rows.jsonl", rows)
     text = _TASK_FILE.format(task=TASK, rows=json.dumps(str(folder / "rows.jsonl")))
     (folder / f"{TASK}.yaml").write_text(text, encoding="utf-8")
@@ -156,57 +156,57 @@ def run(bench: Bench, python: str) -> dict[str, Any]:
         rows = write_task(make_questions(bench), folder)
         times, log = folder / "times.json", bench.path("lmms-eval.log")
         offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE"), "1")
-        own = {"HF_DATASETS_CACHE": str(folder / "datasets"), "CUDA_VISIBLE_DEVICES": ""}
+        variables = {"HF_DATASETS_CACHE": str(folder / "datasets"), "CUDA_VISIBLE_DEVICES": ""}
         command = [python, str(ROOT / "perf" / "lmms_eval_timed.py"), str(times)]
-        with log.open("w") as said:
+        with log.open("w") as output:
             done = subprocess.run(
                 [*command, *arguments(bench, folder)],
                 cwd=folder,
-                env={**os.environ, **offline, **own},
-                stdout=said,
-                stderr=said,
+                env={**os.environ, **offline, **variables},
+                stdout=output,
+                stderr=output,
             )
         if done.returncode != 0 or not times.exists():
             said_last = log.read_text(errors="replace")[-2000:]
             raise RuntimeError(f"lmms-eval ended with status {done.returncode}; {log}: {said_last}")
-        found = json.loads(times.read_text(encoding="utf-8"))
-    return figures(bench, rows, found)
+        timing = json.loads(times.read_text(encoding="utf-8"))
+    return figures(bench, rows, timing)
 
 
-def figures(bench: Bench, rows: Sequence[Mapping[str, str]], found: Mapping[str, Any]) -> dict[str, Any]:
+def figures(bench: Bench, rows: Sequence[Mapping[str, str]], timing: Mapping[str, Any]) -> dict[str, Any]:
     """What is reported of a run. Raises RuntimeError if lmms-eval did other work than asked."""
-    steps, height, width = found["grids"][0]
+    steps, height, width = timing["grids"][0]
     frames, size = FRAMES_A_STEP * steps, (PATCH * height, PATCH * width)
-    count, tokens = len(rows), found["prompt_tokens"]
-    if len(tokens) != count or any(grid != found["grids"][0] for grid in found["grids"]):
+    count, tokens = len(rows), timing["prompt_tokens"]
+    if len(tokens) != count or any(grid != timing["grids"][0] for grid in timing["grids"]):
         raise RuntimeError(
             f"lmms-eval answered {len(tokens)} of {count} questions, or from other frames each"
         )
     if frames != bench.shapes.frames or size[0] * size[1] > bench.shapes.pixels:
         raise RuntimeError(f"lmms-eval showed {frames} frames of {size[0]} x {size[1]} pixels")
     return {
-        "version": found["versions"]["lmms_eval"],
-        "class": found["class"],
+        "version": timing["versions"]["lmms_eval"],
+        "class": timing["class"],
         "questions": count,
         "videos": len({row["video"] for row in rows}),
-        "questions_per_s": round(count / found["seconds"], 4),
-        "s_a_question": round(found["seconds"] / count, 3),
-        "cpu_s_a_question": round(found["cpu_s"] / count, 3),
-        "model_s": round(sum(found["model_s"]), 2),
-        "start_and_load_s": round(found["start_and_load_s"], 1),
+        "questions_per_s": round(count / timing["seconds"], 4),
+        "s_a_question": round(timing["seconds"] / count, 3),
+        "cpu_s_a_question": round(timing["cpu_s"] / count, 3),
+        "model_s": round(sum(timing["model_s"]), 2),
+        "start_and_load_s": round(timing["start_and_load_s"], 1),
         "prompt_tokens": round(sum(tokens) / count),
         "frames": frames,
         "frame_size": list(size),
-        "dtype": found["dtype"],
-        "versions": found["versions"],
+        "dtype": timing["dtype"],
+        "versions": timing["versions"],
     }
 
 
-def read_results(path: Path, shapes: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+def read_results(path: Path, shapes: str, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """The file of results to which figures are added; without a file, one with no parts. Raises ConfigError
     for results of other shapes."""
     if not path.exists():
-        return {"shapes": shapes, "facts": dict(facts), "parts": {}}
+        return {"shapes": shapes, "facts": dict(conditions), "parts": {}}
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if content["shapes"] != shapes:
         raise ConfigError(
@@ -217,11 +217,11 @@ def read_results(path: Path, shapes: str, facts: Mapping[str, Any]) -> dict[str,
 
 
 def add_to_results(
-    path: Path, shapes: str, facts: Mapping[str, Any], section: Mapping[str, Any], key: str = KEY
+    path: Path, shapes: str, conditions: Mapping[str, Any], section: Mapping[str, Any], key: str = KEY
 ) -> None:
     """Put lmms-eval's figures into a file of results, whose other content stays. Raises ConfigError for
     results of other shapes."""
-    write_record(path, {**read_results(path, shapes, facts), key: dict(section)})
+    write_record(path, {**read_results(path, shapes, conditions), key: dict(section)})
 
 
 def one_a_video(bench: Bench, videos: int) -> Bench:
@@ -236,29 +236,29 @@ def one_a_video(bench: Bench, videos: int) -> Bench:
 def run_beside_native(bench: Bench, python: str) -> dict[str, Any]:
     """lmms-eval's figures and those of the native method, which runs before it and after it."""
     before = infer(bench, "native", 1)
-    found = run(bench, python)
+    timing = run(bench, python)
     after = infer(bench, "native", 1)
     passes = (before["s_a_question"], after["s_a_question"])
     native = {**after, "s_a_question": round(mean(passes), 3), "passes": passes}
-    return {**found, "native": native, "to_native": round(found["s_a_question"] / mean(passes), 2)}
+    return {**timing, "native": native, "to_native": round(timing["s_a_question"] / mean(passes), 2)}
 
 
-def compare(given: LmmsEvalSettings) -> None:
+def compare(settings: LmmsEvalSettings) -> None:
     """Run lmms-eval, print its figures and add them to the results."""
-    shapes = SHAPES[given.shapes]
-    bench = Bench(shapes, (given.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
-    output = given.output
+    shapes = SHAPES[settings.shapes]
+    bench = Bench(shapes, (settings.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
+    output = settings.output
     if output is None:
         output = ROOT / "perf" / "shapes_2b.json" if shapes.name == "2b" else bench.path("results.json")
-    here, load = facts(), round(os.getloadavg()[0], 1)
+    here, load = conditions(), round(os.getloadavg()[0], 1)
     read_results(output, shapes.name, here)  # a wrong file is refused before anything is measured
-    if given.apart:
-        found = run_beside_native(one_a_video(bench, given.apart), given.python)
+    if settings.apart:
+        section = run_beside_native(one_a_video(bench, settings.apart), settings.python)
     else:
-        found = run(bench, given.python)
-    section = {"device": here["device"], "load": load, **found}
+        section = run(bench, settings.python)
+    section = {"device": here["device"], "load": load, **section}
     print(json.dumps(section))
-    add_to_results(output, shapes.name, here, section, APART if given.apart else KEY)
+    add_to_results(output, shapes.name, here, section, APART if settings.apart else KEY)
 
 
 if __name__ == "__main__":

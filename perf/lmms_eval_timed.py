@@ -26,7 +26,7 @@ from perf.timing import timed
 PACKAGES = ("lmms_eval", "torch", "transformers", "qwen-vl-utils", "decord")
 
 
-def run(times: Path, given: Sequence[str]) -> None:
+def run(times: Path, arguments: Sequence[str]) -> None:
     """Run lmms-eval's command line in this process, and write what its `generate_until` took."""
     began = time.perf_counter()
     models = importlib.import_module("lmms_eval.models")
@@ -52,7 +52,7 @@ def run(times: Path, given: Sequence[str]) -> None:
         start = time.perf_counter()
         with timed() as spent:
             replies = answer(self, requests)
-        found = {
+        timing = {
             "seconds": spent.wall_s,
             "cpu_s": spent.cpu_s,
             "start_and_load_s": start - began,
@@ -63,11 +63,11 @@ def run(times: Path, given: Sequence[str]) -> None:
             "dtype": str(model.dtype).removeprefix("torch."),
             "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         }
-        times.write_text(json.dumps(found), encoding="utf-8")
+        times.write_text(json.dumps(timing), encoding="utf-8")
         return replies
 
     model_class.generate_until = answer_timed
-    sys.argv = ["lmms_eval", *given]
+    sys.argv = ["lmms_eval", *arguments]
     importlib.import_module("lmms_eval.cli.dispatch").main()
 
 

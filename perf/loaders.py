@@ -79,7 +79,7 @@ def records_of(file: Path) -> int:
 def kinds(issues: Iterable[str]) -> dict[str, int]:
     """How often each kind of problem is named: the messages without what they quote of the records."""
     quoted = re.compile(r"""\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-    return dict(sorted(Counter(quoted.sub("", what.partition(": ")[0]) for what in issues).items()))
+    return dict(sorted(Counter(quoted.sub("", issue.partition(": ")[0]) for issue in issues).items()))
 
 
 def counted(case: Case, folder: Path) -> dict[str, Any]:
@@ -92,25 +92,25 @@ def counted(case: Case, folder: Path) -> dict[str, Any]:
     read: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        place = root / case.place
-        place.mkdir(exist_ok=True)
+        root_of_case = root / case.place
+        root_of_case.mkdir(exist_ok=True)
         for file in files:
-            (place / official_name(file)).symlink_to(file.absolute())
+            (root_of_case / official_name(file)).symlink_to(file.absolute())
         for protocol in (each.name for each in SPECS[case.benchmark].protocols):
             try:
-                own = benchmarks.load(
+                benchmark = benchmarks.load(
                     case.benchmark,
                     split=case.split,
                     root=root,
                     protocol=protocol,
-                    annotations=str(place / official_name(files[0])) if case.annotations else "",
+                    annotations=str(root_of_case / official_name(files[0])) if case.annotations else "",
                     skip_broken=True,
                 )
             except BenchmarkError as error:
                 # The first clause says what is wrong; what follows may quote a record.
                 refused[protocol] = str(error).partition("; ")[0].replace(f"{root}/", "")
             else:
-                read[protocol] = _counts(own)
+                read[protocol] = _counts(benchmark)
     different = [counts for counts in read.values() if counts != next(iter(read.values()))]
     if different:
         raise SystemExit(f"{case.title}: not the same under all protocols: {read}")
@@ -124,18 +124,18 @@ def counted(case: Case, folder: Path) -> dict[str, Any]:
     }
 
 
-def _counts(own: Benchmark) -> dict[str, Any]:
+def _counts(benchmark: Benchmark) -> dict[str, Any]:
     return {
-        "questions": len(own.items),
-        "videos": len({item.video_key for item in own.items}),
-        "left_out": kinds(issue.problem for issue in own.broken),
-        "annotation_errors": kinds(issue.problem for issue in own.defects),
+        "questions": len(benchmark.items),
+        "videos": len({item.video_key for item in benchmark.items}),
+        "left_out": kinds(issue.problem for issue in benchmark.broken),
+        "annotation_errors": kinds(issue.problem for issue in benchmark.defects),
     }
 
 
-def count(given: LoadersSettings) -> None:
+def count(settings: LoadersSettings) -> None:
     """Record what the loaders make of every sample."""
-    write_record(given.output, [counted(case, given.folder) for case in CASES])
+    write_record(settings.output, [counted(case, settings.folder) for case in CASES])
 
 
 if __name__ == "__main__":

@@ -131,23 +131,23 @@ def measure_questions(
     return {"start": start, "samples": sampler.samples, "emptied": sampler.sample()}
 
 
-def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
+def summarize_samples(store_mib: int, result: dict[str, Any]) -> dict[str, Any]:
     """Summarize the samples of a leg."""
-    samples = made["samples"]
+    samples = result["samples"]
     tenth = max(1, len(samples) // 10)
     tenths = [samples[at : at + tenth] for at in range(0, len(samples) - tenth + 1, tenth)]
     last = samples[-1]
     full = next((sample for sample in samples if sample["store_mib"] >= 0.99 * store_mib), None)
     return {
         "questions": last["questions"],
-        "start_mib": made["start"]["rss_mib"],
+        "start_mib": result["start"]["rss_mib"],
         "store_full_after_questions": full["questions"] if full else None,
         "peak_mib": max(sample["rss_mib"] for sample in samples),
         "end_mib": last["rss_mib"],
         "end_store_mib": last["store_mib"],
         "remembered_calls": last["calls"],
         "children_mib": last["children_mib"],
-        "emptied_mib": made["emptied"]["rss_mib"],
+        "emptied_mib": result["emptied"]["rss_mib"],
         "questions_by_tenth": [part[-1]["questions"] for part in tenths],
         **{
             f"{name}_by_tenth": [round(statistics.median(row[name] for row in part), 1) for part in tenths]
@@ -156,20 +156,20 @@ def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measure(given: MemorySettings) -> None:
+def measure(settings: MemorySettings) -> None:
     """Measure each bound in a process of its own, and add its row to the file."""
-    rows = recorded_rows(given.output, "results", {})
-    for store in given.store:
+    rows = recorded_rows(settings.output, "results", {})
+    for store in settings.store:
         with timed() as spent:
-            made = call_in_child(
+            result = call_in_child(
                 "perf.memory:measure_questions",
-                *(given.splits, store, given.limit, given.keep_freed, given.in_flight),
+                *(settings.splits, store, settings.limit, settings.keep_freed, settings.in_flight),
             )
-        row = {**summarize_samples(store, made), **spent.rounded()}
-        name = f"{store} MiB" + (", freed memory kept" if given.keep_freed else "")
-        rows[name + (f", {given.in_flight} in flight" if given.in_flight > 1 else "")] = row
+        row = {**summarize_samples(store, result), **spent.rounded()}
+        name = f"{store} MiB" + (", freed memory kept" if settings.keep_freed else "")
+        rows[name + (f", {settings.in_flight} in flight" if settings.in_flight > 1 else "")] = row
         record = {"results": rows, "versions": versions()}
-        write_record(given.output, record, indent=2)
+        write_record(settings.output, record, indent=2)
         print_tables("perf/memory.json", record)
 
 

@@ -61,11 +61,11 @@ MARK = re.compile(r"<!-- from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<table>(?:
 """A table of a page, below the comment that names what it is made of."""
 
 
-SAID = re.compile(r"<!-- said from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<text>(?:[^\n]+\n)+)")
+STATEMENT = re.compile(r"<!-- said from (?P<file>\S+): (?P<title>[^>]+) -->\n(?P<text>(?:[^\n]+\n)+)")
 """A paragraph or a list of a page, below the comment that names what it is made of."""
 
 
-def said(file: str, title: str) -> str:
+def statement(file: str, title: str) -> str:
     """A paragraph or a list as it stands on a page, in lines of at most 110 characters."""
     texts = STATEMENTS[file, title]()
     return "".join(

@@ -66,10 +66,10 @@ class LabelledReply:
 
 def labelled_replies(root: Path, files: str = "*.txt") -> Iterator[LabelledReply]:
     """The replies in the files of a folder, by a glob pattern. Raises ConfigError if there are none."""
-    found = sorted(root.glob(files))
-    if not found:
+    paths = sorted(root.glob(files))
+    if not paths:
         raise ConfigError(f"{root}: has no files of labelled replies ({files})")
-    for file in found:
+    for file in paths:
         question: Question | None = None
         for line in file.read_text(encoding="utf-8").splitlines():
             if line.startswith("? "):
@@ -103,11 +103,11 @@ def errors(
 
 def counts(replies: Sequence[LabelledReply]) -> dict[str, dict[str, int]]:
     """How many replies each reader misses and reads wrongly."""
-    found = {}
+    by_reader = {}
     for name, reader in READERS.items():
         missed, wrong = errors(replies, reader)
-        found[name] = {"missed": len(missed), "wrong": len(wrong)}
-    return found
+        by_reader[name] = {"missed": len(missed), "wrong": len(wrong)}
+    return by_reader
 
 
 def compare(settings: RepliesSettings) -> None:
@@ -116,13 +116,13 @@ def compare(settings: RepliesSettings) -> None:
     if settings.show is not None and settings.show not in READERS:
         raise ConfigError(f"--show {settings.show}: the readers are {', '.join(READERS)}")
     everything = list(labelled_replies(settings.root))
-    found: dict[str, dict[str, object]] = {}
+    record: dict[str, dict[str, object]] = {}
     for half in ("development", "record"):
         replies = [reply for reply in everything if reply.half == half]
         without = sum(reply.letter is None for reply in replies)
-        found[half] = {"replies": len(replies), "without a letter": without, "readers": counts(replies)}
-    write_record(settings.output, found)
-    print_tables("perf/replies.json", found)
+        record[half] = {"replies": len(replies), "without a letter": without, "readers": counts(replies)}
+    write_record(settings.output, record)
+    print_tables("perf/replies.json", record)
     if settings.show is not None:
         missed, wrong = errors(everything, READERS[settings.show])
         for labelled in missed:

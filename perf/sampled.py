@@ -28,8 +28,8 @@ def compared(world: str) -> Mapping[str, Any]:
     if written(configs(folder)[run]) != "greedy" or not how.startswith("sampled"):
         raise KeyError(f"{world}: the runs are {written(configs(folder)[run])} and {how}")
     runs = [traces(folder, run), *(traces(SAMPLED, name) for name in names)]
-    shared = set.intersection(*({trace.question_id for trace in own} for own in runs))
-    greedy, *sampled = ([trace for trace in own if trace.question_id in shared] for own in runs)
+    shared = set.intersection(*({trace.question_id for trace in run_traces} for run_traces in runs))
+    greedy, *sampled = ([trace for trace in run_traces if trace.question_id in shared] for run_traces in runs)
     return _numbers({"greedy": [greedy], how: sampled})
 
 

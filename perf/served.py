@@ -115,11 +115,9 @@ def measure(settings: ServedSettings) -> dict[str, Any]:
         )
         run(config)
         # A run may have been made with more questions.
-        asked = {item.id for item in load_benchmark(config).select(limit=limit)}
+        ids = {item.id for item in load_benchmark(config).select(limit=limit)}
         traces[run_name] = {
-            trace.question_id: trace
-            for trace in RunFolder(config.output).read()
-            if trace.question_id in asked
+            trace.question_id: trace for trace in RunFolder(config.output).read() if trace.question_id in ids
         }
     return {
         "adapter": name,
@@ -149,8 +147,8 @@ def _ask(url: str, content: Mapping[str, Any] | None = None) -> bytes:
         with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
             return bytes(reply.read())
     except urllib.error.HTTPError as error:
-        said = error.read().decode(errors="replace")[:400]
-        raise ConfigError(f"{url}: the engine refuses (status {error.code}): {said}") from None
+        message = error.read().decode(errors="replace")[:400]
+        raise ConfigError(f"{url}: the engine refuses (status {error.code}): {message}") from None
     except OSError as error:
         raise ConfigError(
             f"{url}: no engine answers ({error}); start one with bash launch/live.sh --serve, or give "

@@ -131,27 +131,27 @@ def measure(command: list[str], output: Path, rows: int) -> dict[str, float]:
     }
 
 
-def compare(given: SftSettings) -> None:
+def compare(options: SftSettings) -> None:
     """Run both in turn, print the figures and write them. Raises ConfigError for rows that do not fit."""
-    if given.rows % given.batch or given.videos > given.rows:
+    if options.rows % options.batch or options.videos > options.rows:
         raise ConfigError("--rows must be a multiple of --batch, and no fewer than --videos")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = given.work or Path(scratch)
+        folder = options.work or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        model = make_model(given.size, folder)
-        make_rows(given.size, folder, given.rows, given.videos)
-        cutting = cut_frames(given.size, folder, given.videos)
+        model = make_model(options.size, folder)
+        make_rows(options.size, folder, options.rows, options.videos)
+        cutting = cut_frames(options.size, folder, options.videos)
         ours, plain = folder / "ours", folder / "plain"
-        size = SIZES[given.size]
+        size = SIZES[options.size]
         common = [
-            *("--model_name_or_path", str(model), "--per_device_train_batch_size", str(given.batch)),
+            *("--model_name_or_path", str(model), "--per_device_train_batch_size", str(options.batch)),
             *(
                 "--dtype",
                 size.dtype,
                 "--learning_rate",
                 "1e-4",
                 "--max_steps",
-                str(given.rows // given.batch),
+                str(options.rows // options.batch),
             ),
             *("--logging_steps", "1", "--skip_memory_metrics", "false", "--gradient_checkpointing", "true"),
             *("--save_strategy", "no", "--report_to", "none", "--disable_tqdm", "true", "--seed", "0"),
@@ -175,24 +175,24 @@ def compare(given: SftSettings) -> None:
             ),
         }
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
-        for _ in range(given.rounds):
+        for _ in range(options.rounds):
             for name, (command, output) in ways.items():
-                runs[name].append(measure(command, output, given.rows))
-    found = {
+                runs[name].append(measure(command, output, options.rows))
+    figures = {
         name: {key: statistics.median(run[key] for run in rounds) for key in rounds[0]}
         for name, rounds in runs.items()
     }
-    first, second = found.values()
+    first, second = figures.values()
     result = {
-        "size": given.size,
-        "rows": given.rows,
-        "videos": given.videos,
-        "batch": given.batch,
-        "rounds": given.rounds,
+        "size": options.size,
+        "rows": options.rows,
+        "videos": options.videos,
+        "batch": options.batch,
+        "rounds": options.rounds,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
         "cutting_frames_s": cutting.wall_s,
         "cutting_frames_cpu_s": cutting.cpu_s,
-        "ways": found,
+        "ways": figures,
         "runs": runs,
         "ratios": {
             "samples_per_s": first["samples_per_s"] / second["samples_per_s"],
@@ -201,7 +201,7 @@ def compare(given: SftSettings) -> None:
         },
         "versions": {name: metadata.version(name) for name in ("torch", "transformers", "trl", "peft")},
     }
-    write_record(given.output, result)
+    write_record(options.output, result)
     print(json.dumps(result, indent=1))
 
 

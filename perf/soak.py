@@ -71,7 +71,7 @@ class Soak:
         self._begun = time.monotonic()
         self._until = self._begun + seconds
         self._lock = threading.Lock()
-        self._wanted = {name: _plain(natively(text, World())) for name, text in ORDINARY.items()}
+        self._expected = {name: _plain(natively(text, World())) for name, text in ORDINARY.items()}
         self.outcomes: dict[str, Counter[str]] = {}
         self.faults: list[str] = []
         self.samples: list[dict[str, float]] = []
@@ -120,7 +120,7 @@ class Soak:
         """Record what the host and its zygote use now."""
         zygote = self._executor._zygote
         pid = zygote.pid if zygote is not None else 0
-        taken = {
+        sample = {
             "second": round(time.monotonic() - self._begun, 1),
             "programs": sum(counter.total() for counter in list(self.outcomes.values())),
             "descriptors": len(os.listdir("/proc/self/fd")),
@@ -132,16 +132,16 @@ class Soak:
             "processes": len(_sandbox_processes()),
             "load": os.getloadavg()[0],
         }
-        self.samples.append(taken)
-        return taken
+        self.samples.append(sample)
+        return sample
 
     def _ordinary(self, name: str) -> None:
         world = World()
         outcome = self._run(
             "ordinary", ORDINARY[name], world.functions(), {**self._surroundings.inputs(world)}
         )
-        if outcome is not None and _plain(outcome.value) != self._wanted[name]:
-            self._fault(f"{name} gave {outcome.value!r}, not {self._wanted[name]!r}: {outcome.log}")
+        if outcome is not None and _plain(outcome.value) != self._expected[name]:
+            self._fault(f"{name} gave {outcome.value!r}, not {self._expected[name]!r}: {outcome.log}")
 
     def _hostile(self, name: str, chance: random.Random) -> None:
         world = World()
@@ -149,10 +149,10 @@ class Soak:
         outcome = self._run(name, text, world.functions(), self._surroundings.inputs(world))
         if outcome is None:
             return
-        shown = f"{outcome.log}\n{outcome.output}\n{outcome.value!r}"
+        output = f"{outcome.log}\n{outcome.output}\n{outcome.value!r}"
         for word in (self._surroundings.word, "weights", FOUND):
-            if word in shown:
-                self._fault(f"{word!r} got out of {text!r}: {shown}")
+            if word in output:
+                self._fault(f"{word!r} got out of {text!r}: {output}")
 
     def _interrupted(self) -> None:
         def interrupt() -> None:
@@ -174,14 +174,14 @@ class Soak:
         self._count(family, outcome.error.type if outcome.error else outcome.status)
         return outcome
 
-    def _count(self, family: str, what: str) -> None:
+    def _count(self, family: str, ending: str) -> None:
         with self._lock:
-            self.outcomes.setdefault(family, Counter())[what] += 1
+            self.outcomes.setdefault(family, Counter())[ending] += 1
 
-    def _fault(self, what: str) -> None:
+    def _fault(self, fault: str) -> None:
         with self._lock:
-            self.faults.append(what[-2000:])
-        print(f"FAULT: {what}", file=sys.stderr, flush=True)
+            self.faults.append(fault[-2000:])
+        print(f"FAULT: {fault}", file=sys.stderr, flush=True)
 
 
 def _plain(value: Any) -> Any:
@@ -216,33 +216,35 @@ def _descriptors(pid: int) -> int:
 
 def _sandbox_processes() -> list[int]:
     """Zygotes of this process and their descendants, whatever their parent is now."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (folder / "cmdline").read_bytes()
             if b"inside.zygote" in command and f", {os.getpid()})".encode() in command:
-                found.append(int(folder.name))
-    return found
+                processes.append(int(folder.name))
+    return processes
 
 
 def _zygotes() -> list[int]:
     """The zygotes that this process started itself."""
-    found = []
+    zygotes = []
     for pid in _sandbox_processes():
         with contextlib.suppress(OSError):
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             if parent == os.getpid():
-                found.append(pid)
-    return found
+                zygotes.append(pid)
+    return zygotes
 
 
-def soak(given: SoakSettings) -> dict[str, Any]:
+def soak(settings: SoakSettings) -> dict[str, Any]:
     """Run the whole soak. Returns the record."""
     with timed() as spent, Surroundings() as surroundings, Executor() as executor:
-        run = Soak(executor, surroundings, given.seconds)
-        threads = [threading.Thread(target=run.keep_running, args=(seed,)) for seed in range(given.threads)]
-        threads.append(threading.Thread(target=run.keep_killing, args=(given.kill_every,)))
-        threads.append(threading.Thread(target=run.keep_sampling, args=(max(given.seconds / 60, 5.0),)))
+        run = Soak(executor, surroundings, settings.seconds)
+        threads = [
+            threading.Thread(target=run.keep_running, args=(seed,)) for seed in range(settings.threads)
+        ]
+        threads.append(threading.Thread(target=run.keep_killing, args=(settings.kill_every,)))
+        threads.append(threading.Thread(target=run.keep_sampling, args=(max(settings.seconds / 60, 5.0),)))
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -255,7 +257,7 @@ def soak(given: SoakSettings) -> dict[str, Any]:
     return {
         "seconds": round(spent.wall_s, 1),
         "cpu_s": round(spent.cpu_s, 1),
-        "threads": given.threads,
+        "threads": settings.threads,
         "nice": os.nice(0),
         "beside": "other work of the same machine; see the samples' load",
         "programs": sum(counter.total() for counter in run.outcomes.values()),
@@ -291,9 +293,9 @@ def verdict(record: dict[str, Any]) -> list[str]:
     wrong += [f"harm: {harm}" for harm in record["harm"]]
     if record["processes_left"]:
         wrong.append(f"{record['processes_left']} processes are left")
-    held = record["held_mib"]
-    if held["quarter_4"] > held["quarter_2"] + ROOM_MIB:
-        wrong.append(f"memory grew: {held}")
+    memory = record["held_mib"]
+    if memory["quarter_4"] > memory["quarter_2"] + ROOM_MIB:
+        wrong.append(f"memory grew: {memory}")
     descriptors = record["descriptors"]
     # At the end only the standard ones, the surroundings' and a zygote's are open; no program's.
     if descriptors["at_the_end"] > 16 or descriptors["quarter_4"] > descriptors["quarter_2"] + 4:
@@ -301,9 +303,9 @@ def verdict(record: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def run(given: SoakSettings) -> int:
+def run(settings: SoakSettings) -> int:
     """Soak, print the outcomes and write them. Returns 1 if anything went wrong."""
-    record = soak(given)
+    record = soak(settings)
     wrong = verdict(record)
     for name, counts in record["outcomes"].items():
         print(f"{name:<30} {', '.join(f'{number} {kind}' for kind, number in counts.items())}")
@@ -313,8 +315,8 @@ def run(given: SoakSettings) -> int:
         f"descriptors {record['descriptors']}, memory {record['held_mib']}"
     )
     print("no program got through, none was lost" if not wrong else "\n".join(["WRONG:", *wrong]))
-    if given.output is not None:
-        write_record(given.output, {**record, "wrong": wrong})
+    if settings.output is not None:
+        write_record(settings.output, {**record, "wrong": wrong})
     return 1 if wrong else 0
 
 

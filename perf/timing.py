@@ -64,13 +64,13 @@ def _of_running_descendants() -> float:
             fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
             parents[int(process.name)] = int(fields[1])
             ticks[int(process.name)] = sum(map(int, fields[11:15]))
-    own, found = os.getpid(), 0
+    root, total = os.getpid(), 0
     for pid, used in ticks.items():
         above = parents[pid]
-        while above in parents and above != own:
+        while above in parents and above != root:
             above = parents[above]
-        found += used if above == own else 0
-    return found / os.sysconf("SC_CLK_TCK")
+        total += used if above == root else 0
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def shown(seconds: float | None, digits: int = 2) -> str:

@@ -99,15 +99,15 @@ INTERACTIONS = {
 
 def make_sample_trace(number: int, draw: random.Random) -> Trace:
     """A made-up question with its programs and calls."""
-    words = {"thing": draw.choice(FAMILIES), "place": f"place {number % 97}", "k": 3, "n": 8}
-    rounds = tuple(_round(kind, words, draw) for kind in ("plan", "program_refinement")[: 1 + number % 2])
+    values = {"thing": draw.choice(FAMILIES), "place": f"place {number % 97}", "k": 3, "n": 8}
+    rounds = tuple(_round(kind, values, draw) for kind in ("plan", "program_refinement")[: 1 + number % 2])
     final = _answer(rounds[-1])
     return Trace(
         schema=SCHEMA,
         run_key="made-up",
         question_id=f"question_{number:05d}",
         video=VideoRef(f"/nowhere/{number % VIDEOS:04d}.mp4", f"{number % VIDEOS:04d}", "", DURATION),
-        question=f"What happens to the {words['thing']} at {words['place']} "
+        question=f"What happens to the {values['thing']} at {values['place']} "
         f"after the {draw.choice(FAMILIES)}?",
         choices=("it stays", "it leaves", "it breaks", "it is hidden"),
         gold=draw.choice("ABBB"),
@@ -123,15 +123,15 @@ def make_sample_trace(number: int, draw: random.Random) -> Trace:
     )
 
 
-def _round(kind: Any, words: dict[str, Any], draw: random.Random) -> Round:
-    code = PROGRAM.format(**{**words, "k": draw.randint(1, 5)})
+def _round(kind: Any, values: dict[str, Any], draw: random.Random) -> Round:
+    code = PROGRAM.format(**{**values, "k": draw.randint(1, 5)})
     sure = draw.random()
     letter = draw.choice("ABBC")
     start = draw.uniform(0, DURATION - 60)
     calls = [
         Call(
             "get_informative_clips",
-            {"query": words["thing"]},
+            {"query": values["thing"]},
             "([(70, 80)])",
             (),
             0.1,
@@ -142,7 +142,7 @@ def _round(kind: Any, words: dict[str, Any], draw: random.Random) -> Round:
     ]
     for _ in range(draw.randint(2, 8)):
         frame = (start + draw.uniform(0, 10), 360.0, 640.0)
-        box = f"[Box(125, 64, 168, 106, {words['thing']!r}, score 0.79)]"
+        box = f"[Box(125, 64, 168, 106, {values['thing']!r}, score 0.79)]"
         calls.append(
             Call(
                 "query_yn",
@@ -182,36 +182,36 @@ def _answer(round_: Round) -> Answer:
 def make_agent_trace(number: int, draw: random.Random) -> Trace:
     """A made-up question of an agent that looks into twelve segments."""
     steps: list[Step] = []
-    known: list[str] = []
+    lines: list[str] = []
     for turn in range(12):
         start, parent = draw.uniform(0, DURATION - 100), "" if turn == 0 else str(turn % 7)
         segments = tuple(
             Segment(
-                start + 14 * place,
-                start + 14 * place + 14,
-                f"{parent}.{place}" if parent else str(place),
+                start + 14 * index,
+                start + 14 * index + 14,
+                f"{parent}.{index}" if parent else str(index),
                 parent,
                 float(draw.randint(0, 100)),
                 f"someone {draw.choice(FAMILIES)} at place {draw.randrange(97)}, and nothing else is seen",
             )
-            for place in range(7)
+            for index in range(7)
         )
         times = tuple((segment.end, 360.0, 640.0) for segment in segments[:6])
-        listed = [f"{s.name}: {s.start:.1f}-{s.end:.1f} s, {s.score:.0f}: {s.text}" for s in segments]
-        prompt = "\n".join([*_AGENT_PROMPT, *known, *listed])
+        new_lines = [f"{s.name}: {s.start:.1f}-{s.end:.1f} s, {s.score:.0f}: {s.text}" for s in segments]
+        prompt = "\n".join([*_AGENT_PROMPT, *lines, *new_lines])
         scores = {s.name: {"why": s.text, "score": s.score} for s in segments}
         cost = Cost(1.0, {"llm": 0.9}, 6, 1, 2000, 300)
-        asked: dict[str, Any] = {"prompt": prompt, "round": turn, "cost": cost}
+        common: dict[str, Any] = {"prompt": prompt, "round": turn, "cost": cost}
         raw = json.dumps(scores)
-        steps.append(Step("reward", "llm", frames=times, raw=raw, parsed=scores, segments=segments, **asked))
+        steps.append(Step("reward", "llm", frames=times, raw=raw, parsed=scores, segments=segments, **common))
         memory = tuple((draw.uniform(0, DURATION), 360.0, 640.0) for _ in range(16))
         chosen = {"segment": draw.randrange(7)}
-        steps.append(Step("explore", "llm", frames=memory, raw=json.dumps(chosen), parsed=chosen, **asked))
-        known += listed
+        steps.append(Step("explore", "llm", frames=memory, raw=json.dumps(chosen), parsed=chosen, **common))
+        lines += new_lines
     answer = Answer(draw.choice("AB"), raw="A")
     round_ = Round(AGENT, "A", execution=Execution("ok", answer, steps=tuple(steps)))
-    whole = make_sample_trace(number, draw)
-    return replace(whole, rounds=(round_,), first=answer, final=answer, selected=0, refined=0)
+    sample = make_sample_trace(number, draw)
+    return replace(sample, rounds=(round_,), first=answer, final=answer, selected=0, refined=0)
 
 
 _AGENT_PROMPT = [
@@ -277,12 +277,12 @@ def browse(index: Path, agents: Path) -> dict[str, float]:
     return numbers
 
 
-def measure(given: ViewSettings) -> None:
+def measure(request: ViewSettings) -> None:
     """Write the pages, open them, print the figures and write them."""
     with tempfile.TemporaryDirectory() as scratch:
-        work = given.work or Path(scratch)
+        work = request.work or Path(scratch)
         draw = random.Random(0)
-        count = given.questions
+        count = request.questions
         folder = write_run(work / "run", (make_sample_trace(n, draw) for n in range(count)))
         agents = write_run(work / "agents", (make_agent_trace(n, draw) for n in range(count // 10)))
         with timed() as writing:
@@ -297,7 +297,7 @@ def measure(given: ViewSettings) -> None:
         with timed() as browsing:
             browser = browse(site.index, of_agents.index)
         results: dict[str, Any] = {
-            "questions": given.questions,
+            "questions": request.questions,
             "traces_mb": round(folder.traces.stat().st_size / 1e6, 1),
             "write_pages_s": round(writing.wall_s, 1),
             "write_pages_cpu_s": round(writing.cpu_s, 1),
@@ -313,8 +313,8 @@ def measure(given: ViewSettings) -> None:
             "browser_cpu_s": round(browsing.cpu_s, 1),
             "browser_ms": {name: round(value) for name, value in browser.items()},
         }
-    write_record(given.output, results, indent=2)
-    table = Table(title=f"the viewer at {given.questions:,} questions", show_header=False)
+    write_record(request.output, results, indent=2)
+    table = Table(title=f"the viewer at {request.questions:,} questions", show_header=False)
     for name, value in results.items():
         if name != "browser_ms":
             table.add_row(name, str(value))

@@ -70,6 +70,7 @@ def sample(
                 where = "" if isinstance(error, VideoError) else f"{path}: "
                 print(f"left out: {where}{error}", file=sys.stderr)
                 video_rows = [row for row in video_rows if not row.prompt_video]
+            # All samples of a prompt are in one batch.
             at_once = max(1, config.batch_size // config.samples)
             for start in range(0, len(video_rows), at_once):
                 batch = video_rows[start : start + at_once]

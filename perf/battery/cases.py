@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from perf.battery.measuring import facts, on_gpu
+from perf.battery.measuring import conditions, on_gpu
 from perf.battery.shapes import Shapes, make_checkpoint
 from perf.timing import timed
 from videopro.storage import JsonLinesLog, read_json_lines
@@ -63,8 +63,8 @@ class Record:
     """
 
     def __init__(self, path: Path) -> None:
-        self.facts = facts()
-        self._key = hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()[:12]
+        self.conditions = conditions()
+        self._key = hashlib.sha256(json.dumps(self.conditions, sort_keys=True).encode()).hexdigest()[:12]
         self._path = path
 
     def append(self, part: str, case: str, **content: Any) -> None:
@@ -77,14 +77,14 @@ class Record:
 
     def read(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The latest line of each case that ended, by part and case."""
-        found: dict[str, dict[str, dict[str, Any]]] = {}
+        cases: dict[str, dict[str, dict[str, Any]]] = {}
         for line in self._lines():
             if "forgotten" in line:
-                found.pop(line["part"], None)
+                cases.pop(line["part"], None)
             elif "began" not in line:
                 content = {name: value for name, value in line.items() if name not in ("key", "part", "case")}
-                found.setdefault(line["part"], {})[line["case"]] = content
-        return found
+                cases.setdefault(line["part"], {})[line["case"]] = content
+        return cases
 
     def unfinished(self, part: str) -> str | None:
         """The case that began last, if nothing came of it: its process ended."""
@@ -134,8 +134,8 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
                     traceback.print_exc()
                     first_line = (str(error).splitlines() or [""])[0]
                     content = {"failed": f"{type(error).__name__}: {first_line[:300]}"}
-        taken = {"seconds": round(spent.wall_s, 1), "cpu_s": round(spent.cpu_s, 1)}
-        record.append(part, case.name, **content, **taken, load=load)
+        spent_time = {"seconds": round(spent.wall_s, 1), "cpu_s": round(spent.cpu_s, 1)}
+        record.append(part, case.name, **content, **spent_time, load=load)
         gc.collect()
         if on_gpu():
             torch.cuda.empty_cache()
@@ -157,11 +157,11 @@ def ran_out_of_memory(error: BaseException | None) -> bool:
 
 def memory_message(part: str, error: BaseException) -> str:
     """What a user reads when a case of a part lacked memory."""
-    asked = re.search(r"ried to allocate ([\d.]+ ?\w+)", str(error))
-    more = f" for {asked[1]} more" if asked else ""
+    request = re.search(r"ried to allocate ([\d.]+ ?\w+)", str(error))
+    more = f" for {request[1]} more" if request else ""
     if on_gpu():
-        free, whole = (size / 2**30 for size in torch.cuda.mem_get_info())
-        had = f"{torch.cuda.get_device_name()} has {whole:.1f} GiB, of which {whole - free:.1f} were in use"
+        free, total = (size / 2**30 for size in torch.cuda.mem_get_info())
+        had = f"{torch.cuda.get_device_name()} has {total:.1f} GiB, of which {total - free:.1f} were in use"
         peak = torch.cuda.max_memory_allocated() / 2**30
         had += f"; this process had allocated {peak:.1f} GiB at its peak"
     else:

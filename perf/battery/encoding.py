@@ -70,12 +70,12 @@ def make_encoder(bench: Bench) -> Path:
     content = config(bench.shapes.name == "tiny")
     torch.manual_seed(0)
     torch.save(LanguageBindVideo(LanguageBindConfig.read(content)).state_dict(), part / "pytorch_model.bin")
-    own = Tokenizer(models.WordLevel({"a": 0, "ring": 1, "<s>": 2, "</s>": 3}, unk_token="a"))
-    own.pre_tokenizer = pre_tokenizers.Whitespace()
-    own.post_processor = processors.TemplateProcessing(
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "ring": 1, "<s>": 2, "</s>": 3}, unk_token="a"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
     )
-    PreTrainedTokenizerFast(tokenizer_object=own, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>"
                             ).save_pretrained(part)  # fmt: skip
     (part / "config.json").write_text(json.dumps(content))
     part.rename(target)

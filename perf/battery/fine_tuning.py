@@ -73,7 +73,7 @@ def _watched() -> Iterator[dict[str, Any]]:
 def recipe(bench: Bench, batch: int, steps: int, output: Path, **settings: Any) -> list[str]:
     """The flags of train/sft.py for some steps of CONFIG on the random model; `settings` add to them."""
     shapes = bench.shapes
-    given = {
+    flags = {
         "config": CONFIG,
         "model_name_or_path": bench.checkpoint(),
         "train_data": make_sft_rows(bench, batch * steps),
@@ -91,18 +91,18 @@ def recipe(bench: Bench, batch: int, steps: int, output: Path, **settings: Any) 
         **({} if on_gpu() else {"bf16": "false"}),
         **settings,
     }
-    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
 
 
 def sft_step(bench: Bench, batch: int) -> Figures:
     """Two steps of the recipe, of which the second counts; three on a GPU, and the median of the last two."""
     on_cpu = {} if on_gpu() else {"use_cpu": "true", "dataloader_num_workers": 0}
-    words = recipe(bench, batch, 3 if on_gpu() else 2, bench.path("sft"), **on_cpu)
+    arguments = recipe(bench, batch, 3 if on_gpu() else 2, bench.path("sft"), **on_cpu)
     reset_peak()
     began, timed = now(), _Steps()
     with _watched() as seen:
-        trainer = train(*read_settings(VideoSFTConfig, "sft", words), callbacks=[timed])
-    whole = now() - began
+        trainer = train(*read_settings(VideoSFTConfig, "sft", arguments), callbacks=[timed])
+    total = now() - began
     seconds = statistics.median(timed.seconds[1:])
     vision = statistics.median(seen["vision"][1:])
     model: Any = trainer.model
@@ -116,5 +116,5 @@ def sft_step(bench: Bench, batch: int) -> Figures:
         "vision_share": round(vision / seconds, 3),
         "tflop": round(needed / 1e12, 3),
         "mfu": None if peak is None else round(needed / seconds / peak, 3),
-        "start_and_load_s": round(whole - sum(timed.seconds), 1),
+        "start_and_load_s": round(total - sum(timed.seconds), 1),
     }

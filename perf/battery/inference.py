@@ -63,8 +63,8 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     started, used = time.monotonic(), _cpu_seconds()
     log = bench.path(f"{output.name}.log")
-    with log.open("w") as said:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said)
+    with log.open("w") as stream:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=stream, stderr=stream)
         try:
             while process.poll() is None and not _has_lease(output):
                 time.sleep(0.05)
@@ -105,8 +105,8 @@ def _has_lease(output: Path) -> bool:
 
 def _stages(traces: list[dict[str, Any]]) -> dict[str, float]:
     """The seconds of each stage, over all questions."""
-    whole: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for trace in traces:
         for name, seconds in trace["cost"]["stages"].items():
-            whole[name] = whole.get(name, 0.0) + seconds
-    return {name: round(seconds, 2) for name, seconds in sorted(whole.items())}
+            totals[name] = totals.get(name, 0.0) + seconds
+    return {name: round(seconds, 2) for name, seconds in sorted(totals.items())}

@@ -38,9 +38,9 @@ def on_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def facts() -> dict[str, Any]:
+def conditions() -> dict[str, Any]:
     """The device and the versions that figures depend on."""
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "device": torch.cuda.get_device_name()
         if on_gpu()
         else f"{os.cpu_count()} cores of {platform.machine()}",
@@ -48,9 +48,9 @@ def facts() -> dict[str, Any]:
         **{name: _version(name) for name in PACKAGES},
     }
     if on_gpu():
-        found["memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
-        found["cuda"] = torch.version.cuda
-    return found
+        record["memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
+        record["cuda"] = torch.version.cuda
+    return record
 
 
 def _version(name: str) -> str:
@@ -168,9 +168,9 @@ def _watch_cpu(seen: Utilisation, ended: threading.Event, interval: float) -> No
         numbers = [float(part) for part in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
         return sum(numbers), numbers[3] + numbers[4]
 
-    whole, idle = times()
+    total, idle = times()
     while not ended.wait(interval):
         later, resting = times()
-        if later > whole:
-            seen.busy.append(1 - (resting - idle) / (later - whole))
-        whole, idle = later, resting
+        if later > total:
+            seen.busy.append(1 - (resting - idle) / (later - total))
+        total, idle = later, resting

@@ -47,9 +47,9 @@ def update(bench: Bench, tokens: int, shared: bool) -> Figures:
         seconds.append((forward, now() - began))
         model.zero_grad()
     peak = peak_gib()
-    forward, whole = seconds[-1]
+    forward, total = seconds[-1]
     return {
-        "update_s": round(whole, 3),
+        "update_s": round(total, 3),
         "forward_s": round(forward, 3),
         "peak_gib": peak,
         "prompt_tokens": len(turns.prompts[0].encoded.ids),
@@ -66,9 +66,9 @@ def attention_kernels(run: Any) -> str:
     with torch.no_grad(), profile(activities=kinds) as seen:
         run()
     names = {event.key for event in seen.key_averages()}
-    found = {
+    kernels = {
         name.removeprefix("aten::_scaled_dot_product_")
         for name in names
         if name.startswith("aten::_scaled_dot_product_")
     }
-    return ", ".join(sorted(found)) or "none of torch's fused or plain attention operators"
+    return ", ".join(sorted(kernels)) or "none of torch's fused or plain attention operators"

@@ -32,16 +32,16 @@ class PreparedPrograms(ProgramRewards):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._given: dict[str, str] = {}
+        self._by_reply: dict[str, str] = {}
         self._replies: Any = None
 
     def _prepared(self, reply: str) -> str:
-        number = len(self._given)
+        number = len(self._by_reply)
         start = 0.25 * (number % 64)
         call = f"query_mc(trim_frames(video, {start}, {start + 2}, num_frames=8), question, choices)"
         program = f"def execute_command(video, question, choices):\n    return {call}"
         text = f"<planning>One look.</planning>\n<code>\n{program}\n</code>"
-        return self._given.setdefault(reply, text if number % 2 == 0 else program)
+        return self._by_reply.setdefault(reply, text if number % 2 == 0 else program)
 
     def submit(self, row: Any, reply: str) -> Any:
         return super().submit(row, self._prepared(reply))
@@ -86,7 +86,7 @@ def train(
 ) -> VideoGRPOTrainer:
     """Run train/grpo.py with configs/grpo/qwen3vl_8b.yaml for some steps of `groups` prompts each."""
     shapes = bench.shapes
-    given: dict[str, Any] = {
+    flags: dict[str, Any] = {
         "config": CONFIG,
         "model_name_or_path": bench.checkpoint(),
         "train_data": make_grpo_rows(bench, max(8, steps * groups)),
@@ -108,10 +108,10 @@ def train(
         **({} if on_gpu() else {"use_cpu": "true", "bf16": "false"}),
         **settings,
     }
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    arguments = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     (bench.path("grpo") / "programs.jsonl").unlink(missing_ok=True)
     with patch.object(grpo, "ProgramRewards", rewards):
-        return grpo.train(*read_settings(VideoGRPOConfig, "grpo", words))
+        return grpo.train(*read_settings(VideoGRPOConfig, "grpo", arguments))
 
 
 def turns_of(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow], replies: Sequence[list[int]]) -> Turns:

@@ -16,14 +16,14 @@ Part = Mapping[str, Mapping[str, Any]]
 def write_results(
     path: Path,
     shapes: Shapes,
-    facts: Mapping[str, Any],
+    conditions: Mapping[str, Any],
     parts: Mapping[str, Part],
     titles: Mapping[str, str],
 ) -> None:
     """Write the results of one device and shapes. Whatever else is in the file stays as it is, if it is of
     the same device, versions and shapes."""
-    content: dict[str, Any] = {"shapes": shapes.name, "facts": dict(facts), "parts": {}}
-    if path.exists() and is_of(path, shapes, facts):
+    content: dict[str, Any] = {"shapes": shapes.name, "facts": dict(conditions), "parts": {}}
+    if path.exists() and is_of(path, shapes, conditions):
         content = json.loads(path.read_text(encoding="utf-8"))
     for letter, cases in parts.items():
         content["parts"][letter] = {"title": titles[letter], "cases": cases}
@@ -31,12 +31,12 @@ def write_results(
     write_record(path, content)
 
 
-def is_of(path: Path, shapes: Shapes, facts: Mapping[str, Any]) -> bool:
+def is_of(path: Path, shapes: Shapes, conditions: Mapping[str, Any]) -> bool:
     """Whether a file of results is of this device, versions and shapes, or does not exist yet."""
     if not path.exists():
         return True
     before = json.loads(path.read_text(encoding="utf-8"))
-    return bool(before.get("shapes") == shapes.name and before.get("facts") == dict(facts))
+    return bool(before.get("shapes") == shapes.name and before.get("facts") == dict(conditions))
 
 
 def table(title: str, cases: Part) -> str:
@@ -76,10 +76,10 @@ def _cell(value: Any) -> str:
 def tables(path: Path) -> str:
     """Every table of a file of results, under the device's name and the versions."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    facts = content["facts"]
-    versions = ", ".join(f"{name} {facts[name]}" for name in ("python", "torch", "transformers", "trl"))
+    conditions = content["facts"]
+    versions = ", ".join(f"{name} {conditions[name]}" for name in ("python", "torch", "transformers", "trl"))
     loads = [case["load"] for part in content["parts"].values() for case in part["cases"].values()]
-    head = f"On {facts['device']}, random weights ({content['shapes']}); {versions}. "
+    head = f"On {conditions['device']}, random weights ({content['shapes']}); {versions}. "
     if loads:
         head += f"Load average before each case: {min(loads)} to {max(loads)}."
     parts = [table(f"({letter}) {part['title']}", part["cases"]) for letter, part in content["parts"].items()]

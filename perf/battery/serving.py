@@ -74,8 +74,10 @@ def server(bench: Bench, python: str) -> Iterator[str]:
         "HF_HUB_OFFLINE": "1",
     }
     log = bench.path("vllm.log")
-    with log.open("w") as said:
-        process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, start_new_session=True)
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
         url = f"http://127.0.0.1:{port}"
         try:
             ended = time.monotonic() + START_SECONDS
@@ -109,11 +111,11 @@ def _post(url: str, content: dict[str, Any]) -> bytes:
 def serve(bench: Bench) -> Figures:
     """Start, write at each number of rows, load the adapter under a new name, write with it."""
     python = python_with_vllm()
-    shapes, found = bench.shapes, {}
+    shapes, results = bench.shapes, {}
     adapter = make_adapter(bench)
     began = time.monotonic()
     with server(bench, python) as url:
-        found["start_s"] = round(time.monotonic() - began, 1)
+        results["start_s"] = round(time.monotonic() - began, 1)
 
         def write(model: str, rows: int) -> float:
             content = {
@@ -130,15 +132,15 @@ def serve(bench: Bench) -> Figures:
 
         write("base", 1)
         for rows in shapes.rows:
-            found[f"tokens_per_s_{rows}_rows"] = round(write("base", rows), 1)
+            results[f"tokens_per_s_{rows}_rows"] = round(write("base", rows), 1)
         start = time.monotonic()
         _post(f"{url}/v1/load_lora_adapter", {"lora_name": "first", "lora_path": str(adapter)})
-        found["load_adapter_s"] = round(time.monotonic() - start, 2)
+        results["load_adapter_s"] = round(time.monotonic() - start, 2)
         write("first", 1)
         start = time.monotonic()
         _post(f"{url}/v1/load_lora_adapter", {"lora_name": "second", "lora_path": str(adapter)})
         _post(f"{url}/v1/unload_lora_adapter", {"lora_name": "first"})
-        found["reload_adapter_s"] = round(time.monotonic() - start, 2)
+        results["reload_adapter_s"] = round(time.monotonic() - start, 2)
         rows = shapes.rows[-1]
-        found[f"tokens_per_s_{rows}_rows_adapter"] = round(write("second", rows), 1)
-    return found
+        results[f"tokens_per_s_{rows}_rows_adapter"] = round(write("second", rows), 1)
+    return results

@@ -44,10 +44,10 @@ def import_alone() -> Figures:
         text=True,
         env=environment,
     )
-    said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
     return {
         "imports": done.returncode == 0,
-        "said": said[-1][:200] if said else "",
+        "said": lines[-1][:200] if lines else "",
         "nvcc": shutil.which("nvcc") is not None,
         "import_s": round(time.monotonic() - began, 1),
     }
@@ -62,7 +62,7 @@ def zero2(bench: Bench) -> Figures:
         raise Skip("DeepSpeed on a CPU keeps fp32 copies of all weights: run this part with SHAPES=tiny")
     output, batch = bench.path("zero2"), bench.shapes.batches[0]
     shutil.rmtree(output, ignore_errors=True)
-    words = recipe(bench, batch, 2, output, dataloader_num_workers=0)
+    arguments = recipe(bench, batch, 2, output, dataloader_num_workers=0)
     launch = [sys.executable, "-m", "accelerate.commands.launch"]
     launch += ["--config_file", str(ROOT / "configs" / "accelerate" / "zero2.yaml")]
     launch += ["--num_processes", "1", "--main_process_port", "0"]
@@ -71,9 +71,9 @@ def zero2(bench: Bench) -> Figures:
     log = bench.path("zero2.log")
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    with log.open("w") as said:
+    with log.open("w") as stream:
         status = subprocess.run(
-            [*launch, "train/sft.py", *words], cwd=ROOT, env=environment, stdout=said, stderr=said
+            [*launch, "train/sft.py", *arguments], cwd=ROOT, env=environment, stdout=stream, stderr=stream
         ).returncode
     if status != 0:
         raise RuntimeError(f"accelerate launch ended with status {status}: {log.read_text()[-2000:]}")

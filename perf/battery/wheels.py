@@ -64,14 +64,14 @@ def lacking(
     }
     waiting = [Requirement(line) for line in project]
     done: set[tuple[str, frozenset[str]]] = set()
-    wanted: set[str] = set()
+    required: set[str] = set()
     while waiting:
         requirement = waiting.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
-        given = present.get(name)
-        if given is not None and requirement.specifier.contains(given, prereleases=True):
+        installed = present.get(name)
+        if installed is not None and requirement.specifier.contains(installed, prereleases=True):
             continue
-        wanted.add(name)
+        required.add(name)
         if (name, extras) in done:
             continue
         done.add((name, extras))
@@ -82,10 +82,10 @@ def lacking(
                 marker.evaluate({**environment, "extra": extra}) for extra in ("", *extras)
             ):
                 waiting.append(inner)
-    return sorted(f"{name}=={version(name)}" for name in wanted)
+    return sorted(f"{name}=={version(name)}" for name in required)
 
 
-def write_pins(given: WheelSettings) -> None:
+def write_pins(request: WheelSettings) -> None:
     """Print the pins, or write them."""
     project = [
         line
@@ -98,16 +98,16 @@ def write_pins(given: WheelSettings) -> None:
     ]
     pins = lacking(
         project,
-        read_present(given.present.read_text(encoding="utf-8")),
-        given.python,
+        read_present(request.present.read_text(encoding="utf-8")),
+        request.python,
         lambda name: metadata.requires(name) or [],
         metadata.version,
     )
     text = "".join(f"{pin}\n" for pin in pins)
-    if given.output is None:
+    if request.output is None:
         print(text, end="")
     else:
-        given.output.write_text(text, encoding="utf-8")
+        request.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

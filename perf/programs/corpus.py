@@ -40,8 +40,8 @@ def mutilated(text: str, chance: random.Random) -> str:
             lines.insert(chance.randrange(len(lines)), chance.choice(lines))
             text = "\n".join(lines)
         elif how == 3:
-            words = sorted(set(re.findall(r"\w+", text)))
-            old, new = chance.choice(words or [" "]), chance.choice(words or [" "])
+            tokens = sorted(set(re.findall(r"\w+", text)))
+            old, new = chance.choice(tokens or [" "]), chance.choice(tokens or [" "])
             text = re.sub(rf"\b{re.escape(old)}\b", lambda m, new=new: new, text, count=chance.choice((0, 1)))
         elif how == 4:
             text = re.sub(r"\b\d+\b", lambda m: str(chance.choice((-1, 0, 10**9, 10**30))), text, count=1)
@@ -57,8 +57,8 @@ def _fuzzed(chance: random.Random) -> str:
 
 @family("mutilated hostile programs")
 def _fuzzed_hostile(chance: random.Random) -> str:
-    others = [name for name in FAMILIES if not name.startswith("mutilated")]
-    return mutilated(FAMILIES[chance.choice(others)](chance), chance)
+    families = [name for name in FAMILIES if not name.startswith("mutilated")]
+    return mutilated(FAMILIES[chance.choice(families)](chance), chance)
 
 
 # Slow by nature: each runs into a limit of time.

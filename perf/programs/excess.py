@@ -46,10 +46,10 @@ def _loops_in_c(chance: random.Random) -> str:
 
 @family("ends that are swallowed")
 def _swallowed(chance: random.Random) -> str:
-    what = chance.choice(("BaseException", "Exception", ""))
+    exception = chance.choice(("BaseException", "Exception", ""))
     body = chance.choice(("while True: pass", "sum(range(10 ** 9))", "for n in range(10 ** 9): n * n"))
     return program(
-        f"while True:\n    try:\n        {body}\n    except {what}: pass".replace("except :", "except:"),
+        f"while True:\n    try:\n        {body}\n    except {exception}: pass".replace("except :", "except:"),
         *(("finally_never = 1",) if chance.random() < 0.3 else ()),
     )
 

@@ -46,10 +46,10 @@ def reaching(chance: random.Random, *lines: str) -> str:
     if chance.random() < 0.3:
         lines = ("try:", *("    " + line for line in lines), "except Exception as e: print(e)")
     # The walk over subclasses ends in a namespace, not a module.
-    own = (
+    families = (
         "class _Os:\n    def __init__(self, of): self.of = of\n"
         "    def __getattr__(self, n):\n"
         "        return self.of[n] if isinstance(self.of, dict) else getattr(self.of, n)\n"
         "os = _Os(os)"
     )
-    return program(*lines, head=f"{chance.choice(WAYS)}\n{own}")
+    return program(*lines, head=f"{chance.choice(WAYS)}\n{families}")

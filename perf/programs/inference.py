@@ -48,7 +48,7 @@ class PlannerServer:
 
     def reply(self, prompt: str) -> str:
         """The reply to a prompt that names the number of its question."""
-        (number,) = {int(found) for found in _NUMBER.findall(prompt)}
+        (number,) = {int(match) for match in _NUMBER.findall(prompt)}
         with self._lock:
             turn = self.replies[number]
             self.replies[number] += 1
@@ -95,10 +95,10 @@ def write_questions(root: Path, count: int, videos: int) -> list[str]:
         if not (root / f"{name}.mp4").exists():
             world.make_video("short", seed, root / name)
     about = {f"videos/{name}.mp4": name for name, _ in short}
-    known = [record for record in world.records("val") if record["video"] in about]
+    records = [record for record in world.records("val") if record["video"] in about]
     lines = []
     for number in range(count):
-        record = known[number % len(known)]
+        record = records[number % len(records)]
         name = about[str(record["video"])]
         lines.append(
             {
@@ -114,22 +114,22 @@ def write_questions(root: Path, count: int, videos: int) -> list[str]:
     return [str(line["id"]) for line in lines]
 
 
-def infer_words(root: Path, run: Path, url: str, *options: str) -> list[str]:
+def infer_command(root: Path, run: Path, url: str, *options: str) -> list[str]:
     """The words of `videopro infer` for such a folder and server, with the models that pocket brings (its own
     grounding, RapidOCR, its encoder) unless `options` name others."""
-    words = ["--benchmark", "jsonl", "--root", str(root), "--model", "pocket", "--output", str(run)]
-    words += ["--method", "videopro", "--planner", f"api:hostile@{url}", "--workers", "1"]
-    return [*words, "--options", "planner_prompt=short", *options]
+    arguments = ["--benchmark", "jsonl", "--root", str(root), "--model", "pocket", "--output", str(run)]
+    arguments += ["--method", "videopro", "--planner", f"api:hostile@{url}", "--workers", "1"]
+    return [*arguments, "--options", "planner_prompt=short", *options]
 
 
-def read_everywhere(run: Path, pages: Path, *others: Path) -> dict[str, int]:
-    """The exit statuses of the commands that read a run. `others`: runs to compare it with."""
-    runs = [str(run), *map(str, others)]
+def read_everywhere(run: Path, pages: Path, *arguments: Path) -> dict[str, int]:
+    """The exit statuses of the commands that read a run. `arguments`: runs to compare it with."""
+    runs = [str(run), *map(str, arguments)]
     statuses = {
         "view": view.main([str(run), "--output", str(pages / "view")]),
         "report": report.main([*runs, "--output", str(pages / "report")]),
     }
-    return statuses | ({"compare": compare.main(runs)} if others else {})
+    return statuses | ({"compare": compare.main(runs)} if arguments else {})
 
 
 def attack_inference(work: Path, count: int, seed: int) -> dict[str, Any]:
@@ -138,14 +138,14 @@ def attack_inference(work: Path, count: int, seed: int) -> dict[str, Any]:
     named = list(program_texts(count, seed))
     ids = write_questions(work / "questions", count, 2)
     # The planner's address is part of the run.
-    kept = work / "port"
-    port = int(kept.read_text()) if kept.exists() else 0
+    port_file = work / "port"
+    port = int(port_file.read_text()) if port_file.exists() else 0
     with PlannerServer([text for _, text in named], port) as planner, timed() as spent:
-        kept.write_text(str(planner.port))
-        statuses = {"infer": infer.main(infer_words(work / "questions", work / "run", planner.url))}
-        words = ["--benchmark", "jsonl", "--root", str(work / "questions"), "--model", "pocket"]
-        words += ["--method", "native", "--workers", "1", "--output", str(work / "direct")]
-        statuses["infer, direct"] = infer.main(words)
+        port_file.write_text(str(planner.port))
+        statuses = {"infer": infer.main(infer_command(work / "questions", work / "run", planner.url))}
+        arguments = ["--benchmark", "jsonl", "--root", str(work / "questions"), "--model", "pocket"]
+        arguments += ["--method", "native", "--workers", "1", "--output", str(work / "direct")]
+        statuses["infer, direct"] = infer.main(arguments)
         statuses |= read_everywhere(work / "run", work / "read", work / "direct")
     folder = RunFolder(work / "run")
     traces = {trace.question_id: trace for trace in folder.read()}
@@ -160,7 +160,7 @@ def attack_inference(work: Path, count: int, seed: int) -> dict[str, Any]:
         "questions_recorded": len(traces.keys() & set(ids)),
         "lines_set_aside": len(folder.set_aside.lines),
         "largest_trace_bytes": max(map(len, folder.traces.read_bytes().splitlines())),
-        "first_programs": {kind: dict(found.most_common()) for kind, found in sorted(outcomes.items())},
+        "first_programs": {kind: dict(counts.most_common()) for kind, counts in sorted(outcomes.items())},
         "errors": dict(Counter(trace.error.type for trace in traces.values() if trace.error is not None)),
         **spent.rounded(),
     }

@@ -100,17 +100,17 @@ def program(body: str) -> str:
 
 def _arguments(name: str, chance: random.Random) -> str:
     """Arguments of a call, some of them hostile."""
-    given = list(CALLS[name])
-    for place in range(len(given)):
+    arguments = list(CALLS[name])
+    for index in range(len(arguments)):
         if chance.random() < 0.4:
-            given[place] = chance.choice(VALUES)
+            arguments[index] = chance.choice(VALUES)
     if chance.random() < 0.15:
-        given = given[: chance.randrange(len(given) + 1)]
+        arguments = arguments[: chance.randrange(len(arguments) + 1)]
     if chance.random() < 0.15:
-        given.append(chance.choice(VALUES))
+        arguments.append(chance.choice(VALUES))
     if chance.random() < 0.2:
-        given.append(f"**{{{chance.choice(KEYWORDS)!a}: {chance.choice(VALUES)}}}")
-    return ", ".join(given)
+        arguments.append(f"**{{{chance.choice(KEYWORDS)!a}: {chance.choice(VALUES)}}}")
+    return ", ".join(arguments)
 
 
 def _odd_calls(chance: random.Random) -> str:

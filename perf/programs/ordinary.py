@@ -97,7 +97,7 @@ class World:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """What a program may call."""
-        made = (
+        functions = (
             self.get_informative_clips,
             self.extract_frames,
             self.query_mc,
@@ -107,7 +107,7 @@ class World:
             self.detect_object,
             self.get_subtitle_hints,
         )
-        return {function.__name__: function for function in made}
+        return {function.__name__: function for function in functions}
 
     def inputs(self) -> dict[str, Any]:
         """What its function takes, under either signature."""
@@ -126,10 +126,10 @@ class World:
         if video is not self.video:
             raise TypeError("video must be the video")
         numbers = {"kite": [2, 3], "sign": [6, 7]}
-        found = next((n for word, n in numbers.items() if word in query), None)
-        if found is None:
+        matches = next((n for word, n in numbers.items() if word in query), None)
+        if matches is None:
             raise EmptyRetrieval(f"no clip shows {query!r}")
-        clips = [self.clips[n] for n in found[:top_k]]
+        clips = [self.clips[n] for n in matches[:top_k]]
         return [(clip.start, clip.end) for clip in clips], clips
 
     def extract_frames(self, video: Any, num_frames: int = 4) -> list[Frame]:

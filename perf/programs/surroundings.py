@@ -98,21 +98,21 @@ class Surroundings:
     def differences(self) -> list[str]:
         """What is not as it was; empty when the host is untouched."""
         after = self._state()
-        found = [
+        differences = [
             f"{name}: {was!r} became {after[name]!r}"
             for name, was in self.before.items()
             if after[name] != was
         ]
         # Threads of earlier work may end meanwhile; no new one may have started.
         if threading.active_count() > self.threads:
-            found.append(f"{threading.active_count()} threads run, {self.threads} did")
+            differences.append(f"{threading.active_count()} threads run, {self.threads} did")
         if self.other.poll() is not None:
-            found.append("another process was ended")
+            differences.append("another process was ended")
         for name, receive in (("connection", self.listener.accept), ("datagram", self._datagram)):
             with contextlib.suppress(BlockingIOError):
                 receive()
-                found.append(f"a {name} came in")
-        return found
+                differences.append(f"a {name} came in")
+        return differences
 
 
 def run_all(

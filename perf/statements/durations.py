@@ -13,8 +13,8 @@ still counts in it for some minutes, as one step does before the next."""
 
 
 def _minutes(seconds: float) -> str:
-    whole = math.ceil(seconds / 60)
-    return f"{whole} minute{'s' if whole > 1 else ''}"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} minute{'s' if minutes > 1 else ''}"
 
 
 def _first_steps() -> list[str]:
@@ -24,14 +24,14 @@ def _first_steps() -> list[str]:
         "demo": "the demo {}",
         "tests": "all checks with {count} tests {}",
     }
-    found = {name: steps[name] for name in took if name in steps}
-    words = [
+    durations = {name: steps[name] for name in took if name in steps}
+    phrases = [
         took[name].format(_minutes(step["seconds"]), count=f"{step['tests']:,}" if "tests" in step else "")
-        for name, step in found.items()
+        for name, step in durations.items()
     ]
-    load = next(iter(found.values()))["load_before"]
+    load = next(iter(durations.values()))["load_before"]
     beside = f", beside other work (load average {load:g} before)" if load > _BUSY else ""
-    return [f"On {cores} cores, {listed(words)}{beside}."]
+    return [f"On {cores} cores, {listed(phrases)}{beside}."]
 
 
 STATEMENTS: Statements = {(FIRST_STEPS, "how long the first steps take"): _first_steps}

@@ -8,8 +8,8 @@ HOSTILE = "perf/hostile.json"
 
 
 def _through_infer() -> list[str]:
-    found = record(HOSTILE)["inference"]
-    statuses = found["exit_statuses"]
+    result = record(HOSTILE)["inference"]
+    statuses = result["exit_statuses"]
     failed = [f"{name} ({status})" for name, status in statuses.items() if status]
     ended = (
         f"of {listed([*statuses])}, {listed(failed)} failed"
@@ -17,11 +17,11 @@ def _through_infer() -> list[str]:
         else "every command ended with status 0"
     )
     return [
-        f"`python -m perf.hostile --only inference --work FOLDER` sent {found['programs']:,} programs "
+        f"`python -m perf.hostile --only inference --work FOLDER` sent {result['programs']:,} programs "
         "through `videopro infer`, with pocket's own grounding, RapidOCR and pocket's encoder behind the "
         f"modules, and let `view`, `report` and `compare` read the run: {ended}, "
-        f"{found['questions_recorded']:,} questions were recorded, {found['lines_set_aside']} lines were set "
-        f"aside, and the largest trace has {found['largest_trace_bytes'] / 2**20:.1f} MiB."
+        f"{result['questions_recorded']:,} questions were recorded, {result['lines_set_aside']} lines were "
+        f"set aside, and the largest trace has {result['largest_trace_bytes'] / 2**20:.1f} MiB."
     ]
 
 

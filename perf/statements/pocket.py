@@ -46,7 +46,7 @@ def _faults() -> str:
 def _answerer() -> str:
     for source in _SOURCES:
         text = (ROOT / source).read_text(encoding="utf-8")
-        missing = [words for words in _CONTEXTS if words not in text]
+        missing = [context for context in _CONTEXTS if context not in text]
         if missing:
             raise KeyError(f"{source}: has no {missing[0]!r}, and the statement says that it does")
     return (
@@ -63,15 +63,15 @@ def _reader() -> str:
 
 
 def _unseen() -> str:
-    known = row("pocket-sft/test.json", "adaptive + refinement")
+    test = row("pocket-sft/test.json", "adaptive + refinement")
     other = row("pocket-sft/heldout.json", "adaptive + refinement")
     without, taught, native = (
         percent(row("pocket-sft-unseen/last.json", name)["accuracy"])
         for name in ("without: adaptive + refinement", "with: adaptive + refinement", "native")
     )
     return f"""- The fine-tuned planner **knows its training's words and families**: it is right in
-            {percent(known["seeds"][_SHIPPED])} % on test and in {percent(other["seeds"][_SHIPPED])} % of
-            the same questions in words that it never saw (three trainings: {percent(known["accuracy"])} and
+            {percent(test["seeds"][_SHIPPED])} % on test and in {percent(other["seeds"][_SHIPPED])} % of
+            the same questions in words that it never saw (three trainings: {percent(test["accuracy"])} and
             {percent(other["accuracy"])}). One that never saw questions about order is right in {without} %
             of them, one that did in {taught}, and a direct answer in {native}."""
 
@@ -100,9 +100,9 @@ def _limits_in_short() -> list[str]:
 
 def _chosen() -> list[str]:
     runs = [record(f"{SFT}/val-videopro-{seed}.json") for seed in range(3)]
-    (asked,) = {run["n"] for run in runs}
+    (questions,) = {run["n"] for run in runs}
     shares = [percent(run["accuracy"]) for run in runs]
-    here = f"on the first {asked} questions of val, greedy, by the last program"
+    here = f"on the first {questions} questions of val, greedy, by the last program"
     if len(set(shares)) == 1:
         how = f"It is seed {_SHIPPED} of three that tie {here} ({shares[0]} % each)."
     else:
@@ -111,13 +111,13 @@ def _chosen() -> list[str]:
 
 
 def _modes() -> list[str]:
-    asked, steps, chosen = (
+    native, steps, chosen = (
         percent(row("pocket-sft/test.json", name)["seeds"][_SHIPPED])
         for name in ("asked for programs", "always several steps", "adaptive")
     )
     return [
         f"""**Choosing the mode gains nothing here.** Adaptive reasoning is ahead of multi-step programs by
-            {float(chosen) - float(asked):.1f} points ({chosen} and {asked} %), but the prompt makes the
+            {float(chosen) - float(native):.1f} points ({chosen} and {native} %), but the prompt makes the
             difference: in training, that of multi-step programs stood only before questions that a direct
             answer solves. With its adaptive programs, and multi-step ones only where it chose a direct
             answer ([always several steps](sft.md#accuracy)), the same planner is right in {steps} %."""

@@ -11,16 +11,16 @@ _NAMES = {"test": "test", "fresh": "the fresh world"}
 
 def beside_greedy() -> str:
     """An item of what the figures do not show: each world sampled, and greedily on the same questions."""
-    found = {world: compared(world) for world in WORLDS}
-    (how,) = {name for rows in found.values() for name in rows if name != "greedy"}
+    figures = {world: compared(world) for world in WORLDS}
+    (how,) = {name for rows in figures.values() for name in rows if name != "greedy"}
     parts = []
-    for world, rows in found.items():
+    for world, rows in figures.items():
         seeds = len(rows[how]["seeds"])
         parts.append(
             f"{percent(rows[how]['accuracy'])} % of {rows[how]['questions']} questions of {_NAMES[world]} "
             f"({seeds} seed{'s' if seeds > 1 else ''}; greedy {percent(rows['greedy']['accuracy'])})"
         )
-    broken = [percent(1 - rows[how]["well_formed"]) for rows in found.values()]
+    broken = [percent(1 - rows[how]["well_formed"]) for rows in figures.values()]
     return f"""- **{how.capitalize()}**, as in the paper, the fine-tuned planner is right in {listed(parts)}:
         {listed(broken)} % of its first programs are malformed
         ([both ways](../planners.md#greedy-or-sampled))."""

@@ -36,12 +36,12 @@ def _step_of_sft() -> list[str]:
 
 
 def _worker() -> str:
-    found = record(MEMORY)["results"]["512 MiB"]
-    early, most = found["rss_mib_by_tenth"][0] / 1024, found["peak_mib"] / 1024
-    questions = found["questions_by_tenth"][0]
+    result = record(MEMORY)["results"]["512 MiB"]
+    early, most = result["rss_mib_by_tenth"][0] / 1024, result["peak_mib"] / 1024
+    questions = result["questions_by_tenth"][0]
     return (
         f"One worker takes {early:.1f} GiB after {questions} questions on pocket, and at most {most:.1f} in "
-        f"{found['questions']:,}, with 512 MiB of frames (`{MEMORY}`)."
+        f"{result['questions']:,}, with 512 MiB of frames (`{MEMORY}`)."
     )
 
 

@@ -15,8 +15,8 @@ def measured_parts() -> list[str]:
     return [letter for letter in parts if any("figures" in case for case in parts[letter]["cases"].values())]
 
 
-def _words(place: str) -> Iterator[str]:
-    yield from (row["readme"][place] for row in record(RAN)["rows"] if place in row.get("readme", {}))
+def _phrases(level: str) -> Iterator[str]:
+    yield from (row["readme"][level] for row in record(RAN)["rows"] if level in row.get("readme", {}))
 
 
 def _on_gpu() -> str:
@@ -32,14 +32,15 @@ def _on_gpu() -> str:
 
 def _readme() -> list[str]:
     device = record(GPU)["facts"]["device"]
-    places = {
+    levels = {
         "here": "A laptop-sized machine (two CPU cores)",
         "random": "There, untrained models (random weights)",
         "gpu": f"One GPU ({device}), untrained models",
         "never": "Never",
     }
     return [
-        f"- **{shown[0].upper()}{shown[1:]}:** {'; '.join(_words(place))}." for place, shown in places.items()
+        f"- **{title[0].upper()}{title[1:]}:** {'; '.join(_phrases(level))}."
+        for level, title in levels.items()
     ]
 
 

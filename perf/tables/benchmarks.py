@@ -30,12 +30,12 @@ def _readers(record: Record) -> Table:
     """Our readers, and those that were run in a scratch folder."""
     halves = ("development", "record")
     elsewhere = json.loads((ROOT / "perf/replies_elsewhere.json").read_text(encoding="utf-8"))
-    found = {
-        shown: {half: record[half]["readers"][name] for half in halves} for name, shown in _READERS.items()
+    ours = {
+        label: {half: record[half]["readers"][name] for half in halves} for name, label in _READERS.items()
     }
     rows = [
         [name, *(str(halved[half][error]) for half in halves for error in ("missed", "wrong"))]
-        for name, halved in {**found, **elsewhere}.items()
+        for name, halved in {**ours, **elsewhere}.items()
     ]
     counts = [f"{half} ({record[half]['replies']})" for half in halves]
     return ["reader", *(text for count in counts for text in (f"{count}: missed", "wrong"))], rows
@@ -43,11 +43,11 @@ def _readers(record: Record) -> Table:
 
 def _loaders(record: Record) -> Table:
     def named(counts: Mapping[str, int]) -> str:
-        return "; ".join(what if number == 1 else f"{what} ({number})" for what, number in counts.items())
+        return "; ".join(issue if number == 1 else f"{issue} ({number})" for issue, number in counts.items())
 
     rows = []
     for sample in record:
-        refused = dict.fromkeys(why.partition(": ")[2] for why in sample["refused"].values())
+        refused = dict.fromkeys(reason.partition(": ")[2] for reason in sample["refused"].values())
         cells = (
             *(f"{sample[key]:,}" for key in ("records", "questions", "videos")),
             *(named(sample[key]) for key in ("left_out", "annotation_errors")),

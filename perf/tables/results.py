@@ -49,14 +49,14 @@ def _asp(record: Record) -> Table:
 
     rows = [
         [
-            shown,
+            label,
             *(f"{100 * record['untrained'][way]['test'][name]:.1f}" for way in ("mean", "frame")),
-            *(f"{100 * found[way]['mean']:.1f}" for way in ("mean", "temporal", "asp")),
-            gap(found["asp - mean"]),
-            gap(found["asp - temporal"]),
+            *(f"{100 * result[way]['mean']:.1f}" for way in ("mean", "temporal", "asp")),
+            gap(result["asp - mean"]),
+            gap(result["asp - temporal"]),
         ]
-        for name, shown in names.items()
-        for found in [record["recall"]["test"][name]]
+        for name, label in names.items()
+        for result in [record["recall"]["test"][name]]
     ]
     heads = ["test", "untrained: mean", "untrained: best frame", "mean", "temporal", "asp"]
     return [*heads, "asp - mean", "asp - temporal"], rows
@@ -108,11 +108,11 @@ def _test_and_fresh_in_short(record: list[Record]) -> Table:
     """README's rows of the table above, each accuracy with its interval."""
     rows = {cells[0]: cells for cells in _test_and_fresh(record)[1]}
     heads = ["method", "who writes the programs", "right on test, % (95 % interval)"]
-    shown = []
-    for name, words in _IN_SHORT.items():
+    lines = []
+    for name, title in _IN_SHORT.items():
         test, test_interval, fresh, fresh_interval = rows[name][2:]
-        shown.append([*words, f"{test} ({test_interval})", f"{fresh} ({fresh_interval})"])
-    return [*heads, "right on a fresh world, %"], shown
+        lines.append([*title, f"{test} ({test_interval})", f"{fresh} ({fresh_interval})"])
+    return [*heads, "right on a fresh world, %"], lines
 
 
 _TOKENS = "tokens in + out, amortised"
@@ -126,11 +126,11 @@ def _equal_budgets(report: str) -> Table:
     ]
     heads, runs = lines[0], lines[2:]
     of = {name: heads.index(name) for name in ("run", "frames a call", "accuracy, %", _TOKENS)}
-    found: dict[str, dict[str, list[str]]] = {}
+    by_system: dict[str, dict[str, list[str]]] = {}
     for run in runs:
-        found.setdefault(run[of["run"]].split(",")[0], {})[run[of["frames a call"]]] = run
+        by_system.setdefault(run[of["run"]].split(",")[0], {})[run[of["frames a call"]]] = run
     rows = []
-    for name, budgets in found.items():
+    for name, budgets in by_system.items():
         cells = [
             budgets[budget][of["accuracy, %"]] if budget in budgets else "not run" for budget in ("8", "16")
         ]

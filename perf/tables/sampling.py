@@ -10,9 +10,9 @@ from videopro.traces.scoring import percent, percent_interval
 def _greedy_and_sampled(_: Record) -> Table:
     """Each way on val, where the default was chosen, and two on test and a fresh world."""
     rows = []
-    shown = {"test": "test", "fresh": "a fresh world"}
-    for world, found in (("val", on_val()), *((shown[world], compared(world)) for world in WORLDS)):
-        for how, row in found.items():
+    titles = {"test": "test", "fresh": "a fresh world"}
+    for world, figures in (("val", on_val()), *((titles[world], compared(world)) for world in WORLDS)):
+        for how, row in figures.items():
             first, last = (row["rules"][rule] for rule in ("first", "last"))
             rows.append(
                 [

@@ -13,19 +13,19 @@ _LEGS = {
 
 def _flow(record: Record) -> Table:
     rows = []
-    for name, found in record["results"].items():
+    for name, result in record["results"].items():
         leg, _, _ = name.partition(", ")
         rows.append(
             [
                 _LEGS[leg],
-                str(found["in_flight"]),
-                str(found["questions"]),
-                f"{found['questions_per_s']:.2f}",
-                f"{found['busy_pct']:.1f} %",
-                f"{found['mean_requests']:.1f}",
-                f"{found['engine_s_a_question']:.3f}",
-                f"{found['client_cpu_s_a_question']:.3f}",
-                f"{found['load']:.1f}",
+                str(result["in_flight"]),
+                str(result["questions"]),
+                f"{result['questions_per_s']:.2f}",
+                f"{result['busy_pct']:.1f} %",
+                f"{result['mean_requests']:.1f}",
+                f"{result['engine_s_a_question']:.3f}",
+                f"{result['client_cpu_s_a_question']:.3f}",
+                f"{result['load']:.1f}",
             ]
         )
     heads = ["", "videos in flight", "questions", "questions/s", "engine busy", "requests in it, mean"]
@@ -35,18 +35,18 @@ def _flow(record: Record) -> Table:
 def _flow_live(record: Record) -> Table:
     legs = {**_LEGS, "videopro": "videopro, eleven a video"}  # of the pocket world
     rows = []
-    for leg, words in legs.items():
-        for name, found in record["results"].items():
+    for leg, title in legs.items():
+        for name, result in record["results"].items():
             if name.partition(", ")[0] != leg:
                 continue
             cells = [
-                f"{found['questions_per_s']:.2f}",
-                f"{found['mean_requests']:.1f}",
-                f"{found['engine_cpu_s_a_question']:.3f}",
-                f"{found['client_cpu_s_a_question']:.3f}",
-                f"{found['prompt_tokens_a_question']:,}",
+                f"{result['questions_per_s']:.2f}",
+                f"{result['mean_requests']:.1f}",
+                f"{result['engine_cpu_s_a_question']:.3f}",
+                f"{result['client_cpu_s_a_question']:.3f}",
+                f"{result['prompt_tokens_a_question']:,}",
             ]
-            rows.append([words, str(found["in_flight"]), str(found["questions"]), *cells])
+            rows.append([title, str(result["in_flight"]), str(result["questions"]), *cells])
     heads = ["", "in flight", "questions", "questions/s", "requests in it, mean"]
     return [*heads, "engine CPU s a question", "client CPU s a question", "prompt tokens"], rows
 
@@ -55,9 +55,9 @@ def _served(record: Record) -> Table:
     """What the local model and a live engine gave to the same questions, and what was aimed at."""
     targets = record["targets"]
 
-    def share(name: str, questions: str, shown: str) -> list[str]:
+    def share(name: str, questions: str, label: str) -> list[str]:
         measured, target = 100 * record[name], 100 * targets[name]
-        return [shown, str(record[questions]), f"{measured:.1f} %", f"at least {target:.0f} %"]
+        return [label, str(record[questions]), f"{measured:.1f} %", f"at least {target:.0f} %"]
 
     mean, largest = record["confidence_mean_difference"], record["confidence_largest_difference"]
     rows = [

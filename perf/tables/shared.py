@@ -22,7 +22,7 @@ def titled(text: str, title: str) -> list[str]:
     parts = text.split(f"**{title}**\n\n")
     if len(parts) != 2:
         raise KeyError(f"{title!r} is the title of {len(parts) - 1} tables")
-    found = re.match(r"(?:\|.*(?:\n|$))+", parts[1])
-    if found is None:
+    match = re.match(r"(?:\|.*(?:\n|$))+", parts[1])
+    if match is None:
         raise KeyError(f"{title!r}: no table stands below this title")
-    return found[0].splitlines()
+    return match[0].splitlines()

@@ -12,11 +12,11 @@ def _decoding(record: Record) -> Table:
         "pyav": "PyAV, seek per frame", "torchcodec": "TorchCodec", "floor": "floor",
     }  # fmt: skip
     rows = [
-        [shown, *(f"{found[name]['best_s']:.2f}" for found in files.values())]
-        for name, shown in names.items()
-        if all(name in found for found in files.values())  # what is not installed is not measured
+        [label, *(f"{results[name]['best_s']:.2f}" for results in files.values())]
+        for name, label in names.items()
+        if all(name in results for results in files.values())  # what is not installed is not measured
     ]
-    ratios = (f"{found['videopro']['of_fastest_rival']:.2f}" for found in files.values())
+    ratios = (f"{results['videopro']['of_fastest_rival']:.2f}" for results in files.values())
     rows.append(["videopro / fastest of decord, OpenCV, PyAV", *ratios])
     return ["seconds", *(f"{length.replace(' min', '-minute')} file" for length in files)], rows
 
@@ -28,9 +28,9 @@ def _indexing(record: Record) -> Table:
         "cut exactly, encoding anew": "cutting exactly (re-encoding), then decoding each",
     }
     rows = [
-        [shown, f"{found['best_s']:.1f}", f"{found['times_faster_than_release']:.2f}"]
-        for name, shown in names.items()
-        for found in [record["results"][name]]
+        [label, f"{result['best_s']:.1f}", f"{result['times_faster_than_release']:.2f}"]
+        for name, label in names.items()
+        for result in [record["results"][name]]
     ]
     return [
         "",
@@ -51,12 +51,12 @@ def _sandbox(record: Record) -> Table:
     programs = record["ordinary_programs"]
     rows = [
         [
-            shown,
-            *(f"{found[key]:.{digits}f}" if key in found else "" for key, digits in columns.items()),
-            f"{found['equal']} of {programs}" if "equal" in found else "",
+            label,
+            *(f"{result[key]:.{digits}f}" if key in result else "" for key, digits in columns.items()),
+            f"{result['equal']} of {programs}" if "equal" in result else "",
         ]
-        for name, shown in names.items()
-        for found in [record["results"][name]]
+        for name, label in names.items()
+        for result in [record["results"][name]]
     ]
     heads = ["", "ms a program", "CPU ms", "µs a module call", "CPU µs", "programs a second"]
     return [*heads, "CPython's result"], rows
@@ -66,11 +66,11 @@ def _memory(record: Record) -> Table:
     rows = [
         [
             name,
-            f"{found['questions']:,}",
-            *(f"{found[key]:,.0f}" for key in ("start_mib", "peak_mib", "end_mib")),
-            ", ".join(f"{value:,.0f}" for value in found["rss_mib_by_tenth"][-3:]),
+            f"{result['questions']:,}",
+            *(f"{result[key]:,.0f}" for key in ("start_mib", "peak_mib", "end_mib")),
+            ", ".join(f"{value:,.0f}" for value in result["rss_mib_by_tenth"][-3:]),
         ]
-        for name, found in record["results"].items()
+        for name, result in record["results"].items()
     ]
     heads = ["cache", "questions", "MiB at the start", "at most", "at the end", "after the last three tenths"]
     return heads, rows
@@ -80,14 +80,14 @@ def _grpo_step(record: Record) -> Table:
     ways = record["ways"]
     first = ways["plain"]["rollouts_per_s"]
     rows = []
-    for name, found in ways.items():
+    for name, result in ways.items():
         cells = [
             name.replace("plain", "plain TRL", 1),
-            f"{found['rollouts_per_s']:.2f}",
-            f"{found['rollouts_per_s'] / first:.1f}",
-            f"{found['rollouts_per_s'] / ways['plain + remembered rewards']['rollouts_per_s']:.1f}",
-            *(f"{found[f'{key}_s']:.2f}" for key in ("step", "cpu", "sampling", "rewards", "update")),
-            f"{found['prompt_tokens']:.0f} + {found['reply_tokens']:.0f}",
+            f"{result['rollouts_per_s']:.2f}",
+            f"{result['rollouts_per_s'] / first:.1f}",
+            f"{result['rollouts_per_s'] / ways['plain + remembered rewards']['rollouts_per_s']:.1f}",
+            *(f"{result[f'{key}_s']:.2f}" for key in ("step", "cpu", "sampling", "rewards", "update")),
+            f"{result['prompt_tokens']:.0f} + {result['reply_tokens']:.0f}",
         ]
         rows.append(cells)
     heads = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from perf.page_tables import SAID, pages
+from perf.page_tables import STATEMENT, pages
 from tests.support import ROOT
 
 GENERATED = {ROOT / "docs" / "modules.md", *(ROOT / "docs" / "results").glob("*/*.md")}
@@ -63,7 +63,7 @@ _DURATION = re.compile(
 
 def paragraphs(page: Path) -> Iterator[str]:
     """The text of a page in paragraphs, without what is made of records, code and the targets of links."""
-    text = SAID.sub("", page.read_text(encoding="utf-8"))
+    text = STATEMENT.sub("", page.read_text(encoding="utf-8"))
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     for paragraph in text.split("\n\n"):
         lines = [
@@ -140,7 +140,7 @@ def test_how_long_something_takes_is_made_of_a_record() -> None:
     """In sentences and in comments of commands."""
     found = {}
     for page in WRITTEN:
-        text = " ".join(SAID.sub("", page.read_text(encoding="utf-8")).split(" "))
+        text = " ".join(STATEMENT.sub("", page.read_text(encoding="utf-8")).split(" "))
         stated = [" ".join(each.split()) for each in _DURATION.findall(text)]
         if stated:
             found[str(page.relative_to(ROOT))] = ", ".join(stated)

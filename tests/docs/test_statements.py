@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from perf.page_tables import SAID, pages, said
+from perf.page_tables import STATEMENT, pages, statement
 from perf.sampled import compared, on_val
 from perf.statements import STATEMENTS
 from perf.statements.pocket import repairs
@@ -31,7 +31,7 @@ def marked() -> list[tuple[Path, str, str, str]]:
     found = []
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        marks = list(SAID.finditer(text))
+        marks = list(STATEMENT.finditer(text))
         assert len(marks) == text.count("<!-- said from "), f"{page}: a mark without its text"
         found += [(page, mark["file"], mark["title"], mark["text"]) for mark in marks]
     return found
@@ -39,7 +39,7 @@ def marked() -> list[tuple[Path, str, str, str]]:
 
 @pytest.mark.parametrize(("page", "file", "title", "text"), marked(), ids=lambda value: str(value)[-60:])
 def test_a_statement_is_the_recorded_one(page: Path, file: str, title: str, text: str) -> None:
-    assert text.split() == said(file, title).split()
+    assert text.split() == statement(file, title).split()
 
 
 def test_every_statement_is_made() -> None:
@@ -82,7 +82,7 @@ def test_no_page_denies_what_ran() -> None:
     found = [
         f"{page.name}: {line}"
         for page in pages()
-        for line in SAID.sub("", page.read_text(encoding="utf-8")).splitlines()
+        for line in STATEMENT.sub("", page.read_text(encoding="utf-8")).splitlines()
         if denied.search(line)
     ]
     assert found == []

@@ -80,6 +80,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         state = self.accelerator.gradient_state
         if not (state.end_of_dataloader and state.remainder > 0):
             return labels
+        # The rows of this rank in the last batch of all ranks.
         first = self.accelerator.process_index * self.args.per_device_eval_batch_size
         is_first = torch.arange(first, first + len(labels), device=labels.device) < state.remainder
         return labels.masked_fill(~is_first[:, None], IGNORE_INDEX)

@@ -156,6 +156,7 @@ def draw_pool(settings: FramesSettings) -> None:
     def array(name: str, *shape: int) -> np.ndarray:
         return np.lib.format.open_memmap(settings.output / f"{name}.npy", "w+", np.uint8, shape)
 
+    # Processes, not threads: drawing is Python and NumPy, which hold the interpreter's lock.
     with ProcessPoolExecutor(settings.processes) as pool:
         clips = array("scenes", settings.scenes, FRAMES, height, width, 3)
         stills = array("stills", settings.scenes, drawing.HEIGHT, drawing.WIDTH, 3)

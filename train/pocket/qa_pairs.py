@@ -67,6 +67,7 @@ def choose(rng: Rng, options: Sequence[str]) -> str:
 
 def lettered_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> QAPair:
     """A question with 2 to 6 options from a pool, mostly 4; the reply is the right letter."""
+    # A pool of few values cannot give more options.
     count = min(int(rng.choice([2, 3, 4, 5, 6], p=[0.06, 0.07, 0.74, 0.07, 0.06])), len(pool))
     wrong = [o for o in pool if o != answer]
     options = [answer, *(wrong[int(i)] for i in rng.permutation(len(wrong))[: count - 1])]

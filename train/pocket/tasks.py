@@ -163,6 +163,7 @@ class VisionTasks:
         """Frames of two to `most` scenes in sequence: which is which, and which comes next."""
         count = int(rng.integers(2, most + 1))
         picked: list[int] = []
+        # Different places: a question that names one of them has one answer.
         while len(picked) < count:
             index = int(rng.choice(self.acted))
             if self.annotations[index]["place"] not in [self.annotations[i]["place"] for i in picked]:

@@ -119,6 +119,7 @@ def choose_trained(model: AspClip, trained: str, frozen_layers: int) -> int:
         if name.startswith("temporal."):
             chosen = True
         elif trained == "upper":
+            # CLIP's lower layers see edges and textures, which captions of videos do not change.
             in_layer = bool(inside) and int(inside.split(".")[0]) >= frozen_layers
             chosen = in_layer or (not inside and any(end in part for end in ends))
         else:

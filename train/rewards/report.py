@@ -41,6 +41,7 @@ class RewardedRollout:
         executed = [
             (turn, turn.outcome.execution) for turn in self.turns if turn.outcome.execution is not None
         ]
+        # An episode of which a turn could not run gets no reward, so no turn of it counts.
         return executed if len(executed) == len(self.turns) else []
 
 

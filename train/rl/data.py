@@ -96,6 +96,7 @@ def _chat_row(record: Mapping[str, Any], folder: Path, where: str, number: int) 
     kind = record["kind"] if record.get("kind") is not None else kind_of_prompt(text)
     _check_kind(kind, where)
     fields = {
+        # The release's rows have no id; the number of a line stays the same.
         "id": str(record["id"]) if record.get("id") is not None else f"line {number}",
         "kind": kind,
         "video": chat.video,

@@ -186,5 +186,6 @@ def parameter_groups(
             groups.setdefault((part_of(name), name in decayed), []).append(weight)
     return [
         {"params": weights, "lr": rates[part], "weight_decay": weight_decay if decays else 0.0}
+        # In a fixed order: a saved optimizer state belongs to its groups by their number.
         for (part, decays), weights in sorted(groups.items(), key=lambda group: group[0])
     ]

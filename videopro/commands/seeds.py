@@ -134,6 +134,7 @@ def read_seed_row(
             raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave --family out")
         seeds.append(tuple(rescored))
         recorded.append(tuple(raw))
+    # One run to which no other rule applies keeps its row out of the table of rules.
     row = SeedRow(name, tuple(runs), tuple(seeds), recorded=tuple(recorded) if all(recorded) else ())
     return replace(row, read_as=_read_as(run_specs, rule)) if row.planned else row
 

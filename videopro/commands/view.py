@@ -109,6 +109,7 @@ def _write_pages(config: ViewConfig, runs: Sequence[Path], show: _Show) -> tuple
         output = config.output if config.output is not None else runs[0] / "view"
         site = write_pages(runs[0], output, max_frames=config.frames, on_progress=show("pages"))
         return site.index, [site]
+    # The pages of all runs in one folder are written into that folder.
     beside = Path(config.runs[0]) if len(config.runs) == 1 else Path("runs")
     output = config.output if config.output is not None else beside / "view"
     start_overview(output)

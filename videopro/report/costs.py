@@ -55,6 +55,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
                          len(run.records), len({record.video for record in run.records}),
                          Number(seen, 1), run.planner_frames, *_spent(mean)))  # fmt: skip
             parts += [(data.title, run.name, kind, *_all(cost)) for kind, cost in _views(mean)]
+            # A point needs both coordinates, and an accuracy that says something about the method.
             if right.accuracy is not None and not run.lacks:
                 tokens = mean.amortised.tokens_in + mean.amortised.tokens_out
                 points.append(

@@ -47,6 +47,7 @@ def durations(runs: Sequence[ReportRun]) -> Section:
             parts = [accuracy(records) for records in binned(run).values()]
             if not any(part.n for part in parts):
                 continue
+            # Questions about videos of unknown length are in no bin.
             left_out += len(run.records) - sum(part.n for part in parts)
             rows.append(
                 (data.title, run.name, *(cell for part in parts for cell in (part.n, accuracy_cell(part))))

@@ -245,6 +245,7 @@ def fenced_reply(attempt: Round) -> str:
     as HTML, and are left out."""
     if attempt.program is None:
         return attempt.raw
+    # Longer than any run of backticks inside, as Markdown asks for.
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", attempt.program)), default=0))
     before, _, after = attempt.raw.partition(attempt.program)
     parts = (
@@ -263,6 +264,7 @@ def _messages(step: Step) -> Iterator[dict[str, Any]]:
     about = {"step": step.kind, "model": step.model, "round": step.round, "reused": step.is_reused}
     if step.model:
         yield {"role": "user", "content": step.prompt, "metadata": about}
+        # Each rejected reply has its fault; the last one has one only if it failed too.
         for reply, fault in zip((*step.rejected, step.raw), (*step.faults, ""), strict=False):
             yield {"role": "assistant", "content": reply, "model": step.model}
             if fault:

@@ -88,6 +88,7 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
             for name, value in run.summary["metrics"].items():
                 if value["robust"] is None and value["official"] is None:
                     continue
+                # Grades, which are no shares.
                 if value["valid"] is not None:
                     cells = [Number(value["robust"], 2), Number(value["official"], 2)]
                 else:
@@ -193,6 +194,7 @@ def _gain(
         run = named_runs.get(dataset)
         if run is None or run.method == "native":
             continue
+        # Of another budget, a part of the gain would be that of more frames.
         native = next(
             (
                 other

@@ -125,6 +125,7 @@ class ReportRun:
     def planner_frames(self) -> int:
         """Frames of the video that the planner was shown besides what the question's calls looked at."""
         planner = str(self.identity["method"]["planner"]) if self.writes_programs else ""
+        # A teacher behind an API reads text alone.
         if planner != "self" and not planner.startswith("server:"):
             return 0
         recorded = self.identity["method"].get("planner_frames")

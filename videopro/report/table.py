@@ -108,6 +108,7 @@ def compact(table: Table) -> Table:
 
 def sides(table: Table) -> list[str]:
     """The alignment of each column: numbers right, text left."""
+    # A table without rows has columns nevertheless.
     columns = zip(*table.rows, strict=True) if table.rows else [() for _ in table.heads]
     return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in columns]
 

@@ -135,6 +135,7 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
             drawn.append(
                 (
                     f"{title if several else run.name} ({run.rule.title})",
+                    # Without the direct answers of its fallback, a run is drawn by its last programs.
                     run_curve if run_curve is not None else by_rule[0] or [],
                     float(run.identity["method"]["tau"]),
                 )

@@ -232,6 +232,7 @@ class RunFolder:
         """Whether a command is answering questions of this run now."""
         try:
             with self.lock.open("r") as file:
+                # A command holds the lock shared or alone, and either refuses an exclusive one.
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

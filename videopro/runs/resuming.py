@@ -30,6 +30,7 @@ def check_model(
     """
     recorded = folder.recorded_identity() or {}
     try:
+        # The identity of a model is read from its files; another loader, as of a test, has to make its model.
         if load is load_backbone:
             now = identify(read_spec(model, **backbone), recorded.get("model") or {})
         else:

@@ -53,6 +53,7 @@ def summarize(
     official_records = official_records_of(traces)
     official = scoring.official_accuracy(official_records, unparsed=protocol.official_unparsed)
     official_groups = scoring.grouped(official_records)
+    # A reply of times has no letter: it is unread if no time is in it.
     names_times = protocol.reply == "intervals" or any(
         metric.kind == "grounding" for metric in protocol.metrics
     )
@@ -185,6 +186,7 @@ def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder:
         ("exact match %", "token F1 %", _INTERVAL) if is_open else ("accuracy %", _INTERVAL, "official %")
     )
     heads = ("", "n", "videos", *scores)
+    # A row without questions has no interval for another reason.
     few = any(row[heads.index(_INTERVAL)] == "-" and row[1] != "0" for row in rows)
     return TextTable(
         "{method} on {benchmark} {split}, {model}".format(**summary),

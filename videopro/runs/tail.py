@@ -37,6 +37,7 @@ class RunTail:
         new = self._log.refresh()
         self._folder.set_aside.tell()
         for trace in new:
+            # Taken out first: an answer that was made again comes last.
             self.traces.pop(trace.question_id, None)
             self.traces[trace.question_id] = _slim(trace)
         return len(new)

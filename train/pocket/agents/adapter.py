@@ -177,6 +177,7 @@ def train_adapter(settings: AdapterSettings) -> None:
         for batch in batches:
             with mixed_precision():
                 loss = loss_of(model, batch)
+            # After each batch, so that the graph of only one is in memory.
             (loss / len(batches)).backward()
             total.append(float(loss.detach()))
         torch.nn.utils.clip_grad_norm_(weights, 1.0)

@@ -112,6 +112,7 @@ def index_on_cluster(
         pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
         with WorkerPool(cluster, make, settings, most=len(work)) as pool:
             pool.start()
+            # No file remembers crashes: the next command tries the video again.
             for results, given_up in pool.run(work, job, CrashRecord.empty(), lambda ids, reason: None):
                 for name, result in results:
                     if isinstance(result, VideoError):

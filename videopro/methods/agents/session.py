@@ -132,6 +132,7 @@ class Session:
                 parsed = parse_reply(reply.text, schema)
             except UnparsedReply as error:
                 faults.append(f"{error}{_cut_off(reply)}")
+                # Once: `rejected` has the reply that was to be repaired.
                 if rejected or not self.settings.repair:
                     break
                 rejected.append(reply.text)

@@ -71,6 +71,7 @@ class LvAgentRun(AgentRun):
             for member in self._members:
                 self._perceive(member, round)
                 self._act(member, round)
+            # Nobody would read what is said after the last round.
             if self._agree() or round == self._settings.max_rounds - 1:
                 break
             self._reflect(round)

@@ -80,6 +80,7 @@ class VideoAgentRun(AgentRun):
         """The uniform frames of the first round (section 3.1)."""
         count = self._settings.first_frames
         if self._settings.preset == "equal":
+            # Half of what may be seen; the other half is for the searches.
             count = (self._most() + 1) // 2
         room = self._room()
         return self._timeline.uniform(count if room is None else max(1, min(count, room)))
@@ -257,6 +258,7 @@ class VideoAgentRun(AgentRun):
             return Conclusion(Answer(raw=raw))
         claim = None
         if self._confidence is not None:
+            # From the levels 1 to 3 to a share of 1.
             claim = (self._confidence - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])
         answer = prediction.final_answer
         letter = None if self.session.question.is_open else answer

@@ -103,6 +103,7 @@ def _fits(value: Any, required: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     """Lists in any order are the same set of tools or agents."""
+    # As text: values of different types have no order.
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value
 
 

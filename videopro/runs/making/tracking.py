@@ -83,6 +83,7 @@ class _Trackio(_Tracker):
 
         self._run = trackio.init(
             project=os.environ.get("TRACKIO_PROJECT", _PROJECT),
+            # Trackio resumes by name, and other folders may be called the same.
             name=f"{folder.path.resolve().name}-{_id(folder, settings)[:6]}",
             resume="allow",
             config=dict(settings),
@@ -171,6 +172,7 @@ class Tracking:
 
     def _each(self, act: Callable[[_Tracker], None]) -> None:
         trackers = self._trackers or {}
+        # A copy, since a tracker that fails is taken out.
         for name, tracker in list(trackers.items()):
             try:
                 act(tracker)

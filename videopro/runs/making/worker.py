@@ -241,8 +241,10 @@ def answer_unit(
             report.answering(ids)
             answered = _results(group, job, method, backbone, report.doing)
             for item, result, video in _naming_machine(answered, ids):
+                # One refused request is the question's; a backbone that serves no request ends the run.
                 if result.error is not None and result.error.type == BackboneError.__name__:
                     check_alive(backbone, result.error.message)
+                # An error of the machine is blamed on the questions without a result.
                 ids.remove(item.id)
                 yield _trace(item, result, video, job)
             report.answering([])

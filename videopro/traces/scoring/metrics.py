@@ -207,6 +207,7 @@ def auroc(records: Sequence[QuestionScore]) -> float | None:
         by_confidence[record.confidence][record.correct] += 1
     wins = 0.0
     wrong_below = 0
+    # Ascending: a right answer beats the wrong ones below it, and half of its equals.
     for _, (here_wrong, here_right) in sorted(by_confidence.items()):
         wins += here_right * (wrong_below + here_wrong / 2)
         wrong_below += here_wrong

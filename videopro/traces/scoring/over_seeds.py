@@ -167,6 +167,7 @@ def _open(seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] 
     }
     if baseline is not None:
         theirs = [open_scores(traces) for traces in baseline]
+        # A single run, such as one of direct answers, is compared with every seed.
         theirs = theirs * len(each) if len(theirs) == 1 else theirs
         ours = each * len(theirs) if len(each) == 1 else each
         gap = open_difference(_pooled_open(ours), _pooled_open(theirs))

@@ -96,6 +96,7 @@ def _state(trace: Trace) -> str:
     first = trace.rounds[0].execution
     if first is None or trace.refined == 0:
         return ""
+    # A program that answered is refined only where it was unsure.
     return {"failed": "failed", "empty": "empty", "ok": "unsure"}[first.status]
 
 
