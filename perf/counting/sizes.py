@@ -13,6 +13,10 @@ from perf.counting.sources import Source
 
 # Settings that have no help text: what `--backbone NAME=VALUE` takes.
 _WITHOUT_HELP = ("BackboneConfig",)
+# The metadata of fields that no user gives (videopro.cli.settings).
+_FIXED = ("recorded", "constant")
+# What `--model` itself says of a model, and `--backbone` does not take.
+_OF_THE_MODEL = ("model", "kind", "base_url")
 # Which files of a folder are counted in lines.
 _AREAS = {
     "production": (("videopro", "modules", "train", "data_synthesis"), (".py",)),
@@ -59,7 +63,7 @@ def function_lengths(files: Iterable[Source]) -> tuple[float, int, str]:
 
 def settings(files: Iterable[Source]) -> list[str]:
     """The declared settings, by class and field: fields with metadata (`setting(...)`, or a help text for
-    TRL's parser), and those of `BackboneConfig`."""
+    TRL's parser), and what `--backbone` takes of `BackboneConfig`."""
     return [
         f"{holder.name}.{declared.target.id}"
         for source in files
@@ -68,15 +72,18 @@ def settings(files: Iterable[Source]) -> list[str]:
         for declared in holder.body
         if isinstance(declared, ast.AnnAssign)
         and isinstance(declared.target, ast.Name)
-        and (holder.name in _WITHOUT_HELP or _has_metadata(declared.value))
+        and (
+            _has_metadata(declared.value)
+            or (holder.name in _WITHOUT_HELP and declared.target.id not in _OF_THE_MODEL)
+        )
     ]
 
 
 def _has_metadata(value: ast.expr | None) -> bool:
-    """Whether a field has metadata, other than that of what a run records (`recorded`)."""
+    """Whether a field has metadata, other than that of what no user gives."""
     return isinstance(value, ast.Call) and any(
         word.arg == "metadata"
-        and not (isinstance(word.value, ast.Call) and getattr(word.value.func, "id", "") == "recorded")
+        and not (isinstance(word.value, ast.Call) and getattr(word.value.func, "id", "") in _FIXED)
         for word in value.keywords
     )
 

@@ -16,7 +16,18 @@ import yaml
 from tests.support import ROOT
 from videopro import __version__
 from videopro.__main__ import main
-from videopro.cli import COMMANDS, CONFIGS, GROUPS, CommandLine, OptionFlags, config_file, setting
+from videopro.cli import (
+    COMMANDS,
+    CONFIGS,
+    GROUPS,
+    CommandLine,
+    OptionFlags,
+    config_file,
+    constant,
+    is_setting,
+    setting,
+)
+from videopro.cli.command_line import as_yaml
 from videopro.commands.completion import command_lines, script
 from videopro.errors import ConfigError
 from videopro.methods import METHODS
@@ -43,6 +54,7 @@ class Toy:
     ids: tuple[str, ...] = field(default=(), metadata=setting("some"))
     names: str = field(default="", metadata=setting("joined names", joined=True))
     options: dict[str, Any] = field(default_factory=dict, metadata=setting("more"))
+    pace: int = field(default=3, metadata=constant())
     inner: Inner = field(default_factory=Inner, metadata=setting("nested"))
 
 
@@ -218,6 +230,7 @@ def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
         ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
         ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
         ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
+        ("video: v\npace: 4\n", "pace is no setting any more: it is always 3; leave it out"),
         ("video: v\ninner: {dept: 1}\n", "inner: unknown setting 'dept'; did you mean 'depth'?"),
         ("video: v\ninner: {depth: deep}\n", "inner: depth is 'deep'; it must be a whole number"),
         ("count: 1\n", "'video' is missing; the video"),
@@ -232,6 +245,16 @@ def test_a_file_with_a_mistake_names_it(text: str, expected: str, tmp_path: Path
     assert str(error.value).startswith(f"{file}: ")
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_setting_of_earlier_versions_that_is_always_the_same(tmp_path: Path) -> None:
+    """An old config that says the same is read as before; otherwise it is told, and so is a flag."""
+    file = tmp_path / "old.yaml"
+    file.write_text("video: v\npace: 3\n")
+    assert TOY.parse(["--config", str(file)]) == Toy(Path("v"))
+    with pytest.raises(ConfigError, match=r"^pace is no setting any more: it is always 3; leave it out$"):
+        TOY.parse(["v", "--pace", "4"])
+    assert "pace" not in as_yaml(Toy(Path("v")))
 
 
 def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
@@ -310,7 +333,7 @@ def test_every_option_of_a_method_is_in_its_help_once(name: str, capsys: pytest.
         main(["infer", "--method", name, "--help"])
     shown = capsys.readouterr().out.replace("\u2502", " ")
     _, _, options = shown.partition(f"Options of method {name}")
-    for option in fields(METHODS[name].Settings):
+    for option in filter(is_setting, fields(METHODS[name].Settings)):
         flag = "--" + option.name.replace("_", "-")
         assert len(re.findall(rf"^\s*{flag}\s", options, re.MULTILINE)) == 1, flag
 

@@ -104,11 +104,7 @@ def test_a_reply_that_names_times_is_an_answer(
 def test_new_settings_change_no_key_of_older_runs() -> None:
     older = {"name": "native", "frames": None, "fps": None, "subtitles": "none"}
     assert NativeMethod(NativeSettings()).identity() == older
-    assert NativeMethod(NativeSettings(sampling="ends", system="")).identity() == {
-        **older,
-        "sampling": "ends",
-        "system": "",
-    }
+    assert NativeMethod(NativeSettings(sampling="ends")).identity() == {**older, "sampling": "ends"}
 
 
 def test_frames_follow_the_protocol_and_the_options() -> None:
@@ -116,10 +112,10 @@ def test_frames_follow_the_protocol_and_the_options() -> None:
     protocol = replace(WRITES, sampling="starts", fps=1.0, max_frames=6)
     _, backbone = ask(protocol)
     assert [frame.time for frame in backbone.shown[0]] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
-    _, backbone = ask(protocol, frames=3, sampling="ends", system="Look.")
+    _, backbone = ask(protocol, frames=3, sampling="ends")
     # 120 frames: 0, 59.5 rounded to even, 119.
     assert [frame.time for frame in backbone.shown[0]] == [0.0, 30.0, 59.5]
-    assert backbone.written[0][0].system == "Look."
+    assert backbone.written[0][0].system == "Watch."
 
 
 def test_subtitles_stand_between_the_frames(tmp_path: Path) -> None:

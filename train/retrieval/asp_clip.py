@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import CLIPModel
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, constant, exit_status, setting
 from videopro.errors import ConfigError
 from videopro.modules.models.encoders.asp_clip_model import (
     AspClipConfig,
@@ -64,9 +64,7 @@ class AspClipTraining:
         metadata=setting("temporal: the temporal transformer; upper: also CLIP above frozen_layers; all"),
     )
     frozen_layers: int = field(default=4, metadata=setting("layers of each tower that upper leaves frozen"))
-    start: Literal["text_tower", "random"] = field(
-        default="text_tower", metadata=setting("initial weights of the temporal transformer")
-    )
+    start: Literal["text_tower", "random"] = field(default="text_tower", metadata=constant())
     layers: int = field(default=4, metadata=setting("layers of the temporal transformer"))
     heads: int = field(default=8, metadata=setting("attention heads of the temporal transformer"))
     frames: int = field(default=16, metadata=setting("frames per clip"))
@@ -77,7 +75,7 @@ class AspClipTraining:
         default=1e-3, metadata=setting("learning rate of CLIP's own weights, as a share of lr")
     )
     warmup: int = field(default=300, metadata=setting("steps of linear warm-up"))
-    weight_decay: float = field(default=0.2, metadata=setting("weight decay of matrices"))
+    weight_decay: float = field(default=0.2, metadata=constant())
     held_out: int = field(default=256, metadata=setting("pairs held out for evaluation, drawn at random"))
     seed: int = field(default=0, metadata=setting("seed"))
     bf16: bool = field(default=False, metadata=setting("train in bf16 mixed precision"))
@@ -137,10 +135,7 @@ def build(settings: AspClipTraining) -> tuple[AspClip, ImageTextEncoder, AspClip
         raise ConfigError(f"heads is {settings.heads}; it must divide the width of the shared space, {width}")
     config = AspClipConfig(width, settings.heads, settings.layers, settings.frames)
     temporal = TemporalTransformer(config)
-    if settings.start == "text_tower":
-        temporal.initialize_from_text_tower(encoder.model.text_model)
-    else:
-        temporal.initialize(settings.seed)
+    temporal.initialize_from_text_tower(encoder.model.text_model)
     model = AspClip(encoder.model, temporal.to(next(encoder.model.parameters()).device))
     return model, encoder, config
 

@@ -98,6 +98,12 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     "server:MODEL@URL" is a served model; anything else is a hub name or a folder. Raises `ConfigError` for a
     malformed spec or an unknown override.
     """
+    for name in ("model", "kind", "base_url"):
+        if name in overrides:
+            raise ConfigError(
+                f"backbone: {name} is no setting: the name of a model says it; write server:MODEL@URL, a hub "
+                "name or a folder"
+            )
     settings: dict[str, Any] = {"model": spec}
     _check_near("model", spec, ("pocket",))
     if spec == "pocket":

@@ -23,6 +23,7 @@ from videopro.cli.option_flags import OptionFlags
 from videopro.cli.requirements import Need, check_needs, folder_problem
 from videopro.cli.settings import (
     build_settings,
+    constant,
     did_you_mean,
     is_setting,
     parse_yaml,
@@ -57,6 +58,7 @@ __all__ = [
     "check_key",
     "check_needs",
     "config_file",
+    "constant",
     "counted",
     "defer_signals",
     "did_you_mean",

@@ -17,7 +17,16 @@ from cyclopts import App, Group, Parameter
 
 from videopro.cli.catalogue import COMMANDS
 from videopro.cli.option_flags import OptionFlags, merge_options
-from videopro.cli.settings import build_settings, did_you_mean, own_first, parse_yaml, plain_type, read_yaml
+from videopro.cli.settings import (
+    build_settings,
+    did_you_mean,
+    is_setting,
+    own_first,
+    parse_yaml,
+    plain_type,
+    read_yaml,
+    without_recorded,
+)
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
@@ -71,6 +80,7 @@ class CommandLine(Generic[T]):
         if self.options is not None:
             self._merge_options(self.options, merged, flags, str(file))
         _merge(self.settings, merged, flags, str(file))
+        merged = without_recorded(self.settings, merged, {}, "" if file is None else f"{file}: ")
         settings = build_settings(self.settings, merged, self.program if file is None else str(file))
         # After the check, so that what is printed can be given to --config as it is.
         if wants_print:
@@ -125,6 +135,8 @@ class CommandLine(Generic[T]):
             values: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
         except cyclopts.UnknownOptionError as error:
             word = error.token.keyword or error.token.value
+            # A flag of earlier versions says what has become of it.
+            without_recorded(self.settings, {_setting_name(word): None}, {})
             flags = [flag for argument in app.assemble_argument_collection() for flag in argument.names]
             raise ConfigError(
                 f"{self.program}: unknown argument {word!r}; "
@@ -165,7 +177,7 @@ def as_yaml(settings: Any) -> str:
         return str(value) if isinstance(value, Path) else value
 
     parts = []
-    for option in fields(settings):
+    for option in _settings_of(settings):
         value = getattr(settings, option.name)
         value = plain(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
         # One setting at a time, for the help above it; the width keeps a long value on one line.
@@ -175,11 +187,19 @@ def as_yaml(settings: Any) -> str:
     return "".join(parts)
 
 
+def _settings_of(cls: Any) -> list[Field[Any]]:
+    return [option for option in fields(cls) if is_setting(option)]
+
+
+def _setting_name(word: str) -> str:
+    return word.partition("=")[0].removeprefix("--").replace("-", "_")
+
+
 def _merge(cls: type, merged: dict[str, Any], flags: Mapping[str, Any], file: str) -> None:
     """Put what the command line gives over what the file gives."""
     hints = typing.get_type_hints(cls)
-    former = {option.name: option.metadata["former"] for option in fields(cls)}
-    joined = {option.name for option in fields(cls) if option.metadata["joined"]}
+    former = {option.name: option.metadata["former"] for option in _settings_of(cls)}
+    joined = {option.name for option in _settings_of(cls) if option.metadata["joined"]}
     for key, value in flags.items():
         kind = plain_type(hints[key])
         # A flag overrides the file, under whichever name the file has the setting.
@@ -222,8 +242,8 @@ def _function(cls: type, configs: str, more: Sequence[inspect.Parameter]) -> Any
     """A function whose parameters are the settings of `cls` and `more`; it returns those that it was called
     with."""
     hints = typing.get_type_hints(cls)
-    arguments = [option for option in fields(cls) if option.metadata["positional"]]
-    flags = own_first(cls, [option for option in fields(cls) if not option.metadata["positional"]])
+    arguments = [option for option in _settings_of(cls) if option.metadata["positional"]]
+    flags = own_first(cls, [option for option in _settings_of(cls) if not option.metadata["positional"]])
     names = dict.fromkeys(option.metadata["group"] or _UNGROUPED for option in flags)
     groups = {name: Group(name, sort_key=order) for order, name in enumerate(names, 1)}
 
@@ -288,13 +308,13 @@ def _flags(option: Field[Any], hint: Any, group: Group, outer: str = "") -> list
         return [_flag(option, kind, group, outer)]
     hints = typing.get_type_hints(kind)
     inside = f"{outer}{option.name}{_INSIDE}"
-    return [flag for inner in fields(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
+    return [flag for inner in _settings_of(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
 
 
 def _refuse_empty(settings: type[Any], flags: Mapping[str, Any], program: str) -> None:
     """Raise ConfigError for a flag of several values that has none: `--ids $(cat FILE)` with an empty file
     would mean all questions. Where the default is not empty, a flag without values means none of them."""
-    for option in fields(settings):
+    for option in _settings_of(settings):
         if flags.get(option.name) == () and option.default in (MISSING, None, "", ()):
             flag = f"--{option.name.replace('_', '-')}"
             raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")

@@ -72,13 +72,6 @@ def test_the_agent_of_the_lowest_sum_leaves_and_the_others_see_the_history() -> 
     )
 
 
-def test_agents_may_score_with_their_frames() -> None:
-    models = agents([*turn("B"), "red", {"1": 9, "2": 3}], [*turn("A"), "blue", {"1": 9, "2": 3}])
-    result = discuss(models, score_frames=True)
-    for score, answer in zip(steps(result, "score"), steps(result, "answer"), strict=True):
-        assert score.frames == answer.frames != ()
-
-
 def test_of_two_agents_the_better_one_decides_without_another_look() -> None:
     models = agents([*turn("A"), "blue", {"1": 2, "2": 6}], [*turn("B"), "red", {"1": 4, "2": 8}])
     result = discuss(models)

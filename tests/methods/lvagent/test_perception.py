@@ -88,12 +88,6 @@ def test_the_best_one_alone_can_be_asked_for() -> None:
     assert set(colours(model, 2)) == {"red"}
 
 
-def test_frames_of_chunks_can_be_even() -> None:
-    _, model = looking("a blue thing or a red one", drawn="uniform", frames=5)
-    # Five midpoints of 20 s in two chunks: 2, 6, 10, 14 and 18 s after 10 s, the last three after 30 s.
-    assert [frame.time for frame in model.requests[2].frames] == [12.0, 16.0, 30.0, 34.0, 38.0]
-
-
 def test_the_key_is_cut_to_its_words() -> None:
     result, model = looking("some red thing", words=2)
     assert "at most 2 words" in model.requests[1].prompt
@@ -120,7 +114,7 @@ def test_subtitle_lines_at_the_frames_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "lines.srt"
     path.write_text(SRT)
     models = agents(["No", "red", "B"], ["Yes", "B"])
-    result = discuss(models, item(subtitles=path), drawn="uniform")
+    result = discuss(models, item(subtitles=path))
     assert "no subtitles" not in result.notes
     for step in result.steps:
         if step.frames:

@@ -14,7 +14,7 @@ from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
-from videopro.cli import build_settings
+from videopro.cli import build_settings, without_recorded
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.agents import Scene
@@ -206,3 +206,18 @@ def test_without_an_encoder_there_is_nothing_to_retrieve() -> None:
     )
     with pytest.raises(ConfigError, match="leave out encoder=none"):
         method.prepare(Scene(context(SceneBackbone()), {}))
+
+
+def test_settings_of_earlier_versions_are_read_in_a_stored_config() -> None:
+    """With the value that is now always used; another one is told in one line."""
+    team = {"agents": ["pocket", "pocket+pocket-sft"]}
+    stored = {"glance_frames": 4, "words": 50, "drawn": "random", "score_frames": False, "repair": True}
+    for name in ("glance_frames", "words", "drawn", "score_frames", "repair"):
+        with pytest.raises(
+            ConfigError, match=f"^{name} is no setting any more: it is always {stored[name]};"
+        ):
+            without_recorded(LvAgentMethod.Settings, {**team, **stored, name: 7}, {name: 7})
+    assert without_recorded(LvAgentMethod.Settings, {**team, **stored}, {}) == team
+    # The keys of runs go on to name them.
+    identity = create("lvagent", team).identity()
+    assert {name: identity[name] for name in stored} == stored

@@ -94,12 +94,6 @@ def test_the_last_round_reflects_but_looks_for_nothing() -> None:
     assert [each.name for each in result.steps[-4].segments] == ["6"]
 
 
-def test_the_public_code_does_not_reflect_in_its_last_round() -> None:
-    result = SceneVideoAgent(CAPPED, reflect_last=False).answer()
-    assert kinds(result)[-1] == ("predict", 2)
-    assert (result.final.letter, result.rounds[0].execution.claim) == ("D", None)
-
-
 def test_without_self_evaluation_all_rounds_are_used() -> None:
     lines = [predict("A"), search((2, "red")), predict("B"), search((7, "57.5")), predict("B")]
     result = SceneVideoAgent(lines, self_evaluation=False).answer()

@@ -133,7 +133,7 @@ class Session:
             except UnparsedReply as error:
                 faults.append(f"{error}{_cut_off(reply)}")
                 # Once: `rejected` has the reply that was to be repaired.
-                if rejected or not self.settings.repair:
+                if rejected:
                     break
                 rejected.append(reply.text)
                 sent = repair_prompt(prompt, reply.text, faults[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.cli import did_you_mean, setting
+from videopro.cli import constant, did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -45,8 +45,8 @@ class DvdSettings(AgentSettings):
         metadata=setting("auto: the server's tool calls if it supports them; text: JSON in the reply"),
     )
     top_k: int = field(default=16, metadata=setting("clips that clip_search returns, unless the model says"))
-    inspect_frames: int = field(default=50, metadata=setting("maximum frames of frame_inspect"))
-    browse_frames: int = field(default=50, metadata=setting("frames over the video for global_browse"))
+    inspect_frames: int = field(default=50, metadata=constant())
+    browse_frames: int = field(default=50, metadata=constant())
     max_tool_steps: int = field(default=15, metadata=setting("N: steps before a forced answer"))
 
     def __post_init__(self) -> None:

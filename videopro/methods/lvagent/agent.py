@@ -10,7 +10,7 @@ import numpy as np
 
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.lvagent import prompts
-from videopro.methods.lvagent.frames import evenly, has_pictures, randomly
+from videopro.methods.lvagent.frames import has_pictures, randomly
 from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
 from videopro.methods.lvagent.settings import LvAgentSettings
 from videopro.methods.program import derive_seed
@@ -112,8 +112,6 @@ class LvAgentRun(AgentRun):
         one_each = False
         if spans is None:
             times = uniform_times(0.0, duration, self._count)
-        elif self._settings.drawn == "uniform":
-            times = evenly(spans, self._count)
         else:
             times = randomly(rng, spans, self._count)
             one_each = has_pictures(session.video, spans, self._count)
@@ -229,7 +227,6 @@ class LvAgentRun(AgentRun):
             scorer.role,
             prompts.scores(self.session.question, opinions),
             schema=scores_of([opinion.number for opinion in opinions]),
-            frames=scorer.frames if self._settings.score_frames else (),
             round=round,
         )
         return reply.parsed

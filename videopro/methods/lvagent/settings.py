@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from videopro.cli import setting
+from videopro.cli import constant, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings, public_role
 
@@ -24,7 +24,7 @@ class LvAgentSettings(AgentSettings):
     team: Path | None = field(
         default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
     )
-    glance_frames: int = field(default=4, metadata=setting("random frames of the first look"))
+    glance_frames: int = field(default=4, metadata=constant())
     frames: int = field(default=16, metadata=setting("frames of the second look, for the answer"))
     chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval"))
     threshold: float = field(
@@ -34,15 +34,10 @@ class LvAgentSettings(AgentSettings):
         default="above",
         metadata=setting("chunks that are used: above (the threshold), or best (always one: public code)"),
     )
-    drawn: Literal["random", "uniform"] = field(
-        default="random", metadata=setting("how the second look's frames are spread over its chunks")
-    )
-    words: int = field(default=50, metadata=setting("maximum words of the key information"))
+    drawn: Literal["random", "uniform"] = field(default="random", metadata=constant())
+    words: int = field(default=50, metadata=constant())
     max_rounds: int = field(default=3, metadata=setting("maximum rounds of discussion"))
-    score_frames: bool = field(
-        default=False,
-        metadata=setting("show agents their own frames while they score (the supplement's prompt has none)"),
-    )
+    score_frames: bool = field(default=False, metadata=constant())
     encoder: str = field(
         default="auto",
         metadata=setting("encoder of the chunks, such as asp-clip:FOLDER (see method videopro)"),

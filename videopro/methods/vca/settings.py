@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.cli import setting
+from videopro.cli import constant, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -43,9 +43,7 @@ class VcaSettings(AgentSettings):
     max_rounds: int = field(
         default=16, metadata=setting("rounds of exploration before a forced answer (the paper has no limit)")
     )
-    shortest: float = field(
-        default=1.0, metadata=setting("seconds below which a segment is not split (the paper has no limit)")
-    )
+    shortest: float = field(default=1.0, metadata=constant())
     temperature: float = field(default=0.5, metadata=setting("sampling temperature of replies; 0: greedy"))
     subtitles: Literal["none"] = field(default="none", metadata=setting("VCA reads no subtitles"))
 

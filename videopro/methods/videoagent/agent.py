@@ -163,10 +163,7 @@ class VideoAgentRun(AgentRun):
 
     def _reflect(self) -> int:
         """The confidence in the prediction; 0: there is none, since it was not asked for or not parsed."""
-        is_last = self._round == self._settings.max_rounds - 1
-        if not self._settings.self_evaluation or (is_last and not self._settings.reflect_last):
-            return 0
-        if self._prediction is None:
+        if not self._settings.self_evaluation or self._prediction is None:
             return 0
         state, frames = self._state()
         reply = self.session.ask(

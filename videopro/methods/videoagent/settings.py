@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.cli import setting
+from videopro.cli import constant, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -41,7 +41,7 @@ class VideoAgentSettings(AgentSettings):
             "captions asked for; auto: detailed of frames, one sentence of clips and from the pocket model"
         ),
     )
-    clip_frames: int = field(default=4, metadata=setting("frames of a clip that is captioned"))
+    clip_frames: int = field(default=4, metadata=constant())
     clip_seconds: float = field(default=1.0, metadata=setting("seconds of a clip that is captioned"))
     selection: Literal["retrieval", "uniform"] = field(
         default="retrieval",
@@ -56,10 +56,7 @@ class VideoAgentSettings(AgentSettings):
     self_evaluation: bool = field(
         default=True, metadata=setting("stop when the llm is confident; off: always all rounds (Table 5)")
     )
-    reflect_last: bool = field(
-        default=True,
-        metadata=setting("reflect in the last round too (Algorithm 1); off: as in the public code"),
-    )
+    reflect_last: bool = field(default=True, metadata=constant())
     subtitles: Literal["none"] = field(default="none", metadata=setting("VideoAgent reads no subtitles"))
 
     def __post_init__(self) -> None:
