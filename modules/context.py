@@ -12,7 +12,7 @@ from videopro.backbones import Sampling
 from videopro.modules.calls import CallContext, Choices, PositiveSeconds, Segment, Text, WordCount, module
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import search_tokens
-from videopro.modules.written_reply import said
+from videopro.modules.written_reply import written_text
 from videopro.question import Question, prompts
 from videopro.video import SubtitleLine
 
@@ -59,7 +59,7 @@ def hints(
         prompts.summarize(question, _text(lines), word_number),
         Sampling(max(64, word_number * 8 // 3)),
     )
-    return said(reply)
+    return written_text(reply)
 
 
 def _relevant_lines(
@@ -70,17 +70,17 @@ def _relevant_lines(
     assert call.context.search is not None
     query = " ".join((question.text, *question.choices))
     allowed = set(lines)
-    kept: set[SubtitleLine] = set()
+    chosen: set[SubtitleLine] = set()
     words_left = max_words
     for number, _ in call.context.search.rank(query):
         line = call.context.search.lines[number]
         size = _word_count([line])
-        if line in allowed and line not in kept and (size <= words_left or not kept):
-            kept.add(line)
+        if line in allowed and line not in chosen and (size <= words_left or not chosen):
+            chosen.add(line)
             words_left -= size
-    if not kept:
+    if not chosen:
         raise NotFoundError(f"get_subtitle_hints(): no subtitle line has to do with {query!r}")
-    return [line for line in lines if line in kept]
+    return [line for line in lines if line in chosen]
 
 
 def _word_count(lines: Sequence[SubtitleLine]) -> int:

@@ -39,8 +39,10 @@ def detect_object(
     (picture,) = call.load_frames(
         [frame], size=detector.frame_size(call.context.video.height, call.context.video.width)
     )
-    found = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
-    return [BoxHandle(*_rounded(_in_pixels(box.box, frame)), box.label, round(box.score, 4)) for box in found]
+    detections = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
+    return [
+        BoxHandle(*_rounded(_in_pixels(box.box, frame)), box.label, round(box.score, 4)) for box in detections
+    ]
 
 
 @module(family="extraction", needs=("tracker",))
@@ -77,7 +79,7 @@ def run_ocr(call: CallContext, frame: SingleFrame) -> str:
     """
     assert call.context.ocr is not None
     (picture,) = call.load_frames([frame])
-    return "\n".join(words.text for words in call.context.ocr.read(picture.image))
+    return "\n".join(region.text for region in call.context.ocr.read(picture.image))
 
 
 @module(family="extraction", cache=False)

@@ -108,8 +108,8 @@ class ModuleLibrary:
         self._use_frames = use_frames
         self._line = line
         self._is_open = question is not None and question.is_open
-        own = 0 if question is None else len(question.text) + sum(map(len, question.choices))
-        self._scope = context.scope.for_texts(own)
+        question_chars = 0 if question is None else len(question.text) + sum(map(len, question.choices))
+        self._scope = context.scope.for_texts(question_chars)
         self._cache = cache if cache is not None else shared_cache()
         self._recorder = ArgumentRecorder(show)
         self._intervals_left = _MOST_INTERVALS

@@ -201,13 +201,13 @@ class ModuleModels:
             part: folder_fingerprint(folder, also=("*.pth",) if part == "ocr" else ())
             for part, folder in folders.items()
         }
-        facts = {**names, "summarize": self._summarize, "weights": weights}
+        parts = {**names, "summarize": self._summarize, "weights": weights}
         # Only if they are not the defaults, so that older folders keep their keys.
         if self._clip_times != "video":
-            facts["clip_times"] = self._clip_times
+            parts["clip_times"] = self._clip_times
         if self._encoder_dtype != "float32":
-            facts["encoder_dtype"] = self._encoder_dtype
-        return facts
+            parts["encoder_dtype"] = self._encoder_dtype
+        return parts
 
     def context(
         self,
@@ -280,8 +280,8 @@ class ModuleModels:
             print(f"{video.path}: {note}", file=sys.stderr)
             self._unread[video.id] = note
         with self._turn_to_make(index_path(video, encoder, root=root)):
-            index, made = prepare_index(video, encoder, root=root)
-        return index, (made,)
+            index, preparation = prepare_index(video, encoder, root=root)
+        return index, (preparation,)
 
     def _turn_to_make(self, file: Path) -> AbstractContextManager[object]:
         """The turn of a video whose index or transcript is not there yet; nothing waits for one that is."""

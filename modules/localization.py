@@ -103,9 +103,9 @@ def _frames_within(
     first, last = max(zero + start, video.start), min(zero + end, video.end)
     if first >= last:
         segment = "video" if isinstance(video, VideoHandle) else "clip"
-        whole = "whole video" if zero == 0.0 else "clip"
+        origin = "whole video" if zero == 0.0 else "clip"
         raise ArgumentError(
             f"{name}(): {start:g}-{end:g} s lies outside the {segment}, which goes from "
-            f"{video.start - zero:g} to {video.end - zero:g} s (times are seconds of the {whole})"
+            f"{video.start - zero:g} to {video.end - zero:g} s (times are seconds of the {origin})"
         )
     return [call.context.frame(time) for time in uniform_times(first, last, count)]

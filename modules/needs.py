@@ -9,7 +9,7 @@ from videopro.cli import Need, cache_root, folder_problem, is_hub_name, is_insta
 from videopro.modules.loading import OPTIONS_FLAG, ModuleSettings, resolve_speech
 from videopro.modules.models.encoders import CHECKPOINTS
 
-_WHAT = {
+_PART_TITLES = {
     "encoder": "clip encoder",
     "text_encoder": "text encoder",
     "ocr": "OCR",
@@ -34,7 +34,7 @@ def module_needs(
     *,
     pocket: bool | None,
     flag: str = OPTIONS_FLAG,
-    parts: Collection[str] = tuple(_WHAT),
+    parts: Collection[str] = tuple(_PART_TITLES),
 ) -> list[Need]:
     """What the parts of the settings need, and the cache. `pocket`: the backbone is the pocket model; None:
     it is not known, and only parts that are named are looked at. `flag`: how the command at hand leaves out
@@ -57,7 +57,7 @@ def _part_need(part: str, name: str, flag: str) -> Need:
     if "none" in without:
         otherwise += f"; without it: {without}"
     kind, _, source = name.partition(":")
-    what = f"{_WHAT[part]} {name}"
+    subject = f"{_PART_TITLES[part]} {name}"
     if part == "encoder":
         # No ASP-CLIP is on the hub: its name is a folder.
         source = "" if kind == "asp-clip" else source or CHECKPOINTS.get(kind, "")
@@ -67,14 +67,14 @@ def _part_need(part: str, name: str, flag: str) -> Need:
     elif part == "ocr" and kind == "easyocr":
         folder = source.partition("@")[2]
         problem = "" if folder or not is_installed("easyocr") else _easyocr_problem(source)
-        return Need(what, extra="easyocr", package="easyocr", problem=problem, otherwise=otherwise)
+        return Need(subject, extra="easyocr", package="easyocr", problem=problem, otherwise=otherwise)
     elif part == "speech":
         source = source.partition("@")[0]
         extra = ("speech", "faster_whisper") if kind == "faster-whisper" else ("", "")
     else:
         extra = ("", "")
     return Need(
-        what,
+        subject,
         hub=source if is_hub_name(source) else "",
         extra=extra[0],
         package=extra[1],
@@ -91,8 +91,8 @@ def _easyocr_problem(languages: str) -> str:
         return ""
     folder = Path(config.MODULE_PATH) / "model"
     for model in (config.detection_models["craft"], config.recognition_models["gen2"]["english_g2"]):
-        if not (folder / model["filename"]).is_file() and (why := _unreachable(str(model["url"]))):
-            return f"{model['filename']} is not on this machine, and {why}; put it into {folder}"
+        if not (folder / model["filename"]).is_file() and (reason := _unreachable(str(model["url"]))):
+            return f"{model['filename']} is not on this machine, and {reason}; put it into {folder}"
     return ""
 
 

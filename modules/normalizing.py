@@ -44,9 +44,9 @@ def finalize_result(
 
     Returns an answer.
     """
-    found = _read(answer, "finalize_result")
+    reply = _read(answer, "finalize_result")
     raw = raw_output.raw_output if isinstance(raw_output, AnswerHandle) else str(raw_output or "")
-    return _claim(found, confidence or found.confidence, raw or found.raw, {**found.metadata, **metadata})
+    return _claim(reply, confidence or reply.confidence, raw or reply.raw, {**reply.metadata, **metadata})
 
 
 @module(family="answering", cache=False, documented=False)
@@ -62,20 +62,20 @@ def normalize_model_result(
         raise ArgumentError(
             f"normalize_model_result(): metadata must be a dict, not {type(metadata).__name__}"
         )
-    found = _read(result, "normalize_model_result")
-    if choices is not None and found.text not in ("Yes", "No"):
+    reply = _read(result, "normalize_model_result")
+    if choices is not None and reply.text not in ("Yes", "No"):
         question = Question("Which?", choices)
-        letter = extract_letter(found.text, question) or extract_letter(found.raw, question) or ""
-        found = _Read(letter, found.confidence, found.raw, found.metadata, found.source)
-    return _claim(found, found.confidence, found.raw, {**(metadata or {}), **found.metadata})
+        letter = extract_letter(reply.text, question) or extract_letter(reply.raw, question) or ""
+        reply = _Read(letter, reply.confidence, reply.raw, reply.metadata, reply.source)
+    return _claim(reply, reply.confidence, reply.raw, {**(metadata or {}), **reply.metadata})
 
 
-def _claim(found: _Read, confidence: Any, raw: str, metadata: Mapping[str, Any]) -> AnswerHandle:
+def _claim(reply: _Read, confidence: Any, raw: str, metadata: Mapping[str, Any]) -> AnswerHandle:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or confidence != confidence:
         confidence = 0.0
     claim = float(min(max(confidence, 0), 1))
-    claimed = Answer(found.text or None, claim, raw=abbreviate(raw or found.text, 4000))
-    return AnswerHandle(claimed, "result", extra=dict(metadata), source=found.source)
+    claimed = Answer(reply.text or None, claim, raw=abbreviate(raw or reply.text, 4000))
+    return AnswerHandle(claimed, "result", extra=dict(metadata), source=reply.source)
 
 
 def _read(value: Any, name: str) -> _Read:
@@ -85,12 +85,12 @@ def _read(value: Any, name: str) -> _Read:
     if isinstance(value, Mapping):
         inner = _read(value.get("answer", ""), name)
         raw = next((text for key in _REPLIES if isinstance(text := value.get(key), str) and text), "")
-        given = value.get("metadata")
+        metadata = value.get("metadata")
         return _Read(
             inner.text or raw.strip(),
             value.get("confidence", value.get("score", inner.confidence)),
             raw or inner.raw,
-            given if isinstance(given, Mapping) else {},
+            metadata if isinstance(metadata, Mapping) else {},
             inner.source,
         )
     if isinstance(value, list | tuple):

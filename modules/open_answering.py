@@ -79,8 +79,8 @@ def get_subtitle_hints_in_words(
 
     Returns a text to pass on as context, as in `query_frames(frames, question, context=hints)`.
     """
-    asked = Question(question, choices) if choices else Question.open(question)
-    return hints(call, video, asked, duration, word_number)
+    full_question = Question(question, choices) if choices else Question.open(question)
+    return hints(call, video, full_question, duration, word_number)
 
 
 @module(family="answering", cache=False, open_form_of="make_result")

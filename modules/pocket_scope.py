@@ -34,13 +34,13 @@ def check_scope(
     `parts`: by setting, the names that were given (in lists and mappings too), such as {"model": "pocket",
     "planner": "pocket-teacher"}. `roles`: what a setting does, if not what its name says.
     """
-    found = next(_of_pocket(parts), None)
-    if found is None:
+    pocket_part = next(_of_pocket(parts), None)
+    if pocket_part is None:
         return
     other = next((path for path in videos if path.is_file() and not is_pocket_video(path)), None)
     if other is None:
         return
-    setting, name = found
+    setting, name = pocket_part
     raise ConfigError(
         f"{other}: {setting} {name!r} knows the generated pocket videos only, and would be sure of wrong "
         f"answers; {_instead((roles or {}).get(setting, setting), name)}"
@@ -50,10 +50,10 @@ def check_scope(
 def is_pocket_video(path: Path) -> bool:
     """Whether a file is a video that the pocket world made, or a link to one: its manifest is beside it."""
     try:
-        place = path.resolve()
-        note = json.loads(place.with_suffix(NOTE).read_bytes())
-        size, _ = note["files"][place.suffix]
-        return bool(note["video"] == place.stem and size == place.stat().st_size)
+        file = path.resolve()
+        note = json.loads(file.with_suffix(NOTE).read_bytes())
+        size, _ = note["files"][file.suffix]
+        return bool(note["video"] == file.stem and size == file.stat().st_size)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 

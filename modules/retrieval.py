@@ -34,14 +34,14 @@ def get_informative_clips(
     """
     assert call.context.index is not None
     end = video.end if total_duration is None else min(video.end, video.start + total_duration)
-    found = call.context.index.search(query, top_k, start=video.start, end=end)
-    if not found:
+    ranked = call.context.index.search(query, top_k, start=video.start, end=end)
+    if not ranked:
         raise NotFoundError(
             f"get_informative_clips(): no clip found for the query {query!r} within {video.start:.1f}-"
             f"{end:.1f} s; search the whole video, or take frames with extract_frames"
         )
     clips = []
-    for number, score in sorted(found):
+    for number, score in sorted(ranked):
         clip_start, clip_end = call.context.index.clips[number]
         clips.append(
             call.context.clip(max(clip_start, video.start), min(clip_end, end), round(float(score), 4))

@@ -6,7 +6,7 @@ from videopro.backbones import Generation
 from videopro.modules.errors import ModuleError
 
 
-def said(reply: Generation) -> str:
+def written_text(reply: Generation) -> str:
     """The text of a reply. Raises ModuleError for one that the limit of tokens ended before the model said
     anything: nothing found and nothing said are not the same."""
     text = reply.text.strip()

@@ -23,7 +23,7 @@ from videopro.video import fps_times
 
 MAX_FRAMES_PER_CALL = 1024
 """Maximum number of frames that one call may request."""
-MAX_FRAMES_GIVEN = 8192
+MAX_FRAMES_PER_ARGUMENT = 8192
 """Maximum number of frames that one argument may hold."""
 MAX_TEXT = 16_000
 """Maximum characters of a question or a query, or of all options together. What reads them takes time that no
@@ -62,12 +62,12 @@ class ArgumentType:
 
     name: str
     check: Callable[[Any, Scope], Any]
-    is_shown: bool = True
+    is_documented: bool = True
     """Whether signatures show it. Hidden ones are accepted, because planners pass them out of habit."""
 
 
-def _wrong(value: Any, wanted: str) -> ValueError:
-    return ValueError(f"must be {wanted}, not {show(value, 80)} ({_type_name(value)})")
+def _wrong(value: Any, requirement: str) -> ValueError:
+    return ValueError(f"must be {requirement}, not {show(value, 80)} ({_type_name(value)})")
 
 
 def _type_name(value: Any) -> str:
@@ -76,13 +76,13 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def _number(value: Any, wanted: str) -> float:
+def _number(value: Any, requirement: str) -> float:
     if isinstance(value, AnswerHandle) and value.mode == "count" and value.answer:
         value = int(value.answer)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(value, wanted)
+        raise _wrong(value, requirement)
     if not is_storable(value):
-        raise ValueError(f"must be {wanted}; {stored_number(value)} is none")
+        raise ValueError(f"must be {requirement}; {stored_number(value)} is none")
     return float(value)
 
 
@@ -129,8 +129,8 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
             frames.extend(_frames(item, scope) if item else ())
         else:
             raise ValueError(f"must hold frames only, not {show(item, 80)} ({_type_name(item)})")
-        if len(frames) > MAX_FRAMES_GIVEN:
-            raise ValueError(f"holds more than {MAX_FRAMES_GIVEN:,} frames; give the ones that matter")
+        if len(frames) > MAX_FRAMES_PER_ARGUMENT:
+            raise ValueError(f"holds more than {MAX_FRAMES_PER_ARGUMENT:,} frames; give the ones that matter")
     if not frames:
         raise ValueError(
             "is empty: no frame to look at. Check that the step before found something, or take frames of "
@@ -255,7 +255,7 @@ Choices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _c
 OptionalChoices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _options_if_any)]
 """Options that a program may give for an open question."""
 NoChoices: TypeAlias = Annotated[
-    tuple[str, ...], ArgumentType("list of texts", _options_if_any, is_shown=False)
+    tuple[str, ...], ArgumentType("list of texts", _options_if_any, is_documented=False)
 ]
 """The same, where the API reference does not mention them: the program's `choices` are an empty list."""
 Box: TypeAlias = Annotated[tuple[float, float, float, float], ArgumentType("box", _box)]
@@ -284,26 +284,26 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     parameter that is not annotated with an argument type, and for a context that a keyword of the program
     could be taken for."""
     hints = typing.get_type_hints(function, include_extras=True)
-    found = []
-    first, *others = inspect.signature(function).parameters.values()
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in others)
+    checked = []
+    first, *remaining = inspect.signature(function).parameters.values()
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in remaining)
     if takes_any and first.kind is not inspect.Parameter.POSITIONAL_ONLY:
         raise TypeError(
             f"module {function.__name__}: takes any keyword, so its first parameter must be positional-only: "
             f"({first.name}, /, ...)"
         )
-    for parameter in others:
+    for parameter in remaining:
         kind = _argument_type(hints.get(parameter.name))
         if kind is None:
             raise TypeError(
                 f"module {function.__name__}: parameter {parameter.name!r} must have an argument type"
             )
-        found.append(
+        checked.append(
             Parameter(
                 parameter.name, kind, parameter.default, parameter.kind is inspect.Parameter.VAR_KEYWORD
             )
         )
-    return tuple(found)
+    return tuple(checked)
 
 
 def _argument_type(hint: Any) -> ArgumentType | None:
@@ -319,7 +319,7 @@ def signature_text(name: str, params: Sequence[Parameter]) -> str:
     """The call's signature as in the API reference: "trim_frames(video, start, end, num_frames=64)"."""
     parts = []
     for parameter in params:
-        if not parameter.kind.is_shown:
+        if not parameter.kind.is_documented:
             continue
         if parameter.is_var_keyword:
             parts.append(f"**{parameter.name}")
@@ -341,29 +341,31 @@ def bind_arguments(
     call that does not fit the signature."""
     shape = signature_text(name, params)
     plain = [parameter for parameter in params if not parameter.is_var_keyword]
-    rest = next((parameter.name for parameter in params if parameter.is_var_keyword), None)
+    var_keyword = next((parameter.name for parameter in params if parameter.is_var_keyword), None)
     if len(args) > len(plain):
         raise ArgumentError(f"{name}() got {len(args)} arguments; call {shape}")
-    given = {parameter.name: value for parameter, value in zip(plain, args, strict=False)}
-    known = {parameter.name for parameter in plain}
+    values = {parameter.name: value for parameter, value in zip(plain, args, strict=False)}
+    names = {parameter.name for parameter in plain}
     extra: dict[str, Any] = {}
     for keyword, value in keywords.items():
         real = aliases.get(keyword, keyword)
-        if real in known:
-            if real in given:
+        if real in names:
+            if real in values:
                 raise ArgumentError(f"{name}() got {real!r} twice; call {shape}")
-            given[real] = value
-        elif rest is not None:
+            values[real] = value
+        elif var_keyword is not None:
             extra[keyword] = value
         else:
             raise ArgumentError(
                 f"{name}() got an unexpected keyword argument {show(keyword, 80)}; call {shape}"
             )
-    missing = [parameter.name for parameter in plain if parameter.is_required and parameter.name not in given]
+    missing = [
+        parameter.name for parameter in plain if parameter.is_required and parameter.name not in values
+    ]
     if missing:
         raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; call {shape}")
-    bound = {parameter.name: given.get(parameter.name, parameter.default) for parameter in plain}
-    return bound if rest is None else {**bound, rest: extra}
+    bound = {parameter.name: values.get(parameter.name, parameter.default) for parameter in plain}
+    return bound if var_keyword is None else {**bound, var_keyword: extra}
 
 
 def check_arguments(

@@ -97,27 +97,27 @@ class VideoContext:
         models and settings."""
         with self._lock:
             if family not in self._identities:
-                facts = json.dumps(self._identity_facts(family), sort_keys=True, default=str)
-                self._identities[family] = hashlib.sha256(facts.encode()).hexdigest()
+                parts = json.dumps(self._identity_parts(family), sort_keys=True, default=str)
+                self._identities[family] = hashlib.sha256(parts.encode()).hexdigest()
             return self._identities[family]
 
-    def _identity_facts(self, family: str) -> dict[str, object]:
-        facts: dict[str, object] = {"video": self.video.id}
+    def _identity_parts(self, family: str) -> dict[str, object]:
+        parts: dict[str, object] = {"video": self.video.id}
         lines = self.subtitles.lines if self.subtitles is not None else ()
         if family in ("retrieval", "localization", "context"):
-            facts["subtitles"] = [(line.start, line.end, line.text) for line in lines]
+            parts["subtitles"] = [(line.start, line.end, line.text) for line in lines]
         if family in ("retrieval", "context"):
-            facts["search"] = self.search.identity() if self.search is not None else None
+            parts["search"] = self.search.identity() if self.search is not None else None
         if family == "retrieval" and self.index is not None:
-            facts["index"] = self.index.identity()
+            parts["index"] = self.index.identity()
         if family in ("localization", "extraction", "context", "answering"):
-            facts["backbone"] = self.backbone.identity()
+            parts["backbone"] = self.backbone.identity()
         if family == "extraction":
             for name, model in (("ocr", self.ocr), ("detector", self.detector), ("tracker", self.tracker)):
-                facts[name] = model.identity() if model is not None else None
+                parts[name] = model.identity() if model is not None else None
         if family == "context":
-            facts["settings"] = [self.can_summarize, self.transcript_words]
-        return facts
+            parts["settings"] = [self.can_summarize, self.transcript_words]
+        return parts
 
     def frame(self, time: float) -> FrameHandle:
         """The frame at `time` seconds, with the subtitles shown then."""
@@ -148,26 +148,26 @@ class CallContext:
 
         Full frames have `size` (height, width; None: the video's own), crops the video's resolution.
         """
-        wanted = list({handle.key: handle for handle in handles}.values())
-        wanted.sort(key=lambda handle: handle.time)
-        self.use_frames(len(wanted))
-        self.frames_used += len(wanted)
+        distinct = list({handle.key: handle for handle in handles}.values())
+        distinct.sort(key=lambda handle: handle.time)
+        self.use_frames(len(distinct))
+        self.frames_used += len(distinct)
         video = self.context.video
-        whole = [handle for handle in wanted if handle.box is None]
-        crops = [handle for handle in wanted if handle.box is not None]
-        shown = dict(
+        full_frames = [handle for handle in distinct if handle.box is None]
+        crops = [handle for handle in distinct if handle.box is not None]
+        pictures = dict(
             zip(
-                [handle.key for handle in whole],
-                video.frames([handle.time for handle in whole], size=size) if whole else [],
+                [handle.key for handle in full_frames],
+                video.frames([handle.time for handle in full_frames], size=size) if full_frames else [],
                 strict=True,
             )
         )
         for start in range(0, len(crops), _CROP_BATCH):
             batch = crops[start : start + _CROP_BATCH]
             full = video.frames([handle.time for handle in batch])
-            shown.update({h.key: h.pixels(frame) for h, frame in zip(batch, full, strict=True)})
+            pictures.update({h.key: h.pixels(frame) for h, frame in zip(batch, full, strict=True)})
         # Two times may show the same picture: keep it once.
-        unique = {(shown[handle.key].time, handle.box): shown[handle.key] for handle in wanted}
+        unique = {(pictures[handle.key].time, handle.box): pictures[handle.key] for handle in distinct}
         frames = list(unique.values())
         self.frame_refs += [frame_ref(frame) for frame in frames]
         return frames

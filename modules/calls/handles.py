@@ -249,7 +249,7 @@ class AnswerHandle(HostHandle):
     __program_kind__ = "Answer"
     __program_fields__ = ("answer", "confidence", "raw_output", "metadata", "mode")
 
-    given: Answer
+    reply: Answer
     """The model's answer; for `make_result`, what the program claims."""
     mode: str
     """One of "native", "mc", "yes_no", "count", "frames" and "words" (in words), or "result" (from
@@ -264,22 +264,22 @@ class AnswerHandle(HostHandle):
     @property
     def answer(self) -> str:
         """A letter, "Yes" or "No", a number in digits, or free text; "" if the reply could not be parsed."""
-        return self.given.raw.strip() if self.mode in ("frames", "words") else self.given.letter or ""
+        return self.reply.raw.strip() if self.mode in ("frames", "words") else self.reply.letter or ""
 
     @property
     def confidence(self) -> float:
         """0 to 1: Eq. 2 for an answering call, the program's claim for `make_result`."""
-        return self.given.confidence
+        return self.reply.confidence
 
     @property
     def raw_output(self) -> str:
         """The model's reply."""
-        return self.given.raw
+        return self.reply.raw
 
     @property
     def letters(self) -> Mapping[str, float]:
         """Probability of each letter (or of Yes and No); may be empty."""
-        return self.given.letters
+        return self.reply.letters
 
     @property
     def is_claim(self) -> bool:
@@ -322,9 +322,9 @@ def show(value: Any, length: int = 300) -> str:
         if len(parts) > 4 and all(isinstance(part, FrameHandle) for part in parts):
             text = f"[{len(parts)} frames, {parts[0].time:.2f}-{parts[-1].time:.2f} s]"
         else:
-            listed = ", ".join(show(part, length) for part in parts[:12])
-            listed += f", … {len(parts) - 12} more" if len(parts) > 12 else ""
-            text = f"({listed})" if isinstance(value, tuple) else f"[{listed}]"
+            text = ", ".join(show(part, length) for part in parts[:12])
+            text += f", … {len(parts) - 12} more" if len(parts) > 12 else ""
+            text = f"({text})" if isinstance(value, tuple) else f"[{text}]"
     elif isinstance(value, float):
         text = f"{value:.6g}"
     elif isinstance(value, str):

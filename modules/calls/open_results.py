@@ -40,20 +40,20 @@ def read_open_answer(value: Any, answers: Sequence[AnswerHandle] = ()) -> tuple[
         # make_result(query_frames(...)): the answer inside, which may itself come from make_result.
         while source is not None and source.is_claim:
             source = source.source
-    words = _words(value)
-    if source is None and words:
-        source = next((call for call in reversed(answers) if _same(words, call)), None)
+    text = _answer_text(value)
+    if source is None and text:
+        source = next((call for call in reversed(answers) if _same(text, call)), None)
     if source is not None:
-        return replace(source.given, letter=None, letters={}, raw=_words(source)), claim
-    return Answer(raw=abbreviate(words, _LONGEST)), claim
+        return replace(source.reply, letter=None, letters={}, raw=_answer_text(source)), claim
+    return Answer(raw=abbreviate(text, _LONGEST)), claim
 
 
-def _words(value: Any) -> str:
+def _answer_text(value: Any) -> str:
     """The words of a returned value; of a chosen letter, the option's text."""
     if isinstance(value, AnswerHandle):
         return dict(zip(value.letters, value.choices, strict=False)).get(value.answer, value.answer)
     if isinstance(value, list | tuple):
-        return ", ".join(words for part in value if (words := _words(part)))
+        return ", ".join(text for part in value if (text := _answer_text(part)))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and value.is_integer():
@@ -61,9 +61,9 @@ def _words(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _same(words: str, call: AnswerHandle) -> bool:
-    return words.casefold().strip(" .") in {
-        own.casefold().strip(" .") for own in (call.answer, _words(call)) if own
+def _same(text: str, call: AnswerHandle) -> bool:
+    return text.casefold().strip(" .") in {
+        answer.casefold().strip(" .") for answer in (call.answer, _answer_text(call)) if answer
     }
 
 

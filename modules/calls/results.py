@@ -63,9 +63,9 @@ def _answer_of_call(handle: AnswerHandle, letter: str, question: Question) -> An
     letters: Mapping[str, float] = {}
     if handle.choices and set(handle.choices) <= set(question.choices):
         letters = dict.fromkeys(question.letters, 0.0)
-        for own, choice in zip(handle.letters, handle.choices, strict=True):
-            letters[_letter_at(question, handle, own, choice)] = handle.letters[own]
-    return replace(handle.given, letter=letter, letters=letters)
+        for call_letter, choice in zip(handle.letters, handle.choices, strict=True):
+            letters[_letter_at(question, handle, call_letter, choice)] = handle.letters[call_letter]
+    return replace(handle.reply, letter=letter, letters=letters)
 
 
 def _letter_of(handle: AnswerHandle, question: Question) -> str | None:
@@ -78,20 +78,20 @@ def _letter_of(handle: AnswerHandle, question: Question) -> str | None:
             return None
         return _letter_at(question, handle, handle.answer, choice)
     # "Yes", a number or free text: the option with that text. "A man" does not mean option A.
-    wanted = handle.answer.strip().rstrip(".").lower()
+    answer_text = handle.answer.strip().rstrip(".").lower()
     same = [
         letter
         for letter, choice in zip(question.letters, question.choices, strict=True)
-        if choice.strip().rstrip(".").lower() == wanted
+        if choice.strip().rstrip(".").lower() == answer_text
     ]
     return same[0] if len(same) == 1 else None
 
 
-def _letter_at(question: Question, handle: AnswerHandle, own: str, choice: str) -> str:
+def _letter_at(question: Question, handle: AnswerHandle, call_letter: str, choice: str) -> str:
     """The question's letter of an option. If the call's options are the question's, its own letter: options
     may repeat."""
     if handle.choices == question.choices:
-        return own
+        return call_letter
     return question.letters[question.choices.index(choice)]
 
 

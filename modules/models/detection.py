@@ -20,7 +20,7 @@ from videopro.backbones import Backbone, Sampling
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.modules.written_reply import said
+from videopro.modules.written_reply import written_text
 from videopro.question import prompts
 from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame, pad_picture, without_margin
@@ -56,17 +56,19 @@ class Detector(ABC):
     ) -> list[Detection]:
         """Detect objects called `text`, best first: those with a score above `box_threshold`, labelled with
         the words that score above `text_threshold`."""
-        shown = pad_picture(picture.image)
-        found = self._detect(
+        padded = pad_picture(picture.image)
+        detections = self._detect(
             # Without its box, so that a crop is treated as a whole picture.
-            Frame(shown, picture.time, picture.video),
+            Frame(padded, picture.time, picture.video),
             text,
             box_threshold=box_threshold,
             text_threshold=text_threshold,
         )
-        if shown is picture.image:
-            return found
-        within = [replace(one, box=clipped(without_margin(one.box, picture.image, shown))) for one in found]
+        if padded is picture.image:
+            return detections
+        within = [
+            replace(one, box=clipped(without_margin(one.box, picture.image, padded))) for one in detections
+        ]
         return [detection for detection in within if has_area(detection.box)]
 
     @abstractmethod
@@ -108,7 +110,7 @@ class GroundingDino(Detector):
                 images=Image.fromarray(picture.image), text=query, return_tensors="pt", truncation=True
             ).to(self._model.device)
             outputs = self._model(**inputs)
-            (found,) = self._processor.post_process_grounded_object_detection(
+            (result,) = self._processor.post_process_grounded_object_detection(
                 outputs,
                 inputs["input_ids"],
                 threshold=box_threshold,
@@ -120,9 +122,9 @@ class GroundingDino(Detector):
                 clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
             )
             for (x0, y0, x1, y1), score, label in zip(
-                found["boxes"].tolist(),
-                found["scores"].tolist(),
-                found["text_labels"],
+                result["boxes"].tolist(),
+                result["scores"].tolist(),
+                result["text_labels"],
                 strict=False,  # if nothing is found, there is one empty label
             )
         ]
@@ -166,9 +168,9 @@ class BackboneDetector(Detector):
             # change.
             height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
-        shown = Frame(image, picture.time, picture.video)
-        reply = self._backbone.generate([shown], prompts.locate(text), Sampling(512))
-        text_of_boxes = said(reply)
+        resized = Frame(image, picture.time, picture.video)
+        reply = self._backbone.generate([resized], prompts.locate(text), Sampling(512))
+        text_of_boxes = written_text(reply)
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
@@ -204,10 +206,10 @@ def parse_boxes(reply: str) -> list[Corners]:
     "label": ...}, one or a list, in a code fence or in prose); if that is broken or cut off, every four
     numbers in brackets."""
     text = re.sub(r"```(?:json)?", " ", reply)
-    found = list(_json_boxes(text))
-    if not found:
-        found = [_ordered_corners(match.split(",")) for match in _ARRAY.findall(text)]
-    return [box for box in found if all(map(math.isfinite, box))]
+    boxes = list(_json_boxes(text))
+    if not boxes:
+        boxes = [_ordered_corners(match.split(",")) for match in _ARRAY.findall(text)]
+    return [box for box in boxes if all(map(math.isfinite, box))]
 
 
 def _json_boxes(text: str) -> Iterator[Corners]:
@@ -258,8 +260,8 @@ def has_area(box: Corners) -> bool:
 
 
 def _coordinates_of(backbone: Backbone) -> str:
-    facts = backbone.identity()
-    names = f"{backbone.name} {facts.get('class', '')}".lower()
+    identity = backbone.identity()
+    names = f"{backbone.name} {identity.get('class', '')}".lower()
     if re.search(r"qwen2[._]?5[-_]?vl", names):
         return "pixels"
     if re.search(r"qwen-?2-?vl", names):

@@ -11,9 +11,9 @@ from videopro.backbones import hide_weights_bar
 from videopro.modules.errors import ModelError
 
 
-def load_pretrained(name: str, what: str, model_class: Any, processor_class: Any) -> tuple[Any, Any]:
+def load_pretrained(name: str, role: str, model_class: Any, processor_class: Any) -> tuple[Any, Any]:
     """Load (model, processor) from a hub name or a local directory. Raises ModelError if one of them cannot
-    be loaded; `what` describes the model in its message."""
+    be loaded; `role` describes the model in its message."""
     hide_weights_bar()
     try:
         processor = processor_class.from_pretrained(name)
@@ -21,21 +21,21 @@ def load_pretrained(name: str, what: str, model_class: Any, processor_class: Any
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
         raise ModelError(
-            f"{what} {name!r} cannot be loaded: {reason}. Give a hub name that can be downloaded or is in "
+            f"{role} {name!r} cannot be loaded: {reason}. Give a hub name that can be downloaded or is in "
             "the cache, or the directory of such a checkpoint"
         ) from error
-    check_finite(f"{what} {name!r}", model.named_parameters())
+    check_finite(f"{role} {name!r}", model.named_parameters())
     return model, processor
 
 
-def check_finite(what: str, weights: Iterable[tuple[str, Any]]) -> None:
+def check_finite(subject: str, weights: Iterable[tuple[str, Any]]) -> None:
     """Raise ModelError with the tensor's name if any of the (name, tensor) pairs holds NaN or infinities."""
     from videopro.storage import non_finite
 
     damaged = non_finite(weights)
     if damaged is not None:
         raise ModelError(
-            f"{what} is damaged: its tensor {damaged} holds NaN or infinite weights; download or save the "
+            f"{subject} is damaged: its tensor {damaged} holds NaN or infinite weights; download or save the "
             "checkpoint again"
         )
 

@@ -52,7 +52,7 @@ class Ocr(ABC):
     """Reads text; thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: LRUCache[bytes, list[TextRegion]] = LRUCache(_KEPT_PICTURES)
+        self._results: LRUCache[bytes, list[TextRegion]] = LRUCache(_KEPT_PICTURES)
         self._keeping = threading.Lock()
 
     @abstractmethod
@@ -64,20 +64,20 @@ class Ocr(ABC):
         a row; an empty list if there is none. A picture with the same pixels is read once."""
         key = hashlib.sha256(repr(image.shape).encode() + np.ascontiguousarray(image).data).digest()
         with self._keeping:
-            known = self._kept.get(key)
-        if known is None:
-            known = self._read_padded(image)
+            regions = self._results.get(key)
+        if regions is None:
+            regions = self._read_padded(image)
             with self._keeping:
-                self._kept[key] = known
-        return list(known)
+                self._results[key] = regions
+        return list(regions)
 
     def _read_padded(self, image: np.ndarray) -> list[TextRegion]:
         height, width = image.shape[:2]
-        shown = pad_picture(image, ratio=_TALLEST) if height > _TALLEST * width else pad_picture(image)
-        found = self._read_enlarged(shown)
-        if shown is image:
-            return found
-        return [replace(words, box=without_margin(words.box, image, shown)) for words in found]
+        padded = pad_picture(image, ratio=_TALLEST) if height > _TALLEST * width else pad_picture(image)
+        regions = self._read_enlarged(padded)
+        if padded is image:
+            return regions
+        return [replace(region, box=without_margin(region.box, image, padded)) for region in regions]
 
     def _read_enlarged(self, image: np.ndarray) -> list[TextRegion]:
         height, width = image.shape[:2]
@@ -94,9 +94,9 @@ class Ocr(ABC):
         """The texts in any order."""
 
 
-def sort_reading_order(words: list[TextRegion]) -> list[TextRegion]:
+def sort_reading_order(regions: list[TextRegion]) -> list[TextRegion]:
     """Sort by rows, top to bottom. Texts whose middles are at most half a height apart share a row."""
-    remaining = sorted(words, key=_middle)
+    remaining = sorted(regions, key=_middle)
     ordered: list[TextRegion] = []
     while remaining:
         first = remaining[0]
@@ -119,7 +119,7 @@ class RapidOcr(Ocr):
         super().__init__()
         self._threads = threads
         # An engine reads one picture at a time; programs about many videos wait for it.
-        self._places = threading.BoundedSemaphore(_engines())
+        self._engine_slots = threading.BoundedSemaphore(_engines())
         self._free: deque[Any] = deque([self._engine()])
 
     def _engine(self) -> Any:
@@ -144,21 +144,21 @@ class RapidOcr(Ocr):
         return ["rapidocr", version("rapidocr"), _SHORTEST_SIDE]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        with self._places:
+        with self._engine_slots:
             try:
                 engine = self._free.pop()
             except IndexError:
                 engine = self._engine()
             try:
-                found = engine(image[:, :, ::-1])
+                result = engine(image[:, :, ::-1])
             finally:
                 self._free.append(engine)
-        if found.boxes is None:
+        if result.boxes is None:
             return []
         height, width = image.shape[:2]
         return [
             _text_region(text, np.asarray(corners), float(score), height, width)
-            for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True)
+            for corners, text, score in zip(result.boxes, result.txts, result.scores, strict=True)
         ]
 
 
@@ -200,22 +200,22 @@ class EasyOcr(Ocr):
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
         with self._lock:
-            found = self._reader.readtext(image)
+            results = self._reader.readtext(image)
         height, width = image.shape[:2]
         return [
             _text_region(text, np.asarray(corners), float(score), height, width)
-            for corners, text, score in found
+            for corners, text, score in results
         ]
 
 
 def load_ocr(spec: str, *, device: str | None = None) -> Ocr:
     """Load an OCR model: "rapidocr", or "easyocr" with its languages, as in "easyocr:en,ch_sim", and the
     folder of its weight files, as in "easyocr:en@FOLDER". Raises ConfigError for another `spec`."""
-    kind, _, rest = spec.partition(":")
+    kind, _, options = spec.partition(":")
     if spec == "rapidocr":
         return RapidOcr()
     if kind == "easyocr":
-        languages, _, folder = rest.partition("@")
+        languages, _, folder = options.partition("@")
         codes = tuple(languages.split(",")) if languages else ("en",)
         return EasyOcr(codes, folder=folder or None, device=device)
     raise ConfigError(f"ocr {spec!r}: write 'rapidocr', 'easyocr:en' or 'easyocr:en@FOLDER'")

@@ -123,8 +123,8 @@ class FasterWhisper(SpeechRecognizer):
 def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
     """Load a speech recognizer: "whisper:NAME" or "faster-whisper:NAME", optionally followed by "@LANGUAGE"
     ("@en"). Raises ConfigError for another `spec`."""
-    kind, _, rest = spec.partition(":")
-    name, _, language = rest.partition("@")
+    kind, _, source = spec.partition(":")
+    name, _, language = source.partition("@")
     if kind == "whisper" and name:
         return Whisper(name, language=language or None, device=device)
     if kind == "faster-whisper" and name:
@@ -137,8 +137,8 @@ def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
 
 def transcript_path(video: Video, speech: SpeechRecognizer, root: Path) -> Path:
     """The file under `root` in which a video's transcript is stored."""
-    facts = json.dumps([video.id, speech.identity()], sort_keys=True)
-    return root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
+    key = json.dumps([video.id, speech.identity()], sort_keys=True)
+    return root / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
 def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subtitles:
@@ -148,9 +148,9 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
     path = transcript_path(video, speech, root)
     source = f"{video.path}, transcribed by {speech.identity()}"
     try:
-        kept = parse_json(path.read_text(encoding="utf-8"))
+        rows = parse_json(path.read_text(encoding="utf-8"))
         return Subtitles(
-            tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in kept), source
+            tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in rows), source
         )
     except FileNotFoundError:
         pass
@@ -180,7 +180,7 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
     """The first audio track as mono float32 samples at SAMPLE_RATE, from the start of the video; gaps and a
     late start are filled with silence. `timeout` in seconds. Raises NoSound if there is no sound,
     VideoError for an unreadable file."""
-    facts = probe_video(path, timeout)
+    probe = probe_video(path, timeout)
     deadline = Deadline(timeout)
     parts: list[np.ndarray] = []
     length = 0
@@ -200,7 +200,7 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
         for frame in container.decode(track):
             deadline.check(path)
             if frame.pts is not None and frame.time_base is not None:
-                at = round(float(frame.pts * frame.time_base - facts.origin) * SAMPLE_RATE)
+                at = round(float(frame.pts * frame.time_base - probe.origin) * SAMPLE_RATE)
                 if at - length > _SLACK:
                     add(resampler.resample(None))
                     resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)

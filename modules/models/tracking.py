@@ -116,18 +116,18 @@ class DetectionTracker(Tracker):
         return self._detector.frame_size(height, width)
 
     def track(self, frames: Sequence[Frame], text: str) -> list[Track]:
-        found = [
+        detections = [
             self._detector.detect(frame, text, box_threshold=self._threshold, text_threshold=0.25)
             for frame in frames
         ]
-        return _by_appearance(link_detections(found))
+        return _by_appearance(link_detections(detections))
 
 
-def link_detections(found: Sequence[Sequence[Detection]]) -> list[Track]:
+def link_detections(by_frame: Sequence[Sequence[Detection]]) -> list[Track]:
     """Link the detections of consecutive frames to tracks, nearest pairs first. Each detection is in one
     track, and a track moves at most two diagonals of its box for every frame since it was last seen."""
     chains: list[dict[int, Detection]] = []
-    for number, detections in enumerate(found):
+    for number, detections in enumerate(by_frame):
         pairs = sorted(
             (distance, i, j)
             for i, chain in enumerate(chains)
@@ -136,16 +136,16 @@ def link_detections(found: Sequence[Sequence[Detection]]) -> list[Track]:
             <= _MAX_MOVE * (number - max(chain))
         )
         taken_chains: set[int] = set()
-        taken: set[int] = set()
+        linked: set[int] = set()
         for _, i, j in pairs:
-            if i not in taken_chains and j not in taken:
+            if i not in taken_chains and j not in linked:
                 chains[i][number] = detections[j]
                 taken_chains.add(i)
-                taken.add(j)
-        chains += [{number: detection} for j, detection in enumerate(detections) if j not in taken]
+                linked.add(j)
+        chains += [{number: detection} for j, detection in enumerate(detections) if j not in linked]
     return [
         Track(
-            tuple(chain[number].box if number in chain else None for number in range(len(found))),
+            tuple(chain[number].box if number in chain else None for number in range(len(by_frame))),
             max(detection.score for detection in chain.values()),
         )
         for chain in chains

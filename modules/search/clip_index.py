@@ -115,12 +115,12 @@ def other_precisions(
 ) -> list[str]:
     """The precisions, of `DTYPES`, in which the same encoder's index of this video is there, other than the
     encoder's own."""
-    own = encoder.identity()
-    found = {dtype: _in_precision(own, dtype) for dtype in DTYPES}
+    identity_here = encoder.identity()
+    identities = {dtype: _in_precision(identity_here, dtype) for dtype in DTYPES}
     return [
         dtype
-        for dtype, identity in found.items()
-        if identity != own and _path(video, identity, clip_seconds, root).exists()
+        for dtype, identity in identities.items()
+        if identity != identity_here and _path(video, identity, clip_seconds, root).exists()
     ]
 
 
@@ -140,8 +140,8 @@ def _path(video: Video, encoder: object, clip_seconds: float, root: Path | None)
 
 def _index_name(encoder: object, clip_seconds: float) -> str:
     """Everything but the video that an index depends on; `encoder`: its identity."""
-    facts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder}
-    return json.dumps(facts, sort_keys=True)
+    parts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder}
+    return json.dumps(parts, sort_keys=True)
 
 
 def load_index(

@@ -32,10 +32,12 @@ def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray |
             if metadata.get(_METADATA) != owner:
                 raise DamagedIndex("belongs to another video or encoder, or to an older version")
             part = file.get_slice(_NAME)
-            found = tuple(part.get_shape())
+            stored_shape = tuple(part.get_shape())
             # Checked before reading: a header may claim any size.
-            if found != shape or part.get_dtype() != "F32":
-                raise DamagedIndex(f"has shape {found} and type {part.get_dtype()}, not {shape} and F32")
+            if stored_shape != shape or part.get_dtype() != "F32":
+                raise DamagedIndex(
+                    f"has shape {stored_shape} and type {part.get_dtype()}, not {shape} and F32"
+                )
             rows: np.ndarray = file.get_tensor(_NAME)
     except (OSError, SafetensorError) as error:
         raise DamagedIndex(f"is damaged ({str(error).strip().splitlines()[0]})") from error

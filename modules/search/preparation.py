@@ -34,11 +34,11 @@ def prepare_index(
     index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
     if is_new:
         cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
-        facts = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
-        write_atomically(record, _json(facts), shared=True)
-    known = _read(record)
+        figures = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
+        write_atomically(record, _json(figures), shared=True)
+    recorded = _read(record)
     key = f"{video.id}/{path.stem}"
-    return index, Preparation("index", key, known or Cost(), is_known=known is not None)
+    return index, Preparation("index", key, recorded or Cost(), is_known=recorded is not None)
 
 
 def unread_index(video: Video, encoder: VideoTextEncoder, root: Path | None = None) -> str | None:
@@ -46,22 +46,22 @@ def unread_index(video: Video, encoder: VideoTextEncoder, root: Path | None = No
     else None."""
     if index_path(video, encoder, root=root).exists():
         return None
-    others = other_precisions(video, encoder, root=root)
-    if not others:
+    precisions = other_precisions(video, encoder, root=root)
+    if not precisions:
         return None
     return (
-        f"its clip index is there in {' and '.join(others)}, and is built again in "
-        f"{encoder.identity()['dtype']}; encoder_dtype={others[0]} would read it"
+        f"its clip index is there in {' and '.join(precisions)}, and is built again in "
+        f"{encoder.identity()['dtype']}; encoder_dtype={precisions[0]} would read it"
     )
 
 
-def _json(facts: dict[str, float]) -> str:
-    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in facts.items()) + "}\n"
+def _json(figures: dict[str, float]) -> str:
+    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in figures.items()) + "}\n"
 
 
 def _read(record: Path) -> Cost | None:
     try:
-        facts = parse_json(record.read_bytes())
-        return Cost(seconds=float(facts["seconds"]), frames=float(facts["frames"]))
+        figures = parse_json(record.read_bytes())
+        return Cost(seconds=float(figures["seconds"]), frames=float(figures["frames"]))
     except (OSError, InvalidJson, KeyError, TypeError, ValueError):
         return None

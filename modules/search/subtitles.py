@@ -43,7 +43,7 @@ class SubtitleSearch:
         if not self.lines:
             return []
         with self._lock:
-            scores = self._by_words(query) if self._encoder is None else self._by_meaning(query)
+            scores = self._by_tokens(query) if self._encoder is None else self._by_meaning(query)
         order = np.argsort(-scores, kind="stable")
         lowest = 0.0 if self._encoder is None else -np.inf
         return [(int(i), float(scores[i])) for i in order if scores[i] > lowest]
@@ -56,15 +56,15 @@ class SubtitleSearch:
         scores: np.ndarray = self._vectors @ query_vector
         return scores
 
-    def _by_words(self, query: str) -> np.ndarray:
+    def _by_tokens(self, query: str) -> np.ndarray:
         if self._bm25 is None:
             self._bm25 = _bm25_index([search_tokens(line.text) for line in self.lines])
-        known = [
+        terms = [
             word for word in search_tokens(query) if self._bm25 is not None and word in self._bm25.vocab_dict
         ]
-        if not known:
+        if not terms:
             return np.zeros(len(self.lines), dtype=np.float32)
-        scores: np.ndarray = self._bm25.get_scores(known)
+        scores: np.ndarray = self._bm25.get_scores(terms)
         return scores
 
 

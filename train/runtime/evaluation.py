@@ -122,7 +122,7 @@ class ProgramEvaluation:
                 processor=self._checkpoint.processor,
                 frames=self._frames,
                 pixels=self._pixels,
-                facts=identity,
+                identity=identity,
                 planner=self._checkpoint.planner,
             )
             self._backbone = QwenBackbone.from_loaded(loaded, name=self._checkpoint.name)

@@ -47,7 +47,7 @@ from videopro.backbones.model_record import (
     write_model_record,
 )
 from videopro.backbones.needs import model_needs
-from videopro.backbones.thinking import reply_notes, shown_thoughts
+from videopro.backbones.thinking import reply_notes, stored_thoughts
 from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.errors import ConfigError
 
@@ -85,7 +85,7 @@ __all__ = [
     "read_spec",
     "recorded_spec",
     "reply_notes",
-    "shown_thoughts",
+    "stored_thoughts",
     "without_address",
     "write_model_record",
 ]
@@ -128,14 +128,14 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     return BackboneConfig.from_mapping({**settings, **overrides})
 
 
-def _check_near(what: str, name: str, known: tuple[str, ...]) -> None:
+def _check_near(setting: str, name: str, names: tuple[str, ...]) -> None:
     """Raise ConfigError for a name that is nearly a short one, and no folder. A slash makes it a path, or the
     name of someone's repository on the hub."""
     if "/" in name:
         return
-    near = difflib.get_close_matches(name, known, n=1)
-    if near and name not in known and not Path(name).expanduser().exists():
-        raise ConfigError(f"{what} {name!r}: there is no such folder; did you mean {near[0]!r}?")
+    near = difflib.get_close_matches(name, names, n=1)
+    if near and name not in names and not Path(name).expanduser().exists():
+        raise ConfigError(f"{setting} {name!r}: there is no such folder; did you mean {near[0]!r}?")
 
 
 def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:

@@ -312,12 +312,12 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def check_keys(settings: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_keys(settings: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise `ConfigError` for the first unknown key, naming the nearest known one."""
     for key in settings:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
             raise ConfigError(f"backbone: unknown setting {key!r}; {hint}")
 
 

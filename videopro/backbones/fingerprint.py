@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-_WHOLE = 64 * 2**20
+_LARGEST_WHOLE_FILE = 64 * 2**20
 """Largest file, in bytes, that is hashed completely."""
 _BLOCK = 2**20
 _BLOCKS = 16
@@ -26,12 +26,12 @@ def folder_fingerprint(folder: Path, *, also: Sequence[str] = ()) -> str:
     same weights have the same fingerprint whatever wrote them. Those of earlier versions have none and are
     counted.
     """
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted({path for pattern in (*_PATTERNS, *also) for path in folder.glob(pattern)}):
         if path.is_file() and path.name not in _IGNORED and not _is_dated_record(path):
-            whole.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-            whole.update(_digest(path))
-    return whole.hexdigest()[:16]
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            digest.update(_digest(path))
+    return digest.hexdigest()[:16]
 
 
 def _is_dated_record(path: Path) -> bool:
@@ -42,7 +42,7 @@ def _digest(path: Path) -> bytes:
     digest = hashlib.sha256()
     size = path.stat().st_size
     with path.open("rb") as file:
-        if size <= _WHOLE:
+        if size <= _LARGEST_WHOLE_FILE:
             while block := file.read(_BLOCK):
                 digest.update(block)
         else:

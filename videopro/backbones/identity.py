@@ -24,6 +24,6 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
             return server.identity(form=recorded.get("video"))
         finally:
             server.close()
-    from videopro.backbones.qwen import checkpoint_facts, find_checkpoint
+    from videopro.backbones.qwen import checkpoint_identity, find_checkpoint
 
-    return checkpoint_facts(config, find_checkpoint(config.model))
+    return checkpoint_identity(config, find_checkpoint(config.model))

@@ -42,7 +42,7 @@ class PlannerRecord:
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The texts of the user's prompts that it was trained on; empty: on our short ones."""
 
-    def facts(self) -> dict[str, object]:
+    def identity(self) -> dict[str, object]:
         """What `Backbone.identity` says of it."""
         form: dict[str, object] = {"planner_prompt": "short"}
         if self.prompts:
@@ -97,25 +97,25 @@ def read_model_record(folder: Path) -> ModelRecord:
     if not path.is_file():
         return ModelRecord()
     try:
-        found = parse_json(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {found!r}")
-    _check_keys(found, ModelRecord, str(path))
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {content!r}")
+    _check_keys(content, ModelRecord, str(path))
     for key in ("frames", "pixels"):
-        value = found.get(key, 1)
+        value = content.get(key, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
-    if "base" in found:
-        base = _texts(found["base"], "base", path)
+    if "base" in content:
+        base = _texts(content["base"], "base", path)
         _check_keys(base, BaseRecord, f"{path}: base")
-        found["base"] = BaseRecord(base.get("name", ""), base.get("weights", ""))
-    if "planner" in found:
-        found["planner"] = _planner(found["planner"], path)
-    if "versions" in found:
-        _texts(found["versions"], "versions", path)
-    return ModelRecord(**found)
+        content["base"] = BaseRecord(base.get("name", ""), base.get("weights", ""))
+    if "planner" in content:
+        content["planner"] = _planner(content["planner"], path)
+    if "versions" in content:
+        _texts(content["versions"], "versions", path)
+    return ModelRecord(**content)
 
 
 def write_model_record(folder: Path, record: ModelRecord) -> None:
@@ -134,10 +134,10 @@ def budget_notes(
     names."""
     if not record.is_trained:
         return
-    for name, given, trained in (("frames", frames, record.frames), ("pixels", pixels, record.pixels)):
-        if given and trained and given != trained:
+    for name, setting, trained in (("frames", frames, record.frames), ("pixels", pixels, record.pixels)):
+        if setting and trained and setting != trained:
             yield (
-                f"{who} was trained with {name}={trained}, and the setting {prefix}{name}={given} counts; "
+                f"{who} was trained with {name}={trained}, and the setting {prefix}{name}={setting} counts; "
                 "leave it out to use what it was trained with"
             )
 
@@ -152,49 +152,49 @@ def base_notes(who: str, record: ModelRecord, now: Callable[[], BaseRecord]) -> 
         )
 
 
-def older_notes(who: str, trained: tuple[int, int], shown: tuple[int, int]) -> Iterator[str]:
+def older_notes(who: str, trained: tuple[int, int], used: tuple[int, int]) -> Iterator[str]:
     """Where an adapter of an earlier version is shown other (frames, pixels) than it was trained with."""
-    if trained != shown:
+    if trained != used:
         yield (
             f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its {_TRAINING} says, by an "
-            f"earlier version that wrote no {MODEL_RECORD}; it is shown {shown[0]} frames of {shown[1]:,} "
+            f"earlier version that wrote no {MODEL_RECORD}; it is shown {used[0]} frames of {used[1]:,} "
             "pixels, as its base. To use its own, set them"
         )
 
 
 def library_versions() -> dict[str, str]:
     """The versions of this package and of the libraries that training uses, as far as they are installed."""
-    found = {}
+    versions = {}
     for name in _LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _check_keys(found: Mapping[str, Any], kind: type[Any], where: str) -> None:
-    known = [field.name for field in fields(kind)]
-    for key in found:
-        if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}; {did_you_mean(str(key), known)}")
+def _check_keys(content: Mapping[str, Any], kind: type[Any], where: str) -> None:
+    keys = [field.name for field in fields(kind)]
+    for key in content:
+        if key not in keys:
+            raise ConfigError(f"{where}: unknown key {key!r}; {did_you_mean(str(key), keys)}")
 
 
-def _texts(found: Any, what: str, path: Path) -> Mapping[str, str]:
-    if not isinstance(found, Mapping) or not all(isinstance(text, str) for text in found.values()):
-        raise ConfigError(f"{path}: {what} is {found!r}; it must be an object of texts")
-    return found
+def _texts(value: Any, name: str, path: Path) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
+        raise ConfigError(f"{path}: {name} is {value!r}; it must be an object of texts")
+    return value
 
 
-def _planner(found: Any, path: Path) -> PlannerRecord:
-    if not isinstance(found, dict):
-        raise ConfigError(f'{path}: planner must be an object such as {{"base": NAME}}, not {found!r}')
-    _check_keys(found, PlannerRecord, f"{path}: planner")
+def _planner(content: Any, path: Path) -> PlannerRecord:
+    if not isinstance(content, dict):
+        raise ConfigError(f'{path}: planner must be an object such as {{"base": NAME}}, not {content!r}')
+    _check_keys(content, PlannerRecord, f"{path}: planner")
     for name in ("base", "weights"):
-        if not isinstance(found.get(name, ""), str):
-            raise ConfigError(f"{path}: planner: {name} is {found[name]!r}; it must be a text")
-    _texts(found.get("prompts", {}), "planner: prompts", path)
-    return PlannerRecord(**found)
+        if not isinstance(content.get(name, ""), str):
+            raise ConfigError(f"{path}: planner: {name} is {content[name]!r}; it must be a text")
+    _texts(content.get("prompts", {}), "planner: prompts", path)
+    return PlannerRecord(**content)
 
 
 def read_training_run(folder: Path) -> Mapping[str, Any] | None:

@@ -9,27 +9,27 @@ from videopro.backbones.base import BackboneConfig
 from videopro.cli import Need, is_hub_name
 
 
-def model_needs(config: BackboneConfig, what: str = "model") -> list[Need]:
-    """The checkpoint and the adapter of a config, or its server. `what`: the model's part, for messages."""
+def model_needs(config: BackboneConfig, role: str = "model") -> list[Need]:
+    """The checkpoint and the adapter of a config, or its server. `role`: the model's part, for messages."""
     if config.kind == "server":
         url = config.base_url or ""
         key = config.api_key_env or default_key_name(url) or ""
-        return [Need(f"{what} server:{config.model}", url=url, key=key)]
-    named = [(f"{what} {config.model}", config.model)]
+        return [Need(f"{role} server:{config.model}", url=url, key=key)]
+    named = [(f"{role} {config.model}", config.model)]
     if config.adapter:
         named.append((f"adapter {config.adapter}", config.adapter))
-    return [_checkpoint(shown, name) for shown, name in named]
+    return [_checkpoint(subject, name) for subject, name in named]
 
 
-def _checkpoint(what: str, name: str) -> Need:
+def _checkpoint(subject: str, name: str) -> Need:
     if is_hub_name(name):
-        return Need(what, hub=name)
+        return Need(subject, hub=name)
     path = Path(name).expanduser()
     if path.is_dir():
-        return Need(what)
+        return Need(subject)
     problem = (
         "it is a file; give the folder with its config and weights"
         if path.exists()
         else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
     )
-    return Need(what, problem=problem)
+    return Need(subject, problem=problem)

@@ -17,10 +17,10 @@ _LONGEST = 32_000
 def reply_notes(thoughts: str, cut_at: int | None) -> dict[str, str]:
     """What a trace notes of a reply: its thoughts, and the limit of tokens that cut it off, if one did."""
     notes = {} if cut_at is None else {CUT_OFF: f"after {cut_at} tokens"}
-    return notes | ({THOUGHTS: shown_thoughts(thoughts)} if thoughts else {})
+    return notes | ({THOUGHTS: stored_thoughts(thoughts)} if thoughts else {})
 
 
-def shown_thoughts(thoughts: str) -> str:
+def stored_thoughts(thoughts: str) -> str:
     """Thoughts as a trace holds them: of long ones the beginning."""
     return thoughts if len(thoughts) <= _LONGEST else f"{thoughts[:_LONGEST]}…"
 
@@ -28,22 +28,22 @@ def shown_thoughts(thoughts: str) -> str:
 def without_thoughts(reply: Generation, *, is_opened: bool = False) -> Generation:
     """The reply with its thoughts in `thoughts`: the text, its tokens and its confidence are those of what is
     said. `is_opened`: see `videopro.question.spoken`."""
-    found = spoken(reply.text, is_opened=is_opened)
-    if found.text == reply.text:
+    spoken_text = spoken(reply.text, is_opened=is_opened)
+    if spoken_text.text == reply.text:
         return reply
     # The text of tokens may have replacement characters in other places, so its parts are found again.
     joined = "".join(reply.tokens)
-    said = spoken(joined, is_opened=is_opened)
+    spoken_tokens = spoken(joined, is_opened=is_opened)
     ends = list(accumulate(map(len, reply.tokens)))
-    first, last = bisect_right(ends, said.start), bisect_right(ends, said.end - 1) + 1
-    part = slice(first, max(first, last) if said.end > said.start else first)
-    kept = reply.tokens[part]
+    first, last = bisect_right(ends, spoken_tokens.start), bisect_right(ends, spoken_tokens.end - 1) + 1
+    part = slice(first, max(first, last) if spoken_tokens.end > spoken_tokens.start else first)
+    tokens = reply.tokens[part]
     return replace(
         reply,
-        text=found.text,
+        text=spoken_text.text,
         token_ids=reply.token_ids[part] if len(reply.token_ids) == len(reply.tokens) else (),
         logprobs=reply.logprobs[part],
-        tokens=kept,
-        thoughts=reply.thoughts + found.thoughts,
-        thought_tokens=reply.thought_tokens + max(len(reply.tokens), len(reply.token_ids)) - len(kept),
+        tokens=tokens,
+        thoughts=reply.thoughts + spoken_text.thoughts,
+        thought_tokens=reply.thought_tokens + max(len(reply.tokens), len(reply.token_ids)) - len(tokens),
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, Sampling, load_backbone, shown_thoughts
+from videopro.backbones import Backbone, Sampling, load_backbone, stored_thoughts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
 from videopro.cli import read_yaml, setting
 from videopro.errors import BackboneError, RunError, VideoError
@@ -179,7 +179,7 @@ def _judged(trace: Trace, judge: JudgePrompt, model: Judge) -> dict[str, Any]:
         prompt = judge.fill_look(trace.question, answer, [frame.time for frame in frames])
         reply = model.reply(prompt, frames=frames)
         fields["look"] = reply.text
-    more = {"thoughts": shown_thoughts(reply.thoughts), "cut_at": reply.cut_at}
+    more = {"thoughts": stored_thoughts(reply.thoughts), "cut_at": reply.cut_at}
     return fields | {name: value for name, value in more.items() if value}
 
 

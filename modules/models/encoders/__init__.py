@@ -56,10 +56,10 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     checkpoint that cannot be loaded.
     """
     kind, _, source = spec.partition(":")
-    known = [*CHECKPOINTS, "asp-clip", "pocket", "pocket-asp"]
-    if kind not in known or (kind in ("pocket", "pocket-asp") and source):
+    kinds = [*CHECKPOINTS, "asp-clip", "pocket", "pocket-asp"]
+    if kind not in kinds or (kind in ("pocket", "pocket-asp") and source):
         raise ConfigError(
-            f"encoder {spec!r} is not known; {did_you_mean(kind, known)} (a checkpoint "
+            f"encoder {spec!r} is not known; {did_you_mean(kind, kinds)} (a checkpoint "
             "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT)"
         )
     check_dtype("dtype", dtype)
@@ -94,11 +94,11 @@ def check_dtype(setting: str, dtype: str) -> None:
         raise ConfigError(f"{setting} is {dtype!r}; it must be {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
 
 
-def _shipped(folder: Path, weights: str, what: str, trainer: str) -> str:
+def _shipped(folder: Path, weights: str, encoder: str, trainer: str) -> str:
     """The directory of an encoder that comes with the repository. Raises ModelError if it is not there."""
     if not (folder / weights).is_file():
         raise ModelError(
-            f"{what} is not in {folder}: clone the whole repository, or train it with "
+            f"{encoder} is not in {folder}: clone the whole repository, or train it with "
             f"train/retrieval/{trainer}"
         )
     return str(folder)

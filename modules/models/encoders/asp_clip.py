@@ -46,8 +46,8 @@ class AspClipEncoder(VideoTextEncoder):
         config = AspClipConfig.read(folder)
         self._base, self._dtype = base, dtype
         temporal = load_weights(folder, config, base.model)
-        own = next(base.model.parameters())
-        self._temporal = temporal.to(own.device, own.dtype).eval()
+        parameter = next(base.model.parameters())
+        self._temporal = temporal.to(parameter.device, parameter.dtype).eval()
         self.clip_frames = config.frames
         self._fingerprint = folder_fingerprint(folder)
         if self.width != config.width:

@@ -49,25 +49,25 @@ class AspClipConfig:
         """Read a folder's asp_clip.json. Raises ModelError if it is missing or invalid."""
         path = folder / CONFIG
         try:
-            given = parse_json(path.read_text(encoding="utf-8"))
+            sizes = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"{folder} is not an ASP-CLIP folder: {CONFIG} cannot be read ({error}); give a folder "
                 "written by train/retrieval/asp_clip.py"
             ) from error
         names = cls.__dataclass_fields__
-        if not isinstance(given, dict) or set(given) != set(names):
+        if not isinstance(sizes, dict) or set(sizes) != set(names):
             raise ModelError(f"{path} must have exactly the keys {', '.join(names)}")
         wrong = [
             name
-            for name, value in given.items()
+            for name, value in sizes.items()
             if (not isinstance(value, str) if name == "base" else type(value) is not int or value < 1)
         ]
         if wrong:
             raise ModelError(
-                f"{path}: {wrong[0]} is {given[wrong[0]]!r}; sizes are positive whole numbers, base a text"
+                f"{path}: {wrong[0]} is {sizes[wrong[0]]!r}; sizes are positive whole numbers, base a text"
             )
-        config = cls(**given)
+        config = cls(**sizes)
         if config.width % config.heads:
             raise ModelError(f"{path}: width {config.width} is not a multiple of heads {config.heads}")
         return config
@@ -104,17 +104,17 @@ class TemporalTransformer(nn.Module):
         ModelError if that is not as wide as the shared space or has too few layers."""
         state = text_model.state_dict()
         positions = state["embeddings.position_embedding.weight"]
-        own = self.state_dict()
-        found = {name: state.get(name) for name in own if name.startswith("encoder.")}
-        wrong = [name for name, w in found.items() if w is None or w.shape != own[name].shape]
+        state_here = self.state_dict()
+        matching = {name: state.get(name) for name in state_here if name.startswith("encoder.")}
+        wrong = [name for name, w in matching.items() if w is None or w.shape != state_here[name].shape]
         if wrong or len(positions) < len(self.position_embedding.weight):
             raise ModelError(
                 "the temporal transformer cannot start from this text tower: "
                 f"{wrong[0] if wrong else 'the number of positions'} differs; use random weights"
             )
-        taken = {name: cast(Tensor, weight) for name, weight in found.items()}
+        layers = {name: cast(Tensor, weight) for name, weight in matching.items()}
         first = positions[: len(self.position_embedding.weight)]
-        self.load_state_dict({**taken, "position_embedding.weight": first})
+        self.load_state_dict({**layers, "position_embedding.weight": first})
 
 
 def pool_by_each(frames: Tensor, temporal: Tensor) -> Tensor:
@@ -149,35 +149,40 @@ def load_weights(folder: Path, config: AspClipConfig, base: nn.Module) -> Tempor
     check_finite(str(path), state.items())
     model = TemporalTransformer(config)
     temporal = {name.removeprefix(TEMPORAL): w for name, w in state.items() if name.startswith(TEMPORAL)}
-    others = {name: w for name, w in state.items() if not name.startswith(TEMPORAL)}
+    base_weights = {name: w for name, w in state.items() if not name.startswith(TEMPORAL)}
     _check_fit(path, f"{CONFIG}", model.state_dict(), temporal)
-    known = base.state_dict()
+    base_state = base.state_dict()
     _check_fit(
-        path, f"its base {config.base!r}", {name: known[name] for name in others if name in known}, others
+        path,
+        f"its base {config.base!r}",
+        {name: base_state[name] for name in base_weights if name in base_state},
+        base_weights,
     )
     model.load_state_dict(temporal)
-    base.load_state_dict(others, strict=False)
+    base.load_state_dict(base_weights, strict=False)
     return model
 
 
 def write_folder(
-    folder: Path, config: AspClipConfig, temporal: TemporalTransformer, others: Mapping[str, Tensor]
+    folder: Path, config: AspClipConfig, temporal: TemporalTransformer, base_weights: Mapping[str, Tensor]
 ) -> None:
     """Write asp_clip.json and asp_clip.safetensors: the temporal transformer's weights and those that replace
     the base's, in bf16."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps(asdict(config), indent=1) + "\n", encoding="utf-8")
-    state = {f"{TEMPORAL}{name}": weight for name, weight in temporal.state_dict().items()} | dict(others)
-    kept = {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in state.items()}
-    save_file(kept, folder / WEIGHTS)
+    state = {f"{TEMPORAL}{name}": weight for name, weight in temporal.state_dict().items()} | dict(
+        base_weights
+    )
+    stored = {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in state.items()}
+    save_file(stored, folder / WEIGHTS)
 
 
-def _check_fit(path: Path, what: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    wrong = sorted(own.keys() ^ given.keys()) or sorted(
-        name for name in own if own[name].shape != given[name].shape
+def _check_fit(path: Path, owner: str, expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    wrong = sorted(expected.keys() ^ weights.keys()) or sorted(
+        name for name in expected if expected[name].shape != weights[name].shape
     )
     if wrong:
         raise ModelError(
-            f"{path} does not fit {what}: {wrong[0]} is missing, unexpected or of another shape"
+            f"{path} does not fit {owner}: {wrong[0]} is missing, unexpected or of another shape"
             f"{f' ({len(wrong)} such weights)' if len(wrong) > 1 else ''}"
         )

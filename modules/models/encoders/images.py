@@ -38,9 +38,9 @@ class ImageTextEncoder(VideoTextEncoder):
         self._kind = kind
         folder = checkpoint_folder(source)
         self.model, self.processor = load_pretrained(str(folder), f"{kind} encoder", AutoModel, AutoProcessor)
-        found = self.model.config.model_type
-        if found not in _MODEL_TYPES[kind]:
-            raise ModelError(f"{self.name}: {folder} holds a {found!r} model, not one for {kind!r}")
+        model_type = self.model.config.model_type
+        if model_type not in _MODEL_TYPES[kind]:
+            raise ModelError(f"{self.name}: {folder} holds a {model_type!r} model, not one for {kind!r}")
         self._device, self._dtype = device_of(device), dtype
         self.model.to(self._device, getattr(torch, dtype)).eval()
         self._fingerprint = folder_fingerprint(folder)

@@ -84,13 +84,13 @@ def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part
 
 
-def _sizes(kind: type, given: Mapping[str, Any], where: str, only: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of `kind` from `given`. There are no defaults: they would be another model's sizes."""
+def _sizes(kind: type, config: Mapping[str, Any], where: str, only: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of `kind` from `config`. There are no defaults: they would be another model's sizes."""
     names = only or tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
-    missing = [name for name in names if given.get(name) is None]
+    missing = [name for name in names if config.get(name) is None]
     if missing:
         raise ValueError(f"{where} has no {', '.join(missing)}")
-    return {name: given[name] for name in names}
+    return {name: config[name] for name in names}
 
 
 class Attention(nn.Module):
@@ -285,12 +285,12 @@ class LanguageBindVideo(nn.Module):
                 positions.flatten().cpu(), torch.arange(positions.numel())
             ):
                 raise ValueError(f"{tower}.embeddings.position_ids are not 0, 1, 2 ...: not supported")
-        own = self.state_dict()
+        expected = self.state_dict()
         mismatches = {
-            "missing": sorted(own.keys() - state.keys()),
-            "unexpected": sorted(state.keys() - own.keys()),
+            "missing": sorted(expected.keys() - state.keys()),
+            "unexpected": sorted(state.keys() - expected.keys()),
             "of another shape": sorted(
-                key for key in own.keys() & state.keys() if own[key].shape != state[key].shape
+                key for key in expected.keys() & state.keys() if expected[key].shape != state[key].shape
             ),
         }
         messages = [

@@ -37,10 +37,10 @@ class PeVideoTextEncoder(VideoTextEncoder):
         check_extra("encoders", "a pe_video encoder", "timm")
         folder = checkpoint_folder(source)
         model, self.tokenizer = load_pretrained(str(folder), "pe_video encoder", AutoModel, AutoTokenizer)
-        found = model.config.model_type
-        if found not in ("pe_video", "pe_audio_video"):
-            raise ModelError(f"{self.name}: {folder} holds a {found!r} model, not a pe_video one")
-        self.model = model if found == "pe_video" else model.video_model
+        model_type = model.config.model_type
+        if model_type not in ("pe_video", "pe_audio_video"):
+            raise ModelError(f"{self.name}: {folder} holds a {model_type!r} model, not a pe_video one")
+        self.model = model if model_type == "pe_video" else model.video_model
         try:
             self.processor = AutoVideoProcessor.from_pretrained(folder)
         except (OSError, ValueError) as error:

@@ -339,7 +339,7 @@ def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyP
         asked.append(list(ticks))
         return pictures_at(probe, ticks, *rest)
 
-    monkeypatch.setattr(exact, "pictures_at", noting)
+    monkeypatch.setattr(stream, "pictures_at", noting)
     video = Video.open(path)
     list(video.stream([(i + 0.5) / 1.5 for i in range(0, PICTURES, 3)]))
     assert len(asked) > 5

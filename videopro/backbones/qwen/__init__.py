@@ -8,7 +8,7 @@ from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
     LoadedModel,
     attach_adapter,
-    checkpoint_facts,
+    checkpoint_identity,
     load_model,
     load_weights,
 )
@@ -27,7 +27,7 @@ __all__ = [
     "SampledReply",
     "adapter_folder",
     "attach_adapter",
-    "checkpoint_facts",
+    "checkpoint_identity",
     "encode_vision",
     "features_bytes",
     "keep_beyond",

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _VisualPrompt:
     """What a request shows the model, and how its prompt ends."""
 
     visual: Visual
@@ -91,7 +91,7 @@ class QwenBackbone(Backbone):
         self.record = loaded.record
         self.notes = loaded.notes
         self._batch = batch_size
-        self._facts = dict(loaded.facts)
+        self._identity = dict(loaded.identity)
         self._adapter = loaded.adapter
         self._adapter_on = loaded.adapter is not None
         self._lock = threading.RLock()
@@ -115,13 +115,13 @@ class QwenBackbone(Backbone):
 
     def identity(self) -> dict[str, object]:
         """See `Backbone.identity`; has the adapter's fingerprint only while the adapter is on."""
-        return {**self._facts, "adapter": self._facts["adapter"] if self._adapter_on else None}
+        return {**self._identity, "adapter": self._identity["adapter"] if self._adapter_on else None}
 
     def mark_retrained(self, state: str) -> None:
         """Record that training has changed the weights: the adapter's if there is one, else the model's.
         `state` stands for them in `identity`, so that cached answers of the earlier weights are not used.
         """
-        self._facts["adapter" if self._adapter is not None else "weights"] = state
+        self._identity["adapter" if self._adapter is not None else "weights"] = state
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
         """(height, width) to which the processor resizes `n_frames` frames of (height, width) pixels."""
@@ -142,8 +142,8 @@ class QwenBackbone(Backbone):
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         """Answer several multiple-choice questions, each in one forward pass."""
-        asked = [
-            _Asked(
+        prompted = [
+            _VisualPrompt(
                 request.visual,
                 request.prompt if request.prompt is not None else prompts.multiple_choice(request.question),
                 request.system,
@@ -151,14 +151,14 @@ class QwenBackbone(Backbone):
             )
             for request in requests
         ]
-        return self._choose(asked, [request.question.letters for request in requests])
+        return self._choose(prompted, [request.question.letters for request in requests])
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         """Answer several yes-or-no questions, each in one forward pass."""
-        asked = [_Asked(request.visual, request.text) for request in requests]
-        return self._choose(asked, [YES_NO] * len(asked))
+        prompted = [_VisualPrompt(request.visual, request.text) for request in requests]
+        return self._choose(prompted, [YES_NO] * len(prompted))
 
-    def _choose(self, asked: Sequence[_Asked], replies: Sequence[Sequence[str]]) -> list[Answer]:
+    def _choose(self, prompted: Sequence[_VisualPrompt], replies: Sequence[Sequence[str]]) -> list[Answer]:
         def rows(
             numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
@@ -170,7 +170,7 @@ class QwenBackbone(Backbone):
                 for number, row, part in zip(numbers, logits, parts, strict=True)
             ]
 
-        return self._serve(asked, rows, one_token=True, even=False)
+        return self._serve(prompted, rows, one_token=True, even=False)
 
     def _read(self, logits: torch.Tensor, replies: Sequence[str], tokens_in: int) -> Answer:
         unseen = [reply for reply in replies if reply not in self._replies]
@@ -205,7 +205,9 @@ class QwenBackbone(Backbone):
             state = run.start_after(heads, parts) if heads else run.start(parts)
             before = [head.length for head in heads] if heads else [0] * len(parts)
             draws = [
-                (sampling.seed, number) if (own := requests[number].seed) is None else (own, 0)
+                (sampling.seed, number)
+                if (request_seed := requests[number].seed) is None
+                else (request_seed, 0)
                 for number in numbers
             ]
             written = run.generate(state, sampling, draws, banned=self._banned)
@@ -215,7 +217,10 @@ class QwenBackbone(Backbone):
             ]
 
         return self._serve(
-            [_Asked(request.visual, request.text, request.system, request.prefill) for request in requests],
+            [
+                _VisualPrompt(request.visual, request.text, request.system, request.prefill)
+                for request in requests
+            ],
             rows,
             one_token=False,
             even=self._runner.is_recurrent,
@@ -254,7 +259,7 @@ class QwenBackbone(Backbone):
 
     def _serve(
         self,
-        requests: Sequence[_Asked],
+        requests: Sequence[_VisualPrompt],
         rows: Callable[[Sequence[int], Sequence[PromptHead], Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
@@ -268,8 +273,8 @@ class QwenBackbone(Backbone):
         """
         results: dict[int, T] = {}
         by_visual: dict[tuple[int, str], list[int]] = {}
-        for number, asked in enumerate(requests):
-            by_visual.setdefault((id(asked.visual), asked.system), []).append(number)
+        for number, request in enumerate(requests):
+            by_visual.setdefault((id(request.visual), request.system), []).append(number)
         alone: list[int] = []
         joined: dict[int, PromptHead] = {}
         tails: dict[int, EncodedPrompt] = {}
@@ -295,8 +300,8 @@ class QwenBackbone(Backbone):
             # Encoded batch by batch, so that only one batch's pixels are in memory.
             for start in range(0, len(alone), self._batch):
                 batch = alone[start : start + self._batch]
-                whole = [self._whole(requests[n], one_token=one_token) for n in batch]
-                results.update(zip(batch, rows(batch, (), whole), strict=True))
+                encoded = [self._full_prompt(requests[n], one_token=one_token) for n in batch]
+                results.update(zip(batch, rows(batch, (), encoded), strict=True))
         return [results[number] for number in range(len(requests))]
 
     def _batches(
@@ -312,17 +317,17 @@ class QwenBackbone(Backbone):
         if batch:
             yield batch
 
-    def _tail(self, asked: _Asked, *, one_token: bool) -> EncodedPrompt:
-        return self._inputs.tail(asked.text, one_token=one_token, reply=asked.prefill)
+    def _tail(self, request: _VisualPrompt, *, one_token: bool) -> EncodedPrompt:
+        return self._inputs.tail(request.text, one_token=one_token, reply=request.prefill)
 
-    def _whole(self, asked: _Asked, *, one_token: bool) -> EncodedPrompt:
-        if asked.visual is None:
+    def _full_prompt(self, request: _VisualPrompt, *, one_token: bool) -> EncodedPrompt:
+        if request.visual is None:
             return self._inputs.text(
-                asked.text, one_token=one_token, system=asked.system or None, reply=asked.prefill
+                request.text, one_token=one_token, system=request.system or None, reply=request.prefill
             )
-        assert not isinstance(asked.visual, Prefix)
-        head = self._inputs.head(asked.visual, system=asked.system or None)
-        return head.append_text(self._tail(asked, one_token=one_token))
+        assert not isinstance(request.visual, Prefix)
+        head = self._inputs.head(request.visual, system=request.system or None)
+        return head.append_text(self._tail(request, one_token=one_token))
 
     def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
         if isinstance(visual, QwenPrefix):

@@ -43,8 +43,8 @@ def keep_beyond(model: Any, base: Path, folder: Path) -> list[str]:
             "safetensors, so they cannot be kept; convert the checkpoint to safetensors first"
         )
     # transformers may name a tensor of a foreign part otherwise than its file does; its first word tells.
-    own = {name.partition(".")[0] for name in saved}
-    foreign = {name.partition(".")[0] for name in unexpected} - own
+    modules = {name.partition(".")[0] for name in saved}
+    foreign = {name.partition(".")[0] for name in unexpected} - modules
     beyond = sorted(
         name
         for name in stored.keys() - saved.keys()

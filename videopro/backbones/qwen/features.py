@@ -39,8 +39,8 @@ def encode_vision(core: Any, row: EncodedPrompt, device: torch.device) -> Encode
             features[kind] = type(output)(
                 **{key: output[key] for key in _USED_OUTPUTS if output.get(key) is not None}
             )
-    kept = {name: tensor for name, tensor in row.tensors.items() if name not in PIXELS.values()}
-    return replace(row, tensors=kept, features=features)
+    grid_tensors = {name: tensor for name, tensor in row.tensors.items() if name not in PIXELS.values()}
+    return replace(row, tensors=grid_tensors, features=features)
 
 
 _USED_OUTPUTS = ("pooler_output", "deepstack_features")

@@ -72,13 +72,13 @@ def find_checkpoint(name: str) -> Checkpoint:
     return Checkpoint(name, source, folder, settings, processor, fetch_record(source, folder))
 
 
-def made_from(found: Checkpoint, own: PlannerRecord | None) -> PlannerRecord:
-    """What a planner records that was made from a checkpoint and has no adapter to turn off. `own`: the
+def made_from(checkpoint: Checkpoint, planner: PlannerRecord | None) -> PlannerRecord:
+    """What a planner records that was made from a checkpoint and has no adapter to turn off. `planner`: the
     record of its prompts. A planner that was made from another planner has the base of that one."""
-    before = found.planner
+    before = checkpoint.planner
     if before is None or not before.base:
-        before = PlannerRecord(found.as_base.name, found.as_base.weights)
-    return replace(before, prompts={} if own is None else own.prompts)
+        before = PlannerRecord(checkpoint.as_base.name, checkpoint.as_base.weights)
+    return replace(before, prompts={} if planner is None else planner.prompts)
 
 
 def fetch_record(source: str, folder: Path) -> ModelRecord:
@@ -97,16 +97,16 @@ def adapter_folder(adapter: str) -> Path:
     return _folder(find_source(adapter, "adapter"), "adapter_config.json")
 
 
-def find_source(name: str, what: str) -> str:
+def find_source(name: str, role: str) -> str:
     """The path of an existing folder, else the hub name. Raises BackboneError for a name that is neither."""
     path = Path(name).expanduser()
     if path.is_dir():
         return str(path)
     if path.exists():
-        raise BackboneError(f"{what} {name!r} is a file; give the folder with its config and weights")
+        raise BackboneError(f"{role} {name!r} is a file; give the folder with its config and weights")
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise BackboneError(
-            f"{what} {name!r}: there is no such folder; give an existing one or a hub name such as "
+            f"{role} {name!r}: there is no such folder; give an existing one or a hub name such as "
             "Qwen/Qwen3-VL-8B-Instruct"
         )
     return name
@@ -130,8 +130,12 @@ def _settings(name: str, source: str) -> Any:
             f"model {name!r}: its config cannot be read ({first_line(error)}); it may need a newer "
             "transformers"
         ) from error
-    known = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-    if not known or not settings.model_type.startswith("qwen") or "vision_config" not in settings.to_dict():
+    is_supported = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if (
+        not is_supported
+        or not settings.model_type.startswith("qwen")
+        or "vision_config" not in settings.to_dict()
+    ):
         raise BackboneError(
             f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
             "Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"

@@ -89,12 +89,12 @@ class QwenInputs:
 
     def token_id(self, token: str) -> int:
         """The id of a token. Raises `BackboneError` if it is not in the vocabulary."""
-        known = self.tokenizer.get_vocab().get(token)
-        if known is None:
+        token_index = self.tokenizer.get_vocab().get(token)
+        if token_index is None:
             raise BackboneError(
                 f"the tokenizer has no token {token!r}, so it is not a Qwen vision-language tokenizer"
             )
-        return int(known)
+        return int(token_index)
 
     def visual_tokens(self) -> list[int]:
         """Ids of tokens that stand for pixels; a model must never generate them."""

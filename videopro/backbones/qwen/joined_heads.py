@@ -52,14 +52,14 @@ def join_heads(heads: Sequence[PromptHead], device: torch.device) -> JoinedHeads
     """Join the heads of a batch's rows, one for each row. Several different ones are copied into a new
     cache."""
     distinct = list({id(head): head for head in heads}.values())
-    places = {id(head): place for place, head in enumerate(distinct)}
+    indices = {id(head): index for index, head in enumerate(distinct)}
     longest = max(head.length for head in distinct)
     cache = distinct[0].cache
     if len(distinct) > 1:
         cache = copy.copy(cache)
         layers = zip(*(head.cache.layers for head in distinct), strict=True)
         cache.layers = [_join_layers(parts, longest) for parts in layers]
-    of = torch.tensor([places[id(head)] for head in heads], device=device)
+    of = torch.tensor([indices[id(head)] for head in heads], device=device)
     lengths = torch.tensor([head.length for head in distinct], device=device)
     mask = (torch.arange(longest, device=device) >= longest - lengths[:, None]).long()
     deltas = torch.tensor([[head.next_position - head.length] for head in distinct], device=device)

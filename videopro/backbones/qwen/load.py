@@ -46,7 +46,7 @@ class LoadedModel:
     processor: ProcessorMixin
     frames: int
     pixels: int
-    facts: Mapping[str, object]
+    identity: Mapping[str, object]
     """What `Backbone.identity` returns."""
     planner: PlannerRecord | None = None
     """What the checkpoint, or the adapter's folder, records of it as a planner."""
@@ -56,14 +56,14 @@ class LoadedModel:
     """What the user was warned of."""
 
 
-def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
+def load_weights(checkpoint: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
     """Load a checkpoint's model and move it to `device` unless that is None; `options` go to from_pretrained.
     Raises BackboneError for weights that are broken, incomplete or too large."""
-    name = found.name
+    name = checkpoint.name
     hide_weights_bar()
     try:
         loaded: Any = AutoModelForImageTextToText.from_pretrained(
-            found.source, config=found.settings, output_loading_info=True, **options
+            checkpoint.source, config=checkpoint.settings, output_loading_info=True, **options
         )
         model, info = loaded
         if device is not None:
@@ -85,12 +85,12 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
     damaged = non_finite(model.named_parameters())
     if damaged is not None:
         raise BackboneError(
-            f"model {name!r}: {_locate(found.folder, damaged)} holds NaN or infinite weights; download or "
-            "save the checkpoint again"
+            f"model {name!r}: {_locate(checkpoint.folder, damaged)} holds NaN or infinite weights; download "
+            "or save the checkpoint again"
         )
     note_beyond(model, info["unexpected_keys"])
-    whole: PreTrainedModel = model
-    return whole
+    loaded_model: PreTrainedModel = model
+    return loaded_model
 
 
 def _locate(folder: Path, parameter: str) -> str:
@@ -106,14 +106,14 @@ def load_model(config: BackboneConfig) -> LoadedModel:
     """Load the model and adapter of `config`. Raises `BackboneError` or `ConfigError`, which say how to fix
     the problem."""
     name = config.model
-    found = find_checkpoint(name)
-    resolved = resolve_record(config, found)
+    checkpoint = find_checkpoint(name)
+    resolved = resolve_record(config, checkpoint)
     for note in resolved.notes:
         logger.warning("warning: %s", note)
     device_map, device = _device(config)
     dtype = _dtype(config, device)
     model = load_weights(
-        found,
+        checkpoint,
         device if device_map is None else None,
         dtype=dtype,
         attn_implementation=config.attention,
@@ -124,37 +124,37 @@ def load_model(config: BackboneConfig) -> LoadedModel:
     return LoadedModel(
         model=model,
         adapter=adapter,
-        processor=found.processor,
+        processor=checkpoint.processor,
         frames=resolved.frames,
         pixels=resolved.pixels,
-        facts=checkpoint_facts(config, found),
+        identity=checkpoint_identity(config, checkpoint),
         planner=resolved.planner,
         record=resolved.record,
         notes=resolved.notes,
     )
 
 
-def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
+def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[str, object]:
     """What `Backbone.identity` returns for a checkpoint with its adapter on; reads files but loads no
     weights. Raises BackboneError."""
     _, device = _device(config)
-    resolved = resolve_record(config, found)
+    resolved = resolve_record(config, checkpoint)
     planner = resolved.planner
     if planner is not None and config.adapter and not (planner.base or planner.prompts):
         # An adapter alone stands for our prompts, as in the keys of runs of earlier versions.
         planner = None
-    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
+    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(checkpoint.settings)]
     return {
         "kind": "qwen",
-        "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
+        "model": Path(checkpoint.source).name if Path(checkpoint.source).is_dir() else checkpoint.source,
         "class": model_class.__name__,
-        "weights": folder_fingerprint(found.folder),
+        "weights": folder_fingerprint(checkpoint.folder),
         "adapter": folder_fingerprint(adapter_folder(config.adapter)) if config.adapter else None,
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
         "attention": config.attention,
         "frames": resolved.frames,
         "pixels": resolved.pixels,
-        **(planner.facts() if planner is not None else {}),
+        **(planner.identity() if planner is not None else {}),
     }
 
 

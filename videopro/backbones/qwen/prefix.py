@@ -57,9 +57,9 @@ class QwenPrefix(Prefix):
                 "this prefix was made by another backbone; make one with this backbone's prefix(frames)"
             )
         if adapted != self._adapted:
-            made, now = ("on", "off") if self._adapted else ("off", "on")
+            before, now = ("on", "off") if self._adapted else ("off", "on")
             raise BackboneError(
-                f"this prefix was made with the adapter {made} and the adapter is {now}; make one for this "
+                f"this prefix was made with the adapter {before} and the adapter is {now}; make one for this "
                 "state"
             )
         return self._shared

@@ -38,29 +38,29 @@ class ResolvedRecord:
     """Where settings and record differ, and what nothing says."""
 
 
-def resolve_record(config: BackboneConfig, found: Checkpoint) -> ResolvedRecord:
+def resolve_record(config: BackboneConfig, checkpoint: Checkpoint) -> ResolvedRecord:
     """What counts for the model of `config`. Raises BackboneError for an adapter that cannot be found,
     ConfigError for a broken record."""
-    record = found.record
+    record = checkpoint.record
     if config.adapter:
         record = fetch_record(find_source(config.adapter, "adapter"), adapter_folder(config.adapter))
     resolved = ResolvedRecord(
-        frames=config.frames or record.frames or found.frames,
-        pixels=config.pixels or record.pixels or found.pixels,
+        frames=config.frames or record.frames or checkpoint.frames,
+        pixels=config.pixels or record.pixels or checkpoint.pixels,
         record=record,
-        planner=_planner(record.planner, found.planner),
+        planner=_planner(record.planner, checkpoint.planner),
         notes=(),
     )
     notes = list(_budget_notes(config, resolved))
     if config.adapter:
-        notes += base_notes(f"adapter {config.adapter!r}", record, lambda: found.as_base)
+        notes += base_notes(f"adapter {config.adapter!r}", record, lambda: checkpoint.as_base)
     return replace(resolved, notes=tuple(notes))
 
 
-def _planner(own: PlannerRecord | None, below: PlannerRecord | None) -> PlannerRecord | None:
-    if own is None or below is None:
-        return own or below
-    return replace(own, base=below.base, weights=below.weights)
+def _planner(adapter: PlannerRecord | None, model: PlannerRecord | None) -> PlannerRecord | None:
+    if adapter is None or model is None:
+        return adapter or model
+    return replace(adapter, base=model.base, weights=model.weights)
 
 
 def _budget_notes(config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _older_adapter(who: str, config: BackboneConfig, resolved: ResolvedRecord) -
     """Of an adapter without a record: earlier versions wrote none, and showed it its base's budgets. That
     stays, so that their runs can be resumed."""
     assert config.adapter is not None
-    shown = resolved.frames, resolved.pixels
+    budgets = resolved.frames, resolved.pixels
     try:
         run = read_training_run(adapter_folder(config.adapter))
     except BackboneError:
@@ -83,8 +83,8 @@ def _older_adapter(who: str, config: BackboneConfig, resolved: ResolvedRecord) -
     if run is None:
         yield (
             f"{who} has no {MODEL_RECORD} that says with how many frames and pixels it was trained; it is "
-            f"shown {shown[0]} frames of {shown[1]:,} pixels, as its base. If it was trained with others, "
-            "set frames and pixels"
+            f"shown {budgets[0]} frames of {budgets[1]:,} pixels, as its base. If it was trained with "
+            "others, set frames and pixels"
         )
         return
-    yield from older_notes(who, (int(run["frames"]), int(run["pixels"])), shown)
+    yield from older_notes(who, (int(run["frames"]), int(run["pixels"])), budgets)

@@ -177,18 +177,18 @@ class QwenRunner:
             cache = copy.deepcopy(joined.cache)
             if rows > 1:
                 cache.reorder_cache(joined.of)  # type: ignore[arg-type]
-        whole = torch.cat([joined.mask, mask], dim=1)
+        full_mask = torch.cat([joined.mask, mask], dim=1)
         with attending(self.model, cache):
             out = self.model(
                 input_ids=ids,
-                attention_mask=whole,
-                position_ids=_text_positions(whole, joined.deltas)[..., -width:],
+                attention_mask=full_mask,
+                position_ids=_text_positions(full_mask, joined.deltas)[..., -width:],
                 **{self._cache: cache},
                 use_cache=True,
                 logits_to_keep=keep,
             )
         logits = out.logits.float().to(self.device)
-        return DecodingState(out[self._cache], whole, joined.deltas, logits)
+        return DecodingState(out[self._cache], full_mask, joined.deltas, logits)
 
     def _step(self, state: DecodingState, tokens: torch.Tensor) -> DecodingState:
         mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
@@ -236,7 +236,7 @@ class QwenRunner:
             "input_ids": self._left([row.ids for row in rows], self._pad),
             "mm_token_type_ids": self._left([row.types for row in rows], 0),
             "attention_mask": mask,
-            "position_ids": torch.cat([_places(mask)[None], positions]),
+            "position_ids": torch.cat([_token_indices(mask)[None], positions]),
             **visual_inputs(rows, self.device),
         }
 
@@ -312,15 +312,15 @@ class QwenRunner:
         return written
 
 
-def _places(mask: torch.Tensor) -> torch.Tensor:
+def _token_indices(mask: torch.Tensor) -> torch.Tensor:
     """Each token's index in its row, padding not counted; (rows, tokens)."""
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
 def _text_positions(mask: torch.Tensor, deltas: torch.Tensor) -> torch.Tensor:
     """Positions of text tokens, (4, rows, tokens): index, then the position in time, height and width."""
-    places = _places(mask)
-    return torch.cat([places[None], (places + deltas)[None].expand(3, -1, -1)])
+    indices = _token_indices(mask)
+    return torch.cat([indices[None], (indices + deltas)[None].expand(3, -1, -1)])
 
 
 def _generator(device: torch.device, seed: int | None, row: int) -> torch.Generator:

@@ -38,11 +38,11 @@ class _Rows:
         width = int(counts.max())
         order = torch.argsort(of, stable=True)
         nth = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of[order]]
-        self.places = torch.empty_like(of)
+        self.indices = torch.empty_like(of)
         """(rows,): the index of each row in the flattened `slots`."""
-        self.places[order] = of[order] * width + nth
+        self.indices[order] = of[order] * width + nth
         slots = of.new_zeros(prompts * width)
-        slots[self.places] = torch.arange(len(of), device=of.device)
+        slots[self.indices] = torch.arange(len(of), device=of.device)
         self.slots = slots.view(prompts, width)
         """(prompts, most rows of one prompt): the rows of each prompt, padded with 0."""
         self._elsewhere: dict[torch.device, _Rows] = {}
@@ -53,8 +53,8 @@ class _Rows:
             return self
         if device not in self._elsewhere:
             there = self._elsewhere[device] = copy.copy(self)
-            there.of, there.places, there.slots = (
-                tensor.to(device) for tensor in (self.of, self.places, self.slots)
+            there.of, there.indices, there.slots = (
+                tensor.to(device) for tensor in (self.of, self.indices, self.slots)
             )
         return self._elsewhere[device]
 
@@ -168,9 +168,9 @@ def _attend(
     else:
         scores = _causal(scores)
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).view(*grouped.shape[:3], -1)
-    to_prompt, to_own = weights.split([layer.prompt_keys.shape[-2], key.shape[-2]], dim=-1)
+    to_prompt, to_row = weights.split([layer.prompt_keys.shape[-2], key.shape[-2]], dim=-1)
     from_prompt = _by_row(_by_prompt(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows)
-    output = from_prompt + to_own @ value
+    output = from_prompt + to_row @ value
     return output.view(rows, heads, new, -1).transpose(1, 2).contiguous(), None
 
 
@@ -184,18 +184,18 @@ def _by_prompt(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
 
 def _by_row(values: torch.Tensor, rows: _Rows) -> torch.Tensor:
     """The inverse of `_by_prompt`."""
-    prompts, heads, whole, size = values.shape
+    prompts, heads, total, size = values.shape
     width = rows.slots.shape[1]
-    separated = values.view(prompts, heads, width, whole // width, size).transpose(1, 2)
-    return separated.reshape(prompts * width, heads, whole // width, size)[rows.places]
+    separated = values.view(prompts, heads, width, total // width, size).transpose(1, 2)
+    return separated.reshape(prompts * width, heads, total // width, size)[rows.indices]
 
 
 def _causal(scores: torch.Tensor) -> torch.Tensor:
     """Apply a causal mask: no new token attends to later ones."""
-    new, whole = scores.shape[-2:]
+    new, total = scores.shape[-2:]
     if new == 1:
         return scores
-    visible = torch.ones(new, whole, dtype=torch.bool, device=scores.device).tril(whole - new)
+    visible = torch.ones(new, total, dtype=torch.bool, device=scores.device).tril(total - new)
     return scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
 
 

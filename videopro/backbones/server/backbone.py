@@ -221,7 +221,7 @@ class ServerBackbone(Backbone):
             "video": profile.video_form if form is None else form,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
-            **({} if record is None or is_implied else record.facts()),
+            **({} if record is None or is_implied else record.identity()),
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from videopro.backbones import Sampling, shown_thoughts
+from videopro.backbones import Sampling, stored_thoughts
 from videopro.backbones.wrappers import Meter
 from videopro.methods.agents.budget import Budget, spread
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
@@ -327,7 +327,7 @@ class Session:
 
 def _with_reply(step: Step, reply: ModelReply) -> Step:
     """The step with what a model replied."""
-    return replace(step, raw=reply.text, thoughts=shown_thoughts(reply.thoughts), cut_at=reply.cut_at)
+    return replace(step, raw=reply.text, thoughts=stored_thoughts(reply.thoughts), cut_at=reply.cut_at)
 
 
 def _cut_off(reply: ModelReply) -> str:
