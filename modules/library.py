@@ -141,6 +141,7 @@ class ModuleLibrary:
     def _run(self, spec: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         started = time.perf_counter()
         named = zip((parameter.name for parameter in spec.parameters), args, strict=False)
+        # Before the checks, so that a refused call is on the record with what was passed.
         trace_args = self._recorder.record([*named, *keywords.items()])
         cached = False
         frame_refs: tuple[FrameRef, ...] = ()
@@ -210,6 +211,7 @@ def _key(value: Any) -> Hashable:
         return tuple((name, _key(part)) for name, part in value.items())
     if isinstance(value, list | tuple):
         return tuple(_key(part) for part in value)
+    # With the type: 1, 1.0 and True are equal to Python, and not to a module.
     return (type(value).__name__, value)
 
 

@@ -75,6 +75,7 @@ def _is_made_here(name: str) -> bool:
             return False
         shipped = [pocket_folder(), pocket_asp_folder(), *map(adapter_dir, ADAPTERS)]
         is_shipped = folder.resolve() in [each.resolve() for each in shipped]
+        # By its shape too: a model that was trained from the pocket model knows no more than it.
         return is_shipped or _shape(folder) == _shape(model_dir())
     except (OSError, RuntimeError, ValueError, AttributeError, BackboneError):
         return False

@@ -41,6 +41,7 @@ def get_informative_clips(
             f"{end:.1f} s; search the whole video, or take frames with extract_frames"
         )
     clips = []
+    # In order of time, as the reference promises, and not by score.
     for number, score in sorted(ranked):
         clip_start, clip_end = call.context.index.clips[number]
         clips.append(

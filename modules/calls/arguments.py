@@ -77,6 +77,7 @@ def _type_name(value: Any) -> str:
 
 
 def _number(value: Any, requirement: str) -> float:
+    # `trim_around(video, query_count(...))`: an answer that counts is used as its number.
     if isinstance(value, AnswerHandle) and value.mode == "count" and value.answer:
         value = int(value.answer)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -207,6 +208,7 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         raise _wrong(value, "a list of 2 to 10 texts")
     texts = []
     for text in value:
+        # Options that are numbers come as numbers from programs: choices=[2, 3, 4].
         if isinstance(text, int | float) and not isinstance(text, bool):
             text = str(text)
         if not isinstance(text, str) or not text.strip():
@@ -231,6 +233,7 @@ def _options_if_any(value: Any, scope: Scope) -> tuple[str, ...]:
 def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
     if isinstance(value, BoxHandle):
         return value.x0, value.y0, value.x1, value.y1
+    # The commonest slip with detect_object, which deserves its own message.
     if isinstance(value, list | tuple) and value and all(isinstance(item, BoxHandle) for item in value):
         raise ValueError("must be one box, not a list of boxes; take one of them, such as boxes[0]")
     if not isinstance(value, list | tuple) or len(value) != 4:
@@ -376,6 +379,7 @@ def check_arguments(
     values = {}
     for parameter in params:
         value = bound[parameter.name]
+        # Not checked: a default is ours, and may be what no program can pass.
         if parameter.is_var_keyword or value is parameter.default:
             values[parameter.name] = value
             continue

@@ -31,6 +31,7 @@ class CallCache(Generic[T]):
         with self._lock:
             future = self._results.get(key)
             if future is None:
+                # Put there under the lock and filled without it: equal calls wait for this one, others go on.
                 new: Future[T] = Future()
                 self._results[key] = new
         if future is not None:
@@ -43,6 +44,7 @@ class CallCache(Generic[T]):
             result = compute()
         except BaseException:
             with self._lock:
+                # It may have been evicted, and the key computed by another caller since.
                 if self._results.get(key) is new:
                     del self._results[key]
             new.set_exception(_ComputationFailed())

@@ -104,6 +104,7 @@ class VideoContext:
     def _identity_parts(self, family: str) -> dict[str, object]:
         parts: dict[str, object] = {"video": self.video.id}
         lines = self.subtitles.lines if self.subtitles is not None else ()
+        # Only what a family uses: another detector must not empty the cache of searches.
         if family in ("retrieval", "localization", "context"):
             parts["subtitles"] = [(line.start, line.end, line.text) for line in lines]
         if family in ("retrieval", "context"):
@@ -150,6 +151,7 @@ class CallContext:
         """
         distinct = list({handle.key: handle for handle in handles}.values())
         distinct.sort(key=lambda handle: handle.time)
+        # Before decoding, which is what the budget is to prevent.
         self.use_frames(len(distinct))
         self.frames_used += len(distinct)
         video = self.context.video

@@ -162,6 +162,7 @@ class FrameHandle(HostHandle):
         area."""
         left, top, _, _ = self.box or (0, 0, 0, 0)
         box = (
+            # A millionth of a pixel counts as rounding.
             left + math.floor(x0 + 1e-6),
             top + math.floor(y0 + 1e-6),
             left + math.ceil(x1 - 1e-6),

@@ -29,6 +29,7 @@ def read_open_answer(value: Any, answers: Sequence[AnswerHandle] = ()) -> tuple[
     if isinstance(value, Mapping):
         claim = _claim(value.get("confidence"))
         value = value.get("answer")
+    # Only with a second part from 0 to 1: other pairs are two texts.
     elif isinstance(value, tuple | list) and len(value) == 2 and _claim(value[1]) is not None:
         claim = _claim(value[1])
         value = value[0]
@@ -56,6 +57,7 @@ def _answer_text(value: Any) -> str:
         return ", ".join(text for part in value if (text := _answer_text(part)))
     if isinstance(value, bool):
         return "yes" if value else "no"
+    # "3", not "3.0", is what the reference says.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return "" if value is None else str(value).strip()

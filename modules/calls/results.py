@@ -52,6 +52,7 @@ def read_program_answer(
     raw = abbreviate(value.raw_output if isinstance(value, AnswerHandle) else text, 4000)
     if letter is None:
         return Answer(raw=raw), claim
+    # The last call with that answer: programs ask again where they were unsure.
     for source in reversed(answers):
         if _letter_of(source, question) == letter:
             return _answer_of_call(source, letter, question), claim

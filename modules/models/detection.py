@@ -178,6 +178,7 @@ class BackboneDetector(Detector):
             clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
             for x0, y0, x1, y1 in parse_boxes(text_of_boxes)
         ]
+        # A model that cannot stop repeats the same box.
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if has_area(box)]
 
 

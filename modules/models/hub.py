@@ -16,6 +16,7 @@ def load_pretrained(name: str, role: str, model_class: Any, processor_class: Any
     be loaded; `role` describes the model in its message."""
     hide_weights_bar()
     try:
+        # The processor first: it is small, and fails before gigabytes of weights are loaded.
         processor = processor_class.from_pretrained(name)
         model = model_class.from_pretrained(name)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:

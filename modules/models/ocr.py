@@ -141,6 +141,7 @@ class RapidOcr(Ocr):
     def identity(self) -> object:
         from importlib.metadata import version
 
+        # The version stands for the models, which are in its package.
         return ["rapidocr", version("rapidocr"), _SHORTEST_SIDE]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
@@ -150,6 +151,7 @@ class RapidOcr(Ocr):
             except IndexError:
                 engine = self._engine()
             try:
+                # RapidOCR takes OpenCV's order of colours.
                 result = engine(image[:, :, ::-1])
             finally:
                 self._free.append(engine)

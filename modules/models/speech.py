@@ -96,6 +96,7 @@ class FasterWhisper(SpeechRecognizer):
         MissingExtra without the package, ModelError if the model cannot be loaded."""
         with needs_extra("speech", "speech=faster-whisper"):
             from faster_whisper import WhisperModel
+        # CTranslate2 wants "cuda:1" in two parts.
         kind, _, number = (device or "auto").partition(":")
         try:
             self._model: Any = WhisperModel(name, device=kind, device_index=int(number or 0))

@@ -36,6 +36,7 @@ from videopro.modules.search.index_file import DamagedIndex, find_defect, read_v
 from videopro.video import Video
 
 CLIP_SECONDS = 10.0
+# Raised when what is stored for a clip changes: files of other formats are then not found.
 _FORMAT = 2
 # Clips per part of a build. A part is written to disk at once; a killed build loses at most one.
 _PART = 2 * BATCH_SIZE

@@ -29,6 +29,7 @@ def prepare_index(
     root = root if root is not None else default_root()
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     record = path.with_suffix(".cost.json")
+    # The parts of an interrupted build would make it look cheap.
     is_new = not path.exists() and not any(path.parent.glob(f"{path.stem}.part*"))
     meter = Meter()
     index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)

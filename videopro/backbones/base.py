@@ -275,6 +275,7 @@ class BackboneConfig:
                 )
         for name in ("frames", "pixels", "batch_size", "concurrency"):
             value = getattr(self, name)
+            # A bool is an int to Python, and `frames: true` a slip.
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ConfigError(f"backbone: {name} is {value!r}; it must be a whole number of at least 1")
         if self.kind == "server" and not self.base_url:

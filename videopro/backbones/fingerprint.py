@@ -27,6 +27,7 @@ def folder_fingerprint(folder: Path, *, also: Sequence[str] = ()) -> str:
     counted.
     """
     digest = hashlib.sha256()
+    # A set, because a file may fit several patterns, and sorted, because folders have no order.
     for path in sorted({path for pattern in (*_PATTERNS, *also) for path in folder.glob(pattern)}):
         if path.is_file() and path.name not in _IGNORED and not _is_dated_record(path):
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())

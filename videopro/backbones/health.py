@@ -12,6 +12,7 @@ def check_alive(backbone: Backbone, message: str) -> None:
     server is unreachable, or a device has failed. Otherwise every remaining question would be recorded as
     unanswerable."""
     try:
+        # Without any picture: a video that the model cannot take must not count as a dead model.
         backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
     except BackboneError as error:
         raise BackboneError(

@@ -19,6 +19,7 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
     if config.kind == "server":
         from videopro.backbones.server import ServerBackbone
 
+        # One short try: a finished run can be reported without its server.
         server = ServerBackbone(config.but(retries=0, timeout=min(config.timeout, _SECONDS)))
         try:
             return server.identity(form=recorded.get("video"))

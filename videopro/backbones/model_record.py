@@ -207,6 +207,7 @@ def read_training_run(folder: Path) -> Mapping[str, Any] | None:
         record = parse_json(path.read_text(encoding="utf-8"), infinite=True)
         run: Mapping[str, Any] | None = record.get("run")
         if run is not None:
+            # Checked here, where the file can be named, and not where the figures are used.
             int(run["frames"]), int(run["pixels"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BackboneError(

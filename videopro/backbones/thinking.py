@@ -35,6 +35,7 @@ def without_thoughts(reply: Generation, *, is_opened: bool = False) -> Generatio
     joined = "".join(reply.tokens)
     spoken_tokens = spoken(joined, is_opened=is_opened)
     ends = list(accumulate(map(len, reply.tokens)))
+    # A token that holds the end of a thought and the first word counts as said.
     first, last = bisect_right(ends, spoken_tokens.start), bisect_right(ends, spoken_tokens.end - 1) + 1
     part = slice(first, max(first, last) if spoken_tokens.end > spoken_tokens.start else first)
     tokens = reply.tokens[part]

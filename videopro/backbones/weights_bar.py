@@ -11,6 +11,7 @@ def hide_weights_bar() -> None:
     from transformers.utils import logging as transformers_logging
 
     def hook(factory: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        # By its title: there is no setting for this bar alone.
         if settings.get("desc") == "Loading weights":
             settings = {**settings, "disable": True}
         return factory(*args, **settings)

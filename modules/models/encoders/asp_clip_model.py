@@ -93,6 +93,7 @@ class TemporalTransformer(nn.Module):
         with torch.no_grad():
             for name, weight in self.named_parameters():
                 if weight.ndim == 2:
+                    # The layers that add to the residual stream, which start small.
                     last = name.endswith(("out_proj.weight", "fc2.weight"))
                     scale = 0.02 if "position" in name else (weight.shape[1] * (8 if last else 1)) ** -0.5
                     weight.normal_(0.0, scale, generator=generator)

@@ -21,6 +21,7 @@ def checkpoint_folder(source: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
+        # Repositories hold the same weights in up to four formats, of gigabytes each.
         folder = Path(snapshot_download(source, allow_patterns=[*_ALWAYS, "*.safetensors"]))
         if not any(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(source, allow_patterns=[*_ALWAYS, "pytorch_model*.bin"]))

@@ -76,6 +76,7 @@ class ImageTextEncoder(VideoTextEncoder):
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         rows = self.frame_features([picture for clip in clips for picture in clip])
+        # Each frame counts alike, however long its embedding.
         return normalize(rows.float(), dim=-1).view(len(clips), self.clip_frames, -1).mean(1)
 
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:

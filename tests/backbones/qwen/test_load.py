@@ -198,7 +198,7 @@ def test_identity_does_not_need_the_weights(family: str, tmp_path: Path) -> None
 
 
 def test_the_fingerprint_of_a_large_file_samples_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprint, "_WHOLE", 1000)
+    monkeypatch.setattr(fingerprint, "_LARGEST_WHOLE_FILE", 1000)
     monkeypatch.setattr(fingerprint, "_BLOCK", 10)
     data = bytearray(range(256)) * 8
     path = tmp_path / "model.safetensors"

@@ -97,12 +97,14 @@ class QwenBackbone(Backbone):
         self._lock = threading.RLock()
         tokenizer = loaded.processor.tokenizer
         self._tokenizer = tokenizer
+        # Both: chat models end a turn with another token than a text, and either ends a reply.
         ends = loaded.model.generation_config.eos_token_id
         ends = [ends] if isinstance(ends, int) else list(ends or ())
         if tokenizer.eos_token_id is not None:
             ends.append(tokenizer.eos_token_id)
         if not ends:
             raise BackboneError(f"model {name!r} has no end-of-sequence token; set one in its tokenizer")
+        # Any token will do, since padding is masked.
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
         self._run: QwenRunner | None = QwenRunner(loaded.model, ends=ends, pad=pad)
         self._inputs = QwenInputs(
@@ -178,6 +180,7 @@ class QwenBackbone(Backbone):
             self._replies.update(self._inputs.reply_tokens(unseen))
         probabilities = logits.softmax(-1)
         letters = {reply: float(probabilities[self._replies[reply]]) for reply in replies}
+        # Before the best letter is taken: argmax of NaN is a letter too.
         if any(map(math.isnan, letters.values())):
             raise NonFiniteLogits([0])
         top = int(probabilities.argmax())
@@ -274,6 +277,7 @@ class QwenBackbone(Backbone):
         results: dict[int, T] = {}
         by_visual: dict[tuple[int, str], list[int]] = {}
         for number, request in enumerate(requests):
+            # By identity: comparing the pixels of all frames would take longer than it saves.
             by_visual.setdefault((id(request.visual), request.system), []).append(number)
         alone: list[int] = []
         joined: dict[int, PromptHead] = {}
@@ -282,9 +286,12 @@ class QwenBackbone(Backbone):
             for numbers in by_visual.values():
                 first = requests[numbers[0]]
                 visual = first.visual
+                # A single question about a visual gains nothing from a shared head, which costs a pass of its
+                # own.
                 if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
                     shared = self._shared(visual, first.system)
                     tails.update((n, self._tail(requests[n], one_token=one_token)) for n in numbers)
+                    # By length, so that little of a batch is padding.
                     ordered = sorted(numbers, key=lambda n: len(tails[n].ids))
                     if isinstance(visual, Prefix) and not one_token and self._runner.can_join(shared):
                         joined.update(dict.fromkeys(ordered, shared))
@@ -388,5 +395,6 @@ class QwenBackbone(Backbone):
         with self._lock:
             self._run = None
             self._adapter = None
+            # PyTorch keeps freed memory for itself, and another model may be loaded next.
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()

@@ -104,6 +104,7 @@ def find_source(name: str, role: str) -> str:
         return str(path)
     if path.exists():
         raise BackboneError(f"{role} {name!r} is a file; give the folder with its config and weights")
+    # A hub name is OWNER/NAME; what looks like a path is one, even if it is missing.
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise BackboneError(
             f"{role} {name!r}: there is no such folder; give an existing one or a hub name such as "
@@ -125,6 +126,7 @@ def _settings(name: str, source: str) -> Any:
         settings = AutoConfig.from_pretrained(source)
     except OSError as error:
         raise BackboneError(_unreachable(name, source, error)) from error
+    # KeyError is transformers' error for a model type that it does not know yet.
     except (ValueError, KeyError) as error:
         raise BackboneError(
             f"model {name!r}: its config cannot be read ({first_line(error)}); it may need a newer "

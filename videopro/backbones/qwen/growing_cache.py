@@ -30,6 +30,7 @@ class GrowingLayer(DynamicLayer):
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append tokens; returns the keys and values of all tokens."""
+        # The first tokens are the prompt's, for which no room is known to be needed yet.
         if not self.is_initialized:
             return super().update(key_states, value_states, *args, **kwargs)
         assert self.keys is not None

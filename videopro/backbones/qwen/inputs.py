@@ -224,6 +224,7 @@ class QwenInputs:
             return self._encode(messages, video=self.as_video(frames), floor=floor)
         texts = frames.texts if isinstance(frames, Interleaved) else ("",) * len(frames)
         for frame, text in zip(frames, texts, strict=True):
+            # As Qwen3-VL's own processor writes the times of a video's frames.
             time = f"<{frame.time:.1f} seconds>" if len(frames) > 1 else ""
             if text or time:
                 parts.append({"type": "text", "text": escape_control_tokens(text) + time})

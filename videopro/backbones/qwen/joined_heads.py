@@ -51,6 +51,7 @@ def can_join(model: PreTrainedModel, head: PromptHead) -> bool:
 def join_heads(heads: Sequence[PromptHead], device: torch.device) -> JoinedHeads:
     """Join the heads of a batch's rows, one for each row. Several different ones are copied into a new
     cache."""
+    # By identity: a head that several rows share is stored once.
     distinct = list({id(head): head for head in heads}.values())
     indices = {id(head): index for index, head in enumerate(distinct)}
     longest = max(head.length for head in distinct)

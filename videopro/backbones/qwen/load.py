@@ -167,6 +167,7 @@ def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
         return None, torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(config.device_map)
+        # torch.device accepts names of devices that are not there; an empty tensor on it does not.
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise BackboneError(

@@ -329,5 +329,7 @@ def _generator(device: torch.device, seed: int | None, row: int) -> torch.Genera
     if seed is None:
         generator.seed()
     else:
+        # SeedSequence mixes both numbers, so that neighbouring seeds and rows give unrelated draws. Shifted,
+        # because torch takes 63 bits.
         generator.manual_seed(int(np.random.SeedSequence([seed, row]).generate_state(1, np.uint64)[0] >> 1))
     return generator

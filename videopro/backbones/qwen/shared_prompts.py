@@ -127,6 +127,7 @@ def attending(model: PreTrainedModel, cache: Cache) -> Iterator[None]:
         return
     config = model.config.get_text_config()
     before, token = config._attn_implementation, _cache.set(cache)
+    # A setting of the whole model: only one thread at a time runs it (`QwenBackbone._guard`).
     config._attn_implementation = _NAME
     try:
         yield
@@ -164,6 +165,7 @@ def _attend(
         dim=-1,
     ).view(rows, shared, -1, new, layer.get_seq_length())
     if attention_mask is not None:
+        # The least number and not -inf: a row of padding alone would become NaN.
         scores = scores.masked_fill(~attention_mask[:, :, None], torch.finfo(scores.dtype).min)
     else:
         scores = _causal(scores)

@@ -70,6 +70,7 @@ class ThreadMeter(CostCounter):
     @contextmanager
     def into(self, meter: Meter) -> Iterator[None]:
         """Within the block, this thread's costs go to `meter`."""
+        # Restored and not cleared: an agent's tool may count apart inside a question that counts too.
         before = self._chosen.__dict__.get("meter")
         self._chosen.meter = meter
         try:
