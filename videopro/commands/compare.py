@@ -167,7 +167,9 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
         raise ConfigError(f"unknown method {unknown[0]!r}; {did_you_mean(unknown[0], list(METHODS))}")
     for key, value in config.options.items():
         if not any(methods.takes(name, key, value) for name in config.methods):
-            raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key}={value}")
+            raise ConfigError(
+                f"none of the methods {', '.join(config.methods)} has a setting {key!r} that can be {value!r}"
+            )
     alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
     each: dict[str, InferConfig] = {}
     for name in config.methods:
