@@ -134,6 +134,7 @@ def _programs(labelled: Sequence[Trace], tau: float, is_counted: Callable[[Round
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    # Rows to fine-tune on have the mode of their reply, prompts for GRPO the one that is rewarded.
     mode = "mode" if rows and "mode" in rows[0] else "oracle_mode"
     families = sorted({row["family"] or "-" for row in rows})
     return {

@@ -218,11 +218,11 @@ def _needs(config: SynthesisConfig) -> list[Need]:
 def _full_identity(
     config: SynthesisConfig, identity: Mapping[str, Any], planner: Planner, modules: object, model: object
 ) -> dict[str, Any]:
-    asked = config.asked_prompts()
+    prompt_file = config.asked_prompts()
     return {
         **identity,
         # The prompts only if they are not ours, so that older folders keep their keys.
-        "teacher": planner.identity() | ({} if asked is None else {"prompts": dict(asked.texts)}),
+        "teacher": planner.identity() | ({} if prompt_file is None else {"prompts": dict(prompt_file.texts)}),
         "modules": modules,
         "model": model,
     }
@@ -244,8 +244,8 @@ def _explore_on_cluster(
     budget = config.budget()
     opened = ExitStack()
 
-    def open_folder(found: Mapping[str, object]) -> str:
-        full = _full_identity(config, identity, planner, found["modules"], found["model"])
+    def open_folder(models: Mapping[str, object]) -> str:
+        full = _full_identity(config, identity, planner, models["modules"], models["model"])
         return folder.open(_as_mapping(config), full)
 
     def make_teacher() -> Teacher:
@@ -275,20 +275,20 @@ def _explore_on_cluster(
 def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     """Compare the settings of the teacher and of the modules' models with those of the folder, without
     loading them. Raises RunError."""
-    recorded, given = folder.settings(), _as_mapping(config)
+    recorded, current = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
     # What the preset stands for is in the other settings. A folder of an earlier version lacks newer ones.
     defaults = {option.name: option.default for option in fields(ModuleSettings) if option.name != "preset"}
     names = ("teacher", *sorted(sampling), *defaults)
-    asked = config.asked_prompts()
+    prompt_file = config.asked_prompts()
     texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}
     lines = identity_difference(
         {name: recorded.get(name, defaults.get(name)) for name in names}
         | {"teacher": recorded_spec(recorded["teacher"])}
         | texts,
-        {name: given[name] for name in names}
+        {name: current[name] for name in names}
         | {"teacher": recorded_spec(config.teacher)}
-        | {"teacher_prompts": None if asked is None else dict(asked.texts)},
+        | {"teacher_prompts": None if prompt_file is None else dict(prompt_file.texts)},
     )
     if lines:
         raise RunError(
@@ -322,7 +322,7 @@ def _write(
     traces = folder.read()
     label = f"{selection.benchmark.name}/{selection.benchmark.split}".rstrip("/")
     source = label if config.world_seed is None else f"{label}-{config.world_seed}"
-    shown = config.row_prompts()
+    row_prompts = config.row_prompts()
     datasets = assemble(
         traces,
         tau=config.tau,
@@ -332,7 +332,7 @@ def _write(
         seeds=guard.seeds,
         skip=guard.skip,
         always_program=config.always_program,
-        prompt_file=shown,
+        prompt_file=row_prompts,
         subtitle_track=config.subtitle_track,
     )
     recorded = folder.settings()
@@ -345,7 +345,7 @@ def _write(
             "settings": {
                 **recorded["identity"]["synthesis"],
                 "always_program": config.always_program,
-                **({} if shown is None else {"prompts": dict(shown.texts)}),
+                **({} if row_prompts is None else {"prompts": dict(row_prompts.texts)}),
             },
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],

@@ -71,6 +71,7 @@ class VideoCollator:
 
     def example(self, row: Mapping[str, Any]) -> TokenizedExample:
         """Tokenize a row of `as_dataset`. Raises VideoError or BackboneError."""
+        # Frames come from the cache on disk: workers of the loader decode nothing twice.
         if row["video"]:
             frames = self._frames.frames(Path(row["video"]))
             head = self._inputs.head(frames, system=row["system"], before=row["before"])

@@ -47,6 +47,7 @@ def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SF
     if chat.reply is None or not chat.reply.strip():
         raise DatasetError(f"{where}: the assistant's turn is empty; there is nothing to learn from it")
     return SFTRow(
+        # Rows of the release have no id; a line's number stays the same.
         id=str(record["id"]) if record.get("id") is not None else f"line {number}",
         prompt=chat.prompt,
         reply=chat.reply,

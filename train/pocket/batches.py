@@ -164,6 +164,7 @@ class BatchEncoder:
 
 def _shared_start(texts: Sequence[Sequence[int]]) -> int:
     """How many ids all texts begin with; 0 for a single text, which shares nothing."""
+    # A single exchange would share all of its text, and leave nothing to be its own.
     if len(texts) == 1:
         return 0
     columns = zip(*texts, strict=False)

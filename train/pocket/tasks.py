@@ -62,6 +62,7 @@ class VisionTasks:
         )
         annotation = self.annotations[index]
         count = int(rng.choice([2, 4, 6, 8, 16], p=[0.15, 0.35, 0.15, 0.25, 0.1]))
+        # Evenly over the scene where that is possible.
         step = 16 // count if 16 % count == 0 else 2
         first = int(rng.integers(16 - step * (count - 1)))
         indices = first + step * np.arange(count)

@@ -193,6 +193,7 @@ def compare_poolings(settings: PoolingSettings) -> None:
     }
     visible = np.flatnonzero(parts["train"].shown > 0)
     config = AspClipConfig(width=96, heads=4, layers=settings.layers, base="pocket")
+    # What the frozen towers find by themselves, as a floor for the trained poolings.
     untrained = {pooling: PooledChunks(pooling, config, 0) for pooling in ("mean", "frame")}
     hits_of: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in settings.splits}
     trained: dict[str, dict[str, float]] = {}

@@ -54,6 +54,7 @@ def recall(encoder: str, split: str, root: Path) -> dict[str, object]:
         index = build_index(Video.open(folder / name), model, root=root)
         for question in by_video[name]:
             retrieved = {number for number, _ in index.search(question["question"], TOP)}
+            # One clip of the evidence is enough: a program looks at what it finds.
             hit = not retrieved.isdisjoint(evidence_clips(index.clips, question["evidence"]))
             for group in (question["family"], "all", f"all, {question['length']}"):
                 hits[group][name].append(hit)

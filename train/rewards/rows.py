@@ -95,6 +95,7 @@ def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]
     `VideoGRPOTrainer` passes validated rows (ROW). With plain TRL they are built from the columns of
     `grpo.jsonl`, and DatasetError is raised for the first invalid row.
     """
+    # Rows that our own trainer passes have been checked when their file was read.
     if ROW in columns:
         return columns[ROW]
     missing = [name for name in (*TEXTS, "choices") if name not in columns]

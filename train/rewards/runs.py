@@ -122,6 +122,7 @@ class ProgramRunner:
 
     def _begin(self, row: RewardRow, program: Program) -> Future[ProgramOutcome]:
         question = row.question
+        # By content: rows of several prompts may ask the same question.
         key = (*_source(row), question.text, question.choices, program.digest)
         with self._lock:
             future = self._runs.get(key)

@@ -65,6 +65,7 @@ def score(
     program = attempts[0][0]
     right_form = [not format_faults(*attempt) for attempt in attempts]
     target_mode = wanted_mode(kind, oracle)
+    # A malformed reply has no mode that could be consistent.
     consistent = None if target_mode is None else float(right_form[0] and program.mode == target_mode)
     # Every turn of the episode was needed.
     selected = select_answer([execution for _, execution in attempts], math.inf, final).selected

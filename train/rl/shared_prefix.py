@@ -135,6 +135,7 @@ class _PackedRow:
             by_prompt.setdefault(id(prompts[number]), []).append(number)
         for index, answered in enumerate(by_prompt.values()):
             prompt = prompts[answered[0]]
+            # A further prompt about the video begins after the video, which the row already has.
             start = 0 if index == 0 else prompt.head
             last = len(prompt.encoded.ids) - 1
             self.types += prompt.encoded.types[start:last]

@@ -42,6 +42,7 @@ def weights_by_kind(model: nn.Module) -> tuple[int, Counter[str]]:
                 adapted.add(id(weight))
     trained, left = 0, Counter[str]()
     for name, weight in model.named_parameters():
+        # The adapter's own: they say nothing about the model that is adapted.
         if id(weight) in adapter_ids or ".modules_to_save." in name:
             continue
         if weight.requires_grad or id(weight) in adapted or ".original_module." in name:

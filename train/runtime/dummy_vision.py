@@ -63,5 +63,6 @@ class DummyVision:
             *features.pooler_output,
             *(part for layer in features.get("deepstack_features") or () for part in layer),
         ]
+        # A sum, so that every output takes part in the backward pass, with gradients of 0.
         total = sum(part.sum() for part in parts).to(embeddings.dtype)
         return arguments, {**inputs, "inputs_embeds": embeddings + 0.0 * total}

@@ -34,6 +34,7 @@ def run_training(
     training: Any = trainer.args
     output = trainer.output
     state = PartialState()
+    # By its content: a moved adapter is the same start, and a changed one another.
     adapter = folder_fingerprint(adapter_folder(start.adapter)) if start.adapter else None
     run = describe_run(training, model, start, rows=digest(training.train_path), adapter=adapter)
     # Before the first file is written: another run's folder is left as it is.

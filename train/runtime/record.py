@@ -77,6 +77,7 @@ def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
 def _extended_by(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
     """The setting that makes a run longer than it was before, if any. At a constant learning rate the longer
     run passes through the weights of the shorter; any other schedule depends on the total length."""
+    # Other schedules stretch with the length, so that the first steps differ too.
     if run["lr_scheduler_type"] != "constant":
         return []
     limited = run["max_steps"] > 0

@@ -88,6 +88,7 @@ class TrainingSetup:
 
     def frame_cache(self, folder: str | None) -> FrameCache:
         """The cache of decoded frames for this model."""
+        # What the pixels of a frame depend on, besides the video and the number of frames.
         form = f"{'video' if self.inputs.has_times else 'image'}{self.inputs.patch}-{self.pixels}"
         root = Path(folder) if folder else cache_root() / "frames"
         return FrameCache(root, count=self.frames, resize=self.inputs.frame_size, form=form)

@@ -171,6 +171,7 @@ def _steps(run_spec: str) -> tuple[list[Path], list[Trace]]:
         raise ConfigError(f"{run_spec!r}: must have the form {STEPS}ADAPTIVE+PROGRAM")
     by_id = {trace.question_id: trace for trace in _traces(Path(program))}
     traces = _traces(Path(adaptive))
+    # Every question: the row would else mix planners that chose their mode with one that never did.
     missing = [trace.question_id for trace in traces if trace.question_id not in by_id]
     if missing:
         raise RunError(

@@ -92,6 +92,7 @@ def inspect(run: ReportRun) -> Export:
     began = ended - timedelta(seconds=round(sum(trace.cost.seconds for trace in run.own_traces)))
     name = f"{run.dataset.benchmark}_{run.dataset.split}".strip("_")
     key = run.traces[0].run_key
+    # Inspect counts a sample with an error as not completed.
     errors = sum(trace.error is not None for trace in run.traces)
     low, high = shown_interval(summary["accuracy_ci95"], summary["scored_videos"]) or (None, None)
     numbers = {"accuracy": summary["accuracy"], "ci95_low": low, "ci95_high": high}

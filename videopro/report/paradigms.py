@@ -74,6 +74,7 @@ def _paradigms(
     """Names and traces in the order of Table 2, under each rule for the final answer; a run with refinement
     also before it, unless the same planner has a run without."""
     paradigms = []
+    # A run of the same planner without refinement has the same first answers, and its own times.
     alone = {run.planning for run in runs if run.method == "adaptive"}
     for run in sorted(runs, key=lambda run: run.method_rank):
         if run.method == "videopro" and run.planning not in alone:

@@ -134,6 +134,7 @@ def _markdown(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[st
 def _page(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[str]) -> str:
     pages = Environment(
         loader=PackageLoader("videopro.report", "."), autoescape=True, undefined=StrictUndefined,
+        # Lines of the template's own statements leave no empty lines.
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     pages.tests["estimate"] = lambda cell: isinstance(cell, Estimate)

@@ -85,6 +85,7 @@ def _numbers(long: Sequence[Trace], clue: Sequence[Trace], miou: Sequence[Trace]
     ious = {trace.question_id: iou for trace in miou if (iou := written_iou(trace)) is not None}
     long_acc, clue_acc = _mean(list(right_long.values())), _mean(list(right_clue.values()))
     both = [(ious[key], right) for key, right in right_long.items() if key in ious]
+    # Undefined where no clue was understood.
     recovered = min(long_acc, clue_acc) / clue_acc if long_acc is not None and clue_acc else None
     return {
         "long_acc": long_acc,

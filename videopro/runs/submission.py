@@ -50,6 +50,7 @@ def submit(config: SubmitConfig) -> Submission:
     recorded_protocol(folder)
     protocol = (folder.recorded_identity() or {})["protocol"]
     name = protocol.get("benchmark")
+    # One's own benchmarks are in neither: they have a form of their own.
     if name in SPECS and name not in FORMS:
         raise RunError(
             f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "

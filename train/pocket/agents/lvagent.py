@@ -58,6 +58,7 @@ def discussion_rows(rng: Rng, focus: str = "lvagent") -> list[PocketExample]:
     """The exchanges about one video: of a first glance, of answers and reasons, and of a discussion."""
     video = DrawnVideo(int(rng.integers(1_000_000)))
     drawn = generate_questions(video.script, draw=int(rng.integers(6)))
+    # Members of a team have to differ, or they never disagree.
     shares = np.array([3.0 if question.kind in FOCUS[focus] else 1.0 for question in drawn])
     order = rng.choice(len(drawn), len(drawn), replace=False, p=shares / shares.sum())
     witnesses = [Witness(video, drawn[int(index)]) for index in order]

@@ -57,6 +57,7 @@ class CaptionPairs:
                 continue
             if not annotated:
                 continue  # of another split
+            # Looked for last: a broken record is reported also where its video is missing.
             video = files.video(name, *folders)
             if not video.is_file():
                 self.missing[name] = self.missing.get(name, 0) + len(annotated)

@@ -69,6 +69,7 @@ class ApiModel(AgentModel):
 
     def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
         reply = self.reply(prompt, frames, Sampling(_LETTER_TOKENS))
+        # Without log-probabilities: the first word is the decision, whatever follows.
         word = re.match(r"\W*(yes|no)\b", reply.text, re.IGNORECASE)
         return _answer(reply, word[1].capitalize() if word else None)
 

@@ -79,6 +79,7 @@ class Budget:
         new = [time for time in dict.fromkeys(times) if round(time, 3) not in self.seen]
         if left is not None and len(new) > left:
             new = spread(new, left)
+        # Moments that were seen before cost nothing more.
         chosen = {*new}
         admitted = [time for time in times if time in chosen or round(time, 3) in self.seen]
         if times and not admitted:

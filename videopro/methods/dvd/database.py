@@ -77,6 +77,7 @@ class DatabaseBuilder:
                 lines.add(clip)
             clips = [lines.clips[number] for number in range(len(bounds))]
             if self.settings.registry == "parallel" and lines.registry is None:
+                # After all clips: which names are one subject shows only over the whole video.
                 lines.registry = self._merge(clips)
                 log.append(lines.registry.model_dump(mode="json"))
             search = embed_captions(clips, self.text_encoder, path, lines, log)

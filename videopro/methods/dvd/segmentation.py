@@ -20,6 +20,7 @@ def clip_borders(
     ends = sorted({line.end for line in subtitles.lines if 0 < line.end < duration})
     borders = [0.0]
     for _, border in bounds[:-1]:
+        # Within half a clip, so that two borders never swap.
         near = [end for end in ends if abs(end - border) < settings.clip_seconds / 2]
         borders.append(min(near, key=lambda end: abs(end - border), default=border))
     return list(pairwise([*borders, duration]))

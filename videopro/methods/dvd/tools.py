@@ -143,6 +143,7 @@ class Toolbox:
     def failed(self, call: ToolCall, mistake: ToolMistake, round: int) -> str:
         """Record a call that could not be carried out, and return the observation."""
         names = [tool.name for tool in offered(self.settings)]
+        # A name that the model made up is in the arguments, not among the kinds of steps.
         kind = call.name if call.name in names else UNKNOWN_TOOL
         observation = f"error: {mistake}"
         self.session.tool(

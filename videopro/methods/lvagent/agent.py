@@ -187,6 +187,7 @@ class LvAgentRun(AgentRun):
     # ---- reflection ----------------------------------------------------------------------------------------
 
     def _agree(self) -> bool:
+        # An answer without a letter agrees with none.
         letters = {member.letter for member in self._members}
         return len(letters) == 1 and None not in letters
 

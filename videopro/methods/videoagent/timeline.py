@@ -45,6 +45,7 @@ class Timeline:
         """`count` frames spread evenly over the video; fewer if it has not so many."""
         last = len(self.spans) - 1
         times = uniform_times(0.0, self.duration, count)
+        # A set: a short video has fewer frames than are asked for.
         return sorted({min(int(time * self._fps), last) for time in times})
 
     def segments(self, seen: Collection[int]) -> list[VideoSegment]:

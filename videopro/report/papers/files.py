@@ -96,6 +96,7 @@ def _measures(written: Sequence[Any]) -> Iterator[Measure]:
             yield MEASURES[entry]
             continue
         ((kind, names),) = entry.items()
+        # A list gives each column the benchmark's own name.
         by_head = names if isinstance(names, dict) else {name: name for name in names}
         for head, of in by_head.items():
             groups = of if isinstance(of, list) else [of]

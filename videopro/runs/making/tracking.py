@@ -126,6 +126,7 @@ class Tracking:
     tracker that fails later is reported and not used again; the run continues."""
 
     def __init__(self, names: Sequence[str], folder: RunFolder) -> None:
+        # A tracker that is named twice would get every number twice.
         self._names = tuple(dict.fromkeys(names))
         self._folder = folder
         self._trackers: dict[str, _Tracker] | None = None

@@ -53,6 +53,7 @@ def lack_of_model(traces: Sequence[Trace]) -> str:
     replies = replies_of([step for trace in traces for step in trace.steps])
     if replies.needs_model:
         return f"needs a language model: {replies.unparsed} of {replies.n} replies could not be parsed"
+    # Such a model wrote no reply that could fail to be parsed.
     refused = sum(trace.error is not None and trace.error.type == "BackboneError" for trace in traces)
     if refused and refused == len(traces):
         return f"needs a language model: the model refused {refused} of {refused} questions"

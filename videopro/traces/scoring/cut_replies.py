@@ -20,6 +20,7 @@ def cut_replies(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
     was thinking; `limits`: the numbers of tokens that cut them off."""
     counts: dict[str, dict[str, Any]] = {}
     for trace in traces:
+        # A question counts once, however many of its replies were cut.
         for kind in {kind for kind, _, _ in _cuts(trace)}:
             counts.setdefault(kind, {"questions": 0, "replies": 0, "unsaid": 0, "limits": set()})
             counts[kind]["questions"] += 1

@@ -86,6 +86,7 @@ def official_accuracy(
     if unparsed not in ("wrong", "left out"):
         raise ValueError(f"unparsed must be 'wrong' or 'left out', not {unparsed!r}.")
     if unparsed == "left out":
+        # A reply that the official scorer cannot read is no answer to it.
         records = [record for record in records if record.official_correct is not None]
     return _share(records, lambda record: bool(record.official_correct))
 

@@ -114,6 +114,7 @@ def open_metrics(scores: Sequence[OpenScore], *, distinct: int | None = None) ->
         n,
         len(exact),
         sum(score.exact for score in scores) / n,
+        # A share, for which there is a better interval than for a mean.
         clustered_interval(exact, distinct=distinct),
         sum(score.f1 for score in scores) / n,
         mean_interval(f1, low=0.0, high=1.0),
