@@ -2,7 +2,8 @@
 
 The runs that they show are made in FOLDER first, or resumed: two minutes on two cores. Needs the set-up of
 `launch/test.sh` (chromium and playwright). The pictures of VideoAgent and Deep Video Discovery are not made
-here: their agents' replies were written by hand.
+here: their agents' replies were written by hand. Nor is docs/view/one_question.svg, which was drawn around
+frames of a pocket video.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def _readme() -> list[str]:
     device = record(GPU)["facts"]["device"]
     levels = {
         "here": "A laptop-sized machine (two CPU cores)",
-        "random": "There, untrained models (random weights)",
+        "random": "The same machine, untrained models (random weights)",
         "gpu": f"One GPU ({device}), untrained models",
         "never": "Never",
     }
