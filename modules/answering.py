@@ -36,6 +36,7 @@ def query_native(call: CallContext, video: Segment, question: Text, choices: Cho
 
     Returns an answer: `letter, confidence = query_native(...)`; the answer itself may be returned.
     """
+    # As many frames as the model takes: this is the one look at the whole video.
     times = uniform_times(video.start, video.end, call.context.backbone.frames)
     frames = call.load_frames_for_backbone([FrameHandle(video.video, time) for time in times])
     multiple_choice = Question(question, choices)

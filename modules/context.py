@@ -68,6 +68,7 @@ def _relevant_lines(
     """The lines that best match the question and its options, up to `max_words` words in total (but at least
     one line), in order of time. NotFoundError if none matches."""
     assert call.context.search is not None
+    # With the options, whose words the narrator may use and the question does not.
     query = " ".join((question.text, *question.choices))
     allowed = set(lines)
     chosen: set[SubtitleLine] = set()

@@ -93,6 +93,7 @@ def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
     # No program means a box within the first pixel, so these are shares.
     if max(abs(value) for value in box) <= 1:
         x0, y0, x1, y1 = _in_pixels(box, frame)
+    # Corners in any order, and cut to the frame: detectors and programs are a pixel off.
     left, top = max(min(x0, x1), 0.0), max(min(y0, y1), 0.0)
     right, bottom = min(max(x0, x1), frame.width), min(max(y0, y1), frame.height)
     has_area = left < right and top < bottom

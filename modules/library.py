@@ -168,6 +168,7 @@ class ModuleLibrary:
                 Record(spec.name, trace_args, text, frame_refs, seconds, cached, intervals, self._line())
             )
         if isinstance(result, AnswerHandle) and not result.is_claim:
+            # Not those of make_result: their confidence is the program's claim.
             self.answers.append(result)
         return _fresh(result)
 

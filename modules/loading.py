@@ -323,6 +323,8 @@ class ModuleModels:
                 except (ModelError, ConfigError) as error:
                     flag = self._flag.format(part=part, option=part.replace("_", "-"))
                     hint = "" if part == "speech" else f" (or run without it: {flag})"
+                    # The same class, so that it is handled as it would be elsewhere; only the message gains
+                    # the way out.
                     raise type(error)(f"{error}{hint}") from error
             loaded: LoadedT = self._loaded[part]
         return loaded

@@ -53,6 +53,7 @@ def is_pocket_video(path: Path) -> bool:
         file = path.resolve()
         note = json.loads(file.with_suffix(NOTE).read_bytes())
         size, _ = note["files"][file.suffix]
+        # By size and not by hash, which would read every video before a run.
         return bool(note["video"] == file.stem and size == file.stat().st_size)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False

@@ -45,6 +45,7 @@ def get_informative_clips(
     for number, score in sorted(ranked):
         clip_start, clip_end = call.context.index.clips[number]
         clips.append(
+            # Cut to the part that was searched: a clip of the index may reach beyond it.
             call.context.clip(max(clip_start, video.start), min(clip_end, end), round(float(score), 4))
         )
     return [(clip.start, clip.end) for clip in clips], clips

@@ -98,6 +98,7 @@ def _bounded(text: str, most: int, advice: str) -> str:
 def _segment(value: Any, scope: Scope) -> VideoHandle | ClipHandle:
     if not isinstance(value, VideoHandle | ClipHandle):
         raise _wrong(value, "the video that the program was given, or a clip of it")
+    # By content: the same file may be open twice.
     if value.video.id != scope.video.video.id:
         raise ValueError("is another video than the one this program is about")
     return value
@@ -117,6 +118,7 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
     if isinstance(value, FrameHandle):
         return (value,)
     if isinstance(value, VideoHandle | ClipHandle):
+        # Programs pass a clip where frames are wanted; a frame a second is what extract_frames would give.
         times = fps_times(value.start, value.end, 1.0, scope.frames)
         return tuple(FrameHandle(value.video, time) for time in times)
     if not isinstance(value, list | tuple):
@@ -152,6 +154,7 @@ def _text(value: Any, scope: Scope) -> str:
 
 def _optional_text(value: Any, scope: Scope) -> str:
     if isinstance(value, list | tuple):
+        # The hints of several lines come as a list.
         value = "\n".join(part for part in (_optional_text(item, scope) for item in value) if part)
     if isinstance(value, AnswerHandle):
         value = value.answer
@@ -162,6 +165,7 @@ def _optional_text(value: Any, scope: Scope) -> str:
 
 def _count(value: Any, scope: Scope) -> int:
     number = _number(value, "a whole number of at least 1")
+    # 3.0 is accepted: programs divide.
     if number != int(number) or number < 1:
         raise _wrong(value, "a whole number of at least 1")
     if number > MAX_COUNT:
@@ -311,6 +315,7 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 def _argument_type(hint: Any) -> ArgumentType | None:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        # `Text | None`: the annotation is on the part.
         kinds = [_argument_type(part) for part in typing.get_args(hint)]
         return next((kind for kind in kinds if kind is not None), None)
     return next(

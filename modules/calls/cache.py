@@ -47,6 +47,7 @@ class CallCache(Generic[T]):
                 # It may have been evicted, and the key computed by another caller since.
                 if self._results.get(key) is new:
                     del self._results[key]
+            # Not the error itself: it may hold frames, or be of this caller's budget.
             new.set_exception(_ComputationFailed())
             raise
         new.set_result(result)

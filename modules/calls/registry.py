@@ -111,6 +111,7 @@ def module(
         raise ValueError(f"unknown need {unknown[0]!r}; choose from {', '.join(NEEDS)}")
 
     def add(function: F) -> F:
+        # The same name in a program, whatever the question: planners know one API.
         name = open_form_of or function.__name__
         register = OPEN_MODULES if open_form_of else MODULES
         if name in register:

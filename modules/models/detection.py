@@ -171,6 +171,7 @@ class BackboneDetector(Detector):
         resized = Frame(image, picture.time, picture.video)
         reply = self._backbone.generate([resized], prompts.locate(text), Sampling(512))
         text_of_boxes = written_text(reply)
+        # The reply's own confidence is the only score there is.
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))

@@ -79,6 +79,7 @@ class Whisper(SpeechRecognizer):
                 padding="max_length" if len(sound) <= 30 * SAMPLE_RATE else "longest",
                 return_attention_mask=True,
             ).to(self._model.device, self._model.dtype)
+            # Without a language the model detects it; English-only checkpoints refuse both settings.
             options = {"language": self._language, "task": "transcribe"} if self._language else {}
             output = self._model.generate(**inputs, return_timestamps=True, return_segments=True, **options)
             return [

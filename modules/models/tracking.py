@@ -128,6 +128,7 @@ def link_detections(by_frame: Sequence[Sequence[Detection]]) -> list[Track]:
     track, and a track moves at most two diagonals of its box for every frame since it was last seen."""
     chains: list[dict[int, Detection]] = []
     for number, detections in enumerate(by_frame):
+        # Nearest first, over all tracks: a track must not take the box of a nearer one.
         pairs = sorted(
             (distance, i, j)
             for i, chain in enumerate(chains)

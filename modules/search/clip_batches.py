@@ -22,6 +22,7 @@ def decoded_ahead(
     def hand_over(batch: list[list[Frame]] | BaseException) -> None:
         while not stopped.is_set():
             try:
+                # Not forever: the consumer may have stopped.
                 ready.put(batch, timeout=0.2)
             except queue.Full:
                 continue

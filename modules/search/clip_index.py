@@ -83,6 +83,7 @@ class ClipIndex:
         if not inside:
             return []
         (scores,) = self.encoder.similarities(self.encoder.encode_texts([query]), self.vectors[inside])
+        # Stable, so that of equally good clips the earlier one comes first, on every machine.
         best = np.argsort(-scores, kind="stable")[:top_k]
         return [(inside[int(i)], float(scores[i])) for i in best]
 

@@ -41,6 +41,7 @@ def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray |
             rows: np.ndarray = file.get_tensor(_NAME)
     except (OSError, SafetensorError) as error:
         raise DamagedIndex(f"is damaged ({str(error).strip().splitlines()[0]})") from error
+    # safetensors checks its header, not its data.
     if hashlib.sha256(rows.tobytes()).hexdigest() != metadata.get(_HASH):
         raise DamagedIndex("is damaged (its contents do not match their hash)")
     defect = find_defect(rows)

@@ -51,6 +51,7 @@ class SubtitleSearch:
     def _by_meaning(self, query: str) -> np.ndarray:
         assert self._encoder is not None
         if self._vectors is None:
+            # At the first search: many questions never search the subtitles.
             self._vectors = self._encoder.encode_texts([line.text for line in self.lines])
         (query_vector,) = self._encoder.encode_queries([query])
         scores: np.ndarray = self._vectors @ query_vector

@@ -180,6 +180,7 @@ def _count(limit: float | None, questions: int) -> int:
     if limit is None:
         return questions
     if not isinstance(limit, int) and 0 < limit < 1:
+        # Rounded up, so that a small share of a small benchmark is not nothing.
         return math.ceil(limit * questions)
     if not math.isfinite(limit) or limit < 1:
         raise ConfigError(

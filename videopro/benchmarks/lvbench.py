@@ -93,6 +93,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
     question.choice(answer)
     kinds = texts(record, "question_type")
     unknown = [kind for kind in kinds if kind not in ABILITIES]
+    # An unknown ability would be left out of every table without a word.
     if not kinds or unknown:
         raise BenchmarkError(
             f"field 'question_type' contains {unknown or 'nothing'}; it may contain {', '.join(ABILITIES)}"

@@ -119,6 +119,7 @@ def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> f
 
 def retrieved(trace: Trace) -> list[tuple[float, float]]:
     """The intervals (s) that retrieval returned in the round whose answer counts."""
+    # No round's answer counts, so no retrieval does.
     if trace.selected is None:
         return []
     execution = trace.rounds[trace.selected].execution

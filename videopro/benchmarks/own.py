@@ -65,6 +65,7 @@ class OwnParser:
         """See `videopro.question.Parser`. Raises BenchmarkError with the file and the line."""
         # A file of this package has no version. Others of its name were looked for when it was loaded.
         spec = find_external(self.address) if self.version else _of_package(self.address)
+        # A worker that starts late would read the changed file, and score half of the run by it.
         if spec is None or spec.version != self.version:
             raise BenchmarkError(
                 f"{self.address}: has changed since the run started; undo the change, or run into another "
@@ -182,6 +183,7 @@ def _of_file(path: Path, *, is_ours: bool, spelling: str = "") -> OwnBenchmarkSp
 def _run(path: Path, content: bytes, is_ours: bool) -> OwnBenchmarkSpec:
     """Run a file with this content, once in a process."""
     digest = _hash(content)
+    # A name with the content's hash: two versions of one file in a process must not replace each other.
     module = types.ModuleType(f"videopro_benchmark_{path.stem}_{digest}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses look their module up

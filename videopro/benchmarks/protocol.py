@@ -216,6 +216,7 @@ class Protocol:
             if prompt is not None:
                 values[name] = prompt.identity()
         values["metrics"] = tuple(metric.identity() for metric in self.metrics)
+        # The fields of the first version, which its keys hold in any case.
         always = ("parser", "prompt", "official_unparsed")
         return {
             field.name: values[field.name]

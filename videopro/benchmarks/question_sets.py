@@ -32,6 +32,7 @@ def mean_set_score(
     for members in sets.values():
         in_order = [members[position] for position in sorted(members)]
         last, member = in_order[-1]
+        # A set with an unscored question has no score: the official one needs all four.
         if len(in_order) == member.size and counts(metric, last.groups):
             values.append(set_score([right(score) for score, _ in in_order], member.chain))
             questions += len(in_order)

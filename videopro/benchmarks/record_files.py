@@ -95,6 +95,7 @@ def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
             for record in reader:
                 # A row may span several lines; this is its last one.
                 where = f"{path}, line {reader.line_num}"
+                # csv gives None for columns that a row lacks, and collects further ones under None.
                 lacking = [key for key, value in record.items() if value is None]
                 if lacking or None in record:
                     yield (

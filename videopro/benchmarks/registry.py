@@ -131,6 +131,7 @@ class BenchmarkSpec:
                 f"{issues}{f'{chr(10)}  and {count - _MOST_ISSUES} more' if count > _MOST_ISSUES else ''}\n"
                 f"fix them, or use only the other {len(records.items)} questions with --skip-broken"
             )
+        # One video's missing subtitles are that question's error; none at all is a wrong folder.
         if not any(item.subtitles is not None for item in records.items):
             self._check_subtitles(chosen, source)
         return Benchmark(

@@ -105,6 +105,7 @@ class VideoFiles:
             if path.stem.replace("_", "").isdecimal() and (about := path.with_suffix(".json")).is_file():
                 try:
                     url = parse_json(about.read_bytes()).get("url")
+                # Any other .json may lie beside a video.
                 except (OSError, InvalidJson, AttributeError):
                     continue
                 if name := youtube_id(url):

@@ -41,6 +41,7 @@ class Proxy:
 def proxies() -> list[Proxy]:
     """The proxies that clients use, by scheme; none with NO_PROXY=*."""
     named = getproxies()
+    # NO_PROXY=* turns all of them off.
     if "*" in (host.strip() for host in named.get("no", "").split(",")):
         return []
     return [_proxy(scheme, named[scheme]) for scheme in _SCHEMES if named.get(scheme)]

@@ -47,6 +47,7 @@ class PlainLines:
     ) -> None:
         """Print the line if it is due. `unknown`: what stands for the time left while it is not known."""
         now = self._clock()
+        # No last line for work that was over before its first one.
         is_due = self._printed > 0 if is_end else now - self._last >= PLAIN_SECONDS
         if not is_due:
             return

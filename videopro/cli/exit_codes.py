@@ -85,6 +85,7 @@ def _follows_interrupt(error: BaseException) -> bool:
     import, and what is closed on the way out may fail."""
     seen: set[int] = set()
     before: BaseException | None = error
+    # Causes may form a circle.
     while before is not None and id(before) not in seen:
         if isinstance(before, KeyboardInterrupt):
             return True

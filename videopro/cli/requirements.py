@@ -71,6 +71,7 @@ def check_needs(needs: Iterable[Need]) -> None:
         fixes.append(f"to install: {install(','.join(dict.fromkeys(extras)))}")
     if refused:
         fixes.append(f"to download, where the hub can be reached: {download_command(refused)}")
+    # One line where one line will do, as every other error.
     if len(lines) == 1:
         raise ConfigError("; ".join([*lines, *fixes]))
     raise ConfigError(

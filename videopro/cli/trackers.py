@@ -71,6 +71,7 @@ def _configured(name: str) -> str:
     for file in (Path("wandb") / "settings", folder / "settings"):
         reader = configparser.ConfigParser()
         try:
+            # wandb's own files, in the order in which wandb lets them count.
             reader.read(file, encoding="utf-8")
         except (OSError, configparser.Error, UnicodeDecodeError):
             continue

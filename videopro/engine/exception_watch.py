@@ -43,6 +43,7 @@ def keep_tracebacks(folder: Path, traces: Iterable[Trace]) -> None:
     for trace in traces:
         for exception in trace.exceptions:
             path = traceback_file(folder, exception.type)
+            # The first of a class only: thousands of equal tracebacks would fill the folder.
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 head = f"question {trace.question_id}, video {trace.video.path}, at {exception.place}"

@@ -104,6 +104,7 @@ class Progress:
             if is_scored and trace.question_id in self._ids and self._log.is_done(trace.question_id):
                 letter = trace.final.letter if trace.final else None
                 self._right[trace.question_id] = trace.is_right(letter)
+        # Counted over the run's questions: the log may hold those of another selection too.
         done = sum(self._log.is_done(question_id) for question_id in self._ids)
         right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
         right = "  ".join(part for part in (right, self._note()) if part)

@@ -94,6 +94,7 @@ class Executor:
                     conversation = Conversation(program, report, functions, limits, fatal)
                     ending = conversation.run_program(program_text, inputs, code)
             except (ZygoteGone, ProgramNotStarted) as error:
+                # A program may also die alone, for lack of memory: then the zygote stays.
                 if isinstance(error, ZygoteGone) or zygote.ended():
                     self._discard(zygote)
                 # A program that has called nothing can safely run again.

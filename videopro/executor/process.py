@@ -64,6 +64,7 @@ class ZygoteProcess:
             with theirs:
                 self._process = subprocess.Popen(
                     [*_COMMAND, main],
+                    # Nothing of the host's environment, which may hold keys and addresses.
                     env=_ENVIRONMENT,
                     cwd="/",
                     stdin=subprocess.DEVNULL,

@@ -123,6 +123,7 @@ def _neighbour(
     """The place right before or after one that is shown once; the place itself is never an option."""
     at = script.scenes.index(scene)
     other = script.scenes[at - 1 if back else at + 1]
+    # Both scenes: the cut between them is what shows the order.
     evidence = (min(scene.start, other.start), max(scene.end, other.end))
     alternatives = [place for place in PLACES if place != scene.place]
     kind = "before" if back else "after"

@@ -147,6 +147,7 @@ def ensure(
             for name, length, number in names
             if videos is None or name in videos
         }
+        # Looked at before the lock, so that a complete split waits for nobody.
         if _faults(jobs):
             with _exclusive_lock(root, f"pocket {split}", quiet):
                 # The previous holder of the lock may have made them.
@@ -213,6 +214,7 @@ def _make_all(
         except BaseException:
             # Without this, leaving the pool would wait until every video is made.
             pool.shutdown(wait=False, cancel_futures=True)
+            # Only the pool's own: the caller may have other children.
             for child in set(active_children()) - before:
                 child.terminate()
             raise

@@ -49,6 +49,7 @@ def first_and_last(text: str, question: Question) -> list[Verdict]:
     """Verdicts from the letter (or option) that opens the text, and from a lone letter that ends it."""
     first_line = text.split("\n", 1)[0].strip()
     verdicts, is_all = _first(text, first_line, question)
+    # The text of the option itself may end in a lone letter, as "vitamin C".
     if not is_all and (last := _last(text, question)):
         verdicts.append(last)
     return verdicts

@@ -172,6 +172,7 @@ def named_option(text: str, question: Question) -> str | None:
         return None
     if asks_what_is_not(question):
         return None  # "Which is not shown?": a reply that says what is shown does not choose it
+    # A sentence that breaks off may have gone on with "not".
     if UNFINISHED.search(text) or (
         len(sentences) > 1 and not re.search(r"(?:[.!。！)\]\"”]|\W[A-Z])$", text)
     ):

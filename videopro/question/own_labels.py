@@ -49,6 +49,7 @@ def without_own_labels(choices: Sequence[str]) -> tuple[str, ...]:
 def _ends(label: re.Match[str]) -> bool:
     """Whether what follows the letter ends a label, and not a word:
     "A.I. research" and "B-sides" are choices."""
+    # Stars that open before a label must close within or after it: "*A.* text".
     if len(label["before"]) != len(label["within"]) + len(label["after"]):
         return False
     if label["close"] or label["mark"] in _CLEAR:

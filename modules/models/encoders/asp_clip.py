@@ -47,6 +47,7 @@ class AspClipEncoder(VideoTextEncoder):
         self._base, self._dtype = base, dtype
         temporal = load_weights(folder, config, base.model)
         parameter = next(base.model.parameters())
+        # Where the base is, and in its precision: its features go straight in.
         self._temporal = temporal.to(parameter.device, parameter.dtype).eval()
         self.clip_frames = config.frames
         self._fingerprint = folder_fingerprint(folder)

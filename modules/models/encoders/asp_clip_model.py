@@ -160,6 +160,7 @@ def load_weights(folder: Path, config: AspClipConfig, base: nn.Module) -> Tempor
         base_weights,
     )
     model.load_state_dict(temporal)
+    # Not strict: a folder holds only what training changed of the base.
     base.load_state_dict(base_weights, strict=False)
     return model
 

@@ -131,6 +131,7 @@ class VideoTextEncoder(ABC):
             raise ValueError(f"{self.name}: nothing to embed")
         with self._lock, torch.inference_mode():
             rows = [embed(items[at : at + batch]) for at in range(0, len(items), batch)]
+            # In float32, whatever the encoder computes in: half precision is too coarse for unit length.
             vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
             return vectors
 

@@ -197,6 +197,7 @@ class VisionEmbeddings(nn.Module):
     def forward(self, pictures: Tensor) -> Tensor:
         """(videos * frames, 3, side, side) to (videos * frames, 1 + patches, width)."""
         rows, width = len(pictures), self.position_embedding.embedding_dim
+        # A 3-D convolution of depth one is a 2-D one.
         kernel = cast(Tensor, self.patch_embedding.weight).view(width, 3, self.side, self.side)
         patches = nn.functional.conv2d(pictures, kernel, stride=self.side).flatten(2).transpose(1, 2)
         first = self.class_embedding.view(-1, width)

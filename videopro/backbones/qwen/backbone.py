@@ -371,6 +371,7 @@ class QwenBackbone(Backbone):
     def _switch(self, enabled: bool) -> None:
         if self._adapter is None or enabled == self._adapter_on:
             return
+        # peft's own context manager turns adapters off and on again, and this one may begin with either.
         layers: Any = self._adapter.base_model
         if enabled:
             layers.enable_adapter_layers()

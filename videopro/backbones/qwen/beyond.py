@@ -35,6 +35,7 @@ def keep_beyond(model: Any, base: Path, folder: Path) -> list[str]:
     if not saved:
         return []
     unexpected: tuple[str, ...] = getattr(model, "unexpected_tensors", ())
+    # transformers drops what fits these without listing it as unexpected.
     patterns = [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
     stored = _files(base)
     if unexpected and not stored:

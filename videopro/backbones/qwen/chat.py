@@ -124,6 +124,7 @@ def _video(inputs: QwenInputs, part: Mapping[str, Any]) -> SizedVideo:
     if all(isinstance(frame, Frame) for frame in source):
         frames = list(source)
     else:
+        # Two a second is what qwen-vl-utils assumes of a list of pictures.
         step = 1 / float(part.get("sample_fps", 2.0))
         bounds = {key: part[key] for key in ("min_pixels", "max_pixels") if key in part}
         pictures = [_image(inputs, {**bounds, "image": picture}) for picture in source]

@@ -58,6 +58,7 @@ def visual_inputs(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[s
     """
     visual_rows = [row for row in rows if row.tensors]
     encoded = [row for row in visual_rows if row.features]
+    # The model takes either pixels or features for a whole batch.
     if encoded and len(encoded) < len(visual_rows):
         raise ValueError("some rows have features and others pixels; a model takes one of them")
     inputs: dict[str, Any] = {**grids(rows, device), **_concatenated(rows, PIXELS.values(), device)}

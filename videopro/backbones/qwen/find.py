@@ -87,6 +87,8 @@ def fetch_record(source: str, folder: Path) -> ModelRecord:
         cached_file(
             source,
             MODEL_RECORD,
+            # Most models have no such file, and a machine without a network has it in the cache or not at
+            # all.
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         )

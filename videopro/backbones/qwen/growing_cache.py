@@ -42,6 +42,7 @@ class GrowingLayer(DynamicLayer):
 
 def make_growing(cache: Cache) -> None:
     """Turn the cache's dynamic layers into growing ones. Layers of other types stay as they are."""
+    # Exactly this type: sliding and recurrent layers derive from it, and keep other things.
     cache.layers = [GrowingLayer(layer) if type(layer) is DynamicLayer else layer for layer in cache.layers]
 
 

@@ -217,6 +217,8 @@ class QwenInputs:
         """
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
+        # A crop is meant to show more detail, so it may be enlarged; nine tenths leave room for rounding to
+        # patches.
         floor = self.pixels * 9 // 10 if any(frame.box is not None for frame in frames) else 0
         parts: list[dict[str, Any]] = [_text(before)] if before else []
         if len(frames) > 1 and len(shapes) == 1 and not isinstance(frames, Stills):

@@ -179,6 +179,7 @@ def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
 
 def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
     if config.dtype == "auto":
+        # Most CPUs compute in bf16 more slowly than in fp32.
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     return {"bf16": torch.bfloat16, "fp32": torch.float32}[config.dtype]
 

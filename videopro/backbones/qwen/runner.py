@@ -92,6 +92,7 @@ class QwenRunner:
 
     def last_logits(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:
         """Logits of the token after each row, (rows, vocabulary) float32, from one forward pass."""
+        # Only the last logits: those of a long prompt over a large vocabulary take gigabytes.
         out = self.model(**self._batch(rows, self._positions(rows)), use_cache=False, logits_to_keep=1)
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits.to(self.device)
@@ -141,6 +142,7 @@ class QwenRunner:
         """A batch with these rows of `state`, each as often as it is listed. `state` cannot be used again."""
         index = self._tensor([list(rows)])[0]
         cache = state.cache
+        # Sharing pays only where rows multiply; otherwise the cache is reordered in place.
         if len(rows) > len(state.mask) and can_share(self.model, cache):
             cache = SharedCache(cache, index)
         else:
@@ -265,6 +267,7 @@ class QwenRunner:
             warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
             if sampling.top_p < 1:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
+        # One for each row, so that a reply does not depend on which others are in its batch.
         generators = [_generator(self.device, seed, number) for seed, number in seeds]
         written = [SampledReply([], []) for _ in seeds]
         make_growing(state.cache)

@@ -169,6 +169,7 @@ def _attend(
         scores = scores.masked_fill(~attention_mask[:, :, None], torch.finfo(scores.dtype).min)
     else:
         scores = _causal(scores)
+    # In float32, as the library's own attention does.
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).view(*grouped.shape[:3], -1)
     to_prompt, to_row = weights.split([layer.prompt_keys.shape[-2], key.shape[-2]], dim=-1)
     from_prompt = _by_row(_by_prompt(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows)

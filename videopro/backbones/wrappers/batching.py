@@ -177,6 +177,7 @@ class _Line:
             batch, left = [first], deque[_PendingRequests]()
             room = self._max_batch - len(first.requests)
             for pending in self._queue:
+                # Later ones that fit may overtake one that does not: it comes first in the next batch.
                 if pending.kind == first.kind and len(pending.requests) <= room:
                     batch.append(pending)
                     room -= len(pending.requests)

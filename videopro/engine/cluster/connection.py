@@ -22,6 +22,7 @@ _CONNECT_SECONDS = 10.0
 _WATCH_SECONDS = 3.0
 # So many attempts in a row without a connection: about 15 s, which a busy head survives.
 _MISSES = 5
+# Seconds for Ray to leave; a dead head never answers, so there is little to wait for.
 _LEAVE_SECONDS, _LEAVE_DEAD_SECONDS = 60.0, 5.0
 
 

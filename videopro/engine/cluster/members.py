@@ -114,6 +114,7 @@ def start_member(make: Callable[[], Worker[Any, Any, Any]], share: Share, folder
         num_cpus=share.cpus,
         num_gpus=share.gpus,
         memory=share.memory or None,
+        # Ray must neither restart a worker nor repeat its task: the pool decides whom a death blames.
         max_restarts=0,
         max_task_retries=0,
         max_concurrency=MOST_IN_FLIGHT + 1,

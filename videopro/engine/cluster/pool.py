@@ -29,6 +29,7 @@ ResultT = TypeVar("ResultT")
 
 # The work stops after this many consecutive deaths per worker without a new result.
 MAX_DEATHS_WITHOUT_RESULT = 6
+# Short enough that results are on the disk at once, and long enough to cost nothing.
 _TICK_SECONDS = 0.2
 # How long the state of a worker may stay unknown after its connection broke. Ray declares a node dead after
 # about 15 s.

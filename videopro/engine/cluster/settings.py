@@ -63,6 +63,7 @@ class RaySettings:
             raise ConfigError(f"ray: workers is {self.workers}; it must be at least 1")
         if self.cpus is not None and not self.cpus > 0:
             raise ConfigError(f"ray: cpus is {self.cpus:g}; it must be above 0")
+        # As Ray wants it: a share of one GPU, or whole ones.
         if self.gpus is not None and (self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus))):
             raise ConfigError(
                 f"ray: gpus is {self.gpus:g}; it must be 0, a share of a GPU, or a whole number"
