@@ -27,7 +27,7 @@ from videopro.data_synthesis.teacher import Refusal, collect
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.executor import Limits, Program
 from videopro.methods import video_ref
-from videopro.methods.planners import PlannerReply, PlanRequest, PromptFile, PromptKind
+from videopro.methods.planners import PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program import (
     answer_natively,
     cost_of_rounds,
@@ -39,7 +39,7 @@ from videopro.methods.program import (
 )
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
 from videopro.question import prompts, right_letters
-from videopro.traces import NO_SUBTITLES, Cost, Result, Round, VideoRef, failed_result
+from videopro.traces import NO_SUBTITLES, Cost, PromptKind, Result, Round, VideoRef, failed_result
 from videopro.video import Video, load_subtitles
 
 

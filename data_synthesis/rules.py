@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.executor import Program, parse_program
-from videopro.methods.planners import PromptFile, PromptKind
+from videopro.methods.planners import PromptFile
 from videopro.methods.program import Refinement, refinement_kind, refinement_prompt
 from videopro.question import Question, prompts
-from videopro.traces import Execution, Round, Trace, is_confident, scoring
+from videopro.traces import Execution, PromptKind, Round, Trace, is_confident, scoring
 from videopro.traces.scoring import Mode
 
 TrajectoryKind = Literal[

@@ -13,8 +13,9 @@ from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
-from videopro.methods.planners import REFINEMENT_KINDS, PromptFile, PromptKind, check_planner, read_prompts
+from videopro.methods.planners import PromptFile, check_planner, read_prompts
 from videopro.modules import PAPER_FRAMES, ModuleSettings
+from videopro.traces import REFINEMENT_KINDS, PromptKind
 
 
 @dataclass(frozen=True, kw_only=True)

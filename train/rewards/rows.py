@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from videopro.errors import DatasetError, QuestionError
-from videopro.methods.planners import PromptKind
 from videopro.question import Question, right_letters
+from videopro.traces import PromptKind
 from videopro.traces.scoring import Mode
 
 TEXTS = ("id", "video", "question", "answer", "kind")

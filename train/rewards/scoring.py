@@ -10,10 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from videopro.executor import ENTRY, Program
-from videopro.methods.planners import PromptKind
 from videopro.methods.program import INPUTS
 from videopro.modules.calls import MODULES
-from videopro.traces import Execution, FinalRule, select_answer
+from videopro.traces import Execution, FinalRule, PromptKind, select_answer
 from videopro.traces.scoring import Mode
 
 WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from videopro.methods.planners import PLAN_KINDS, REFINEMENT_KINDS, PromptFile
+from videopro.methods.planners import PromptFile
 from videopro.methods.program import build_refinement
-from videopro.traces import is_confident
+from videopro.traces import PLAN_KINDS, REFINEMENT_KINDS, is_confident
 from videopro.train.rewards import TurnOutcome
 from videopro.train.rl.data import GRPORow
 

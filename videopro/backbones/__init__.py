@@ -52,6 +52,7 @@ from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.errors import ConfigError
 
 __all__ = [
+    "SHIPPED_PLANNER",
     "hide_weights_bar",
     "DEFAULT_FRAMES",
     "DEFAULT_PIXELS",
@@ -89,6 +90,9 @@ __all__ = [
     "without_address",
     "write_model_record",
 ]
+
+SHIPPED_PLANNER = pocket.PLANNERS[0]
+"""The adapter with which the pocket model writes programs."""
 
 
 def read_spec(spec: str, **overrides: Any) -> BackboneConfig:

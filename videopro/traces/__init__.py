@@ -18,6 +18,7 @@ from videopro.traces.counterfactual import (
     without_stored_rounds,
 )
 from videopro.traces.log import TraceLog, read_traces, set_aside_traces
+from videopro.traces.prompt_kinds import PLAN_KINDS, REFINEMENT_KINDS, PromptKind
 from videopro.traces.prompts import Prompt, read_heads, recorded_prompt
 from videopro.traces.record import (
     AGENT,
@@ -53,6 +54,9 @@ from videopro.traces.selection import (
 )
 
 __all__ = [
+    "PLAN_KINDS",
+    "REFINEMENT_KINDS",
+    "PromptKind",
     "SharedClock",
     "Stopwatch",
     "AGENT",

@@ -228,7 +228,7 @@ class Round:
     """One round of reasoning: the prompt kind, the model's reply, and the outcome of running it."""
 
     prompt_kind: str
-    """ "native" for a direct answer; for a program, one of `videopro.methods.planners.PromptKind`; AGENT for
+    """ "native" for a direct answer; for a program, one of `PromptKind`; AGENT for
     all the steps of an agent; FALLBACK for the direct answer where none of these gave one."""
     raw: str
     """The model's reply without its thoughts, which are among the notes (of one beyond a million characters

@@ -22,14 +22,11 @@ from videopro.methods.planners.answerer import check_answerer, load_answerer, sp
 from videopro.methods.planners.backbone import BackbonePlanner
 from videopro.methods.planners.planner import (
     PAPER_TEMPERATURE,
-    PLAN_KINDS,
     PLAN_SAMPLING,
-    REFINEMENT_KINDS,
     EmptyReply,
     Planner,
     PlannerReply,
     PlanRequest,
-    PromptKind,
 )
 from videopro.methods.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
 from videopro.methods.planners.server import ApiPlanner, ServerPlanner, settle_served_planner
@@ -37,13 +34,10 @@ from videopro.methods.planners.server import ApiPlanner, ServerPlanner, settle_s
 __all__ = [
     "API",
     "PAPER_TEMPERATURE",
-    "PLAN_KINDS",
     "PLAN_SAMPLING",
-    "REFINEMENT_KINDS",
     "EmptyReply",
     "PlannerReply",
     "PromptFile",
-    "PromptKind",
     "PlanRequest",
     "Planner",
     "check_answerer",

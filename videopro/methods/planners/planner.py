@@ -6,15 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
 
 from videopro.backbones import Backbone, Sampling, Visual
 from videopro.errors import BackboneError
 from videopro.question import Question
-
-PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
-"""What a prompt asks for: a program in a mode that the planner chooses, a program of several steps, or a
-refinement of a program that failed or whose answer is unsure (in native mode, or after several steps)."""
+from videopro.traces import PromptKind
 
 PLAN_SAMPLING = Sampling(max_new_tokens=1024)
 """How programs are written unless a setting says otherwise: greedily. One token of chance breaks a program of
@@ -22,9 +18,6 @@ a small planner (docs/planners.md has the figures of both)."""
 
 PAPER_TEMPERATURE = 0.7
 """At which the paper samples programs (section 4)."""
-
-PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
-REFINEMENT_KINDS: tuple[PromptKind, ...] = ("bug_fix", "native_refinement", "program_refinement")
 
 
 @dataclass(frozen=True)

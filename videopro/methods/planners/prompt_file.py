@@ -18,8 +18,8 @@ from typing import get_args
 from videopro.backbones import PlannerRecord
 from videopro.cli import did_you_mean, read_yaml
 from videopro.errors import ConfigError
-from videopro.methods.planners.planner import PLAN_KINDS, PromptKind
 from videopro.question import Question
+from videopro.traces import PLAN_KINDS, PromptKind
 
 API = "api"
 """The text of the file that replaces {api}, where our own reference of the video's modules would be."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from videopro.backbones import SHIPPED_PLANNER
 from videopro.methods.planners import PAPER_TEMPERATURE
 from videopro.methods.program.settings import ProgramSettings
 from videopro.modules import PAPER_FRAMES, paper_notes
-from videopro.pocket import PLANNERS
 
 _SHIPPED_PLANNER = (
-    f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
+    f"planner: the shipped adapter {SHIPPED_PLANNER} (the pocket model itself cannot write programs; "
     "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
 )
 
@@ -51,5 +51,5 @@ def adapted_backbone(
         backbone = {"frames": PAPER_FRAMES, **backbone}
     if settings.planner == "self" and "adapter" not in given and model == "pocket":
         notes.append(_SHIPPED_PLANNER)
-        backbone["adapter"] = PLANNERS[0]
+        backbone["adapter"] = SHIPPED_PLANNER
     return backbone, tuple(notes)

@@ -31,10 +31,8 @@ from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunErro
 from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Adaptation, Method, MethodContext
 from videopro.methods.planners import (
-    REFINEMENT_KINDS,
     Planner,
     PromptFile,
-    PromptKind,
     load_answerer,
     load_planner,
     planner_needs,
@@ -50,7 +48,7 @@ from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
-from videopro.traces import Cost, Preparation, Result, failed_result
+from videopro.traces import REFINEMENT_KINDS, Cost, Preparation, PromptKind, Result, failed_result
 from videopro.video import uniform_times
 
 logger = logging.getLogger(__name__)

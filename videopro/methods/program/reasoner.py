@@ -23,7 +23,7 @@ from videopro.errors import (
 )
 from videopro.executor import Limits, Program
 from videopro.methods.observer import Observer
-from videopro.methods.planners import PLAN_KINDS, Planner, PlannerReply, PlanRequest, PromptFile, PromptKind
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
 from videopro.methods.program.refinement import RefinementShows, build_refinement
 from videopro.methods.program.rounds import cost_of_rounds, native_round, prompt_seed, round_from_reply
@@ -32,8 +32,10 @@ from videopro.question import Question, prompts
 from videopro.traces import (
     FALLBACK,
     NO_SUBTITLES,
+    PLAN_KINDS,
     AnswerRule,
     Execution,
+    PromptKind,
     Result,
     Round,
     failed_result,

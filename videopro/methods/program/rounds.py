@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 
 from videopro.executor import Program, parse_program
-from videopro.methods.planners import PlannerReply, PlanRequest, PromptKind
+from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.question import Question, prompts
 from videopro.storage import stored_text
-from videopro.traces import Cost, Execution, Round, recorded_prompt
+from videopro.traces import Cost, Execution, PromptKind, Round, recorded_prompt
 
 # Characters of a planner's reply that count; more are cut, and the reply says so.
 _REPLY_CHARS = 1 << 20

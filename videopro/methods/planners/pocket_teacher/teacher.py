@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from videopro.errors import QuestionError
 from videopro.executor import parse_program
-from videopro.methods.planners.planner import PLAN_KINDS, Planner, PlannerReply, PlanRequest
+from videopro.methods.planners.planner import Planner, PlannerReply, PlanRequest
 from videopro.methods.planners.pocket_teacher.faults import SHARES, inject_fault
 from videopro.methods.planners.pocket_teacher.programs import (
     GLANCE,
@@ -29,6 +29,7 @@ from videopro.methods.planners.pocket_teacher.programs import (
 )
 from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion, parse_question
 from videopro.question import Question
+from videopro.traces import PLAN_KINDS
 
 REFINED_SHARE = 0.3
 """The factor on `SHARES` for refinements: 12 % of refinements have a fault instead of 40 %."""
