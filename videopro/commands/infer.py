@@ -176,7 +176,8 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
 
 
 def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
-    """What the settings of a run depend on: those that are not selected may be asked by a larger --limit."""
+    """The questions as far as the run's settings depend on them. Open ones count even if they are not
+    selected: a larger --limit adds them."""
     return Questions(
         benchmark.protocol,
         open=sum(item.question.is_open for item in benchmark.items),

@@ -109,7 +109,7 @@ class Method(ABC):
         return {"name": self.name, **asdict(self.settings)}
 
     def adapt(self, request: RunRequest) -> Adaptation:
-        """What the request's run is like by this method, whose settings are the request's options. Raises
+        """The run that this method makes of a request; its settings are the request's options. Raises
         VideoProError for options that contradict the protocol, and for questions that it cannot answer.
 
         Override it for options that the protocol or a model decides, for settings of the backbone, and for
