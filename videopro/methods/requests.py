@@ -54,8 +54,8 @@ class RunRequest:
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """What the run's folder has of the method's identity; empty for a new run."""
     load: Callable[..., Backbone] = load_backbone
-    """Makes the model, as `load(model, **backbone)`. Tests pass their own: then the model's settings and needs
-    are not checked."""
+    """Makes the model, as `load(model, **backbone)`. Tests pass their own: then the model's settings and
+    needs are not checked."""
 
     @property
     def server(self) -> ServerSettings:
