@@ -258,7 +258,7 @@ BAD_FLAGS = [
     (["--method", "videopro", "--planner", "nobody"], "planner 'nobody'"),
     (
         ["--method", "videopro", "--final", "first"],
-        "final is 'first'; it must be one of last, last-answered, best",
+        'invalid value "first" for --final. Choose from: "last", "last-answered", "best"',
     ),
     (["--method", "videopro", "--tau", "2"], "tau is 2.0"),
     (["--method", "videopro", "--refine-below", "0.5"], "refine_below is 0.5"),
@@ -286,9 +286,11 @@ BAD_COMPARISONS = [
     (["--methods", "native", "magic"], "unknown method 'magic'"),
     (
         ["--methods", "native", "program", "--tau", "0.5"],
-        "none of the methods native, program has a setting 'tau'",
+        "--tau: methods 'native', 'program' have no such setting; methods that have it: videopro",
     ),
     (["--methods", "native", "program", "--options", "framse=3"], "has a setting 'framse'"),
+    (["--methods", "native", "program", "--options", "tau=0.5"], "native, program has a setting 'tau'"),
+    (["--methods", "native", "vca", "--preset", "papper"], "has a setting 'preset' that can be 'papper'"),
     (["nowhere"], "nowhere: contains no run, as there is no such folder; give the folder of a run"),
 ]
 

@@ -111,8 +111,9 @@ class OptionFlags:
         report."""
         having = self._declared[name]
         if choices and not any(choice in having or choice not in self.kinds for choice in choices):
+            lack = "has" if len(choices) == 1 else "have"
             raise ConfigError(
-                f"{where}: {self.chosen_by} {', '.join(map(repr, choices))} has no such setting; methods "
+                f"{where}: {self.chosen_by} {', '.join(map(repr, choices))} {lack} no such setting; methods "
                 f"that have it: {', '.join(having)}"
             )
 
