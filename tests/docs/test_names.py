@@ -14,10 +14,15 @@ import pytest
 from tests.support import ROOT
 
 FOLDERS = ("videopro", "modules", "train", "data_synthesis", "launch", "perf", "tests", "docs", "configs")
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "videopro").rglob("*.md")]
+# The changelog also names what went.
+PAGES = [
+    *sorted(set(ROOT.glob("*.md")) - {ROOT / "CHANGELOG.md"}),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "videopro").rglob("*.md")),
+]
 SCRIPTS = [
-    *(ROOT / "launch").rglob("*.*"),
-    *(ROOT / "configs").rglob("*.yaml"),
+    *sorted(path for end in ("py", "sh", "yaml") for path in (ROOT / "launch").rglob(f"*.{end}")),
+    *sorted((ROOT / "configs").rglob("*.yaml")),
     *(ROOT / name for name in ("pyproject.toml", "mkdocs.yml", ".github/workflows/test.yml", ".ci/run")),
 ]
 # Files of the examples in CONTRIBUTING.md, and names that stand for any.
