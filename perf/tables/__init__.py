@@ -1,6 +1,6 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
-from perf.tables import benchmarks, house, results, sampling, serving, speed, where
+from perf.tables import benchmarks, house, results, sampling, serving, speed, tiers, where
 from perf.tables.shared import Tables, titled
 
 TABLES: Tables = {
@@ -9,6 +9,7 @@ TABLES: Tables = {
     **results.TABLES,
     **benchmarks.TABLES,
     **house.TABLES,
+    **tiers.TABLES,
     **where.TABLES,
     **sampling.TABLES,
 }

@@ -148,6 +148,7 @@ def test_every_shipped_config_is_found_by_name() -> None:
         assert code == 0, (words, err[-2000:])
         file = ROOT / "configs" / CONFIGS[words[1]] / f"{words[3]}.yaml"
         printed = yaml.safe_load(out)
+        printed |= printed.get("options", {})  # a method's own settings
         # Those of the file's settings that are plain values.
         for key, value in yaml.safe_load(file.read_text()).items():
             if isinstance(value, str | int | float | bool):

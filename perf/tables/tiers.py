@@ -1,0 +1,27 @@
+"""The table of the two tiers of tests."""
+
+from __future__ import annotations
+
+from perf.tables.shared import Record, Table, Tables
+
+_PARTS = {
+    "first": ("first", "all others; `ruff`, `mypy`, import contracts and the site before them"),
+    "kills": ("second", "`kills`: commands that are killed or interrupted, or run at once, and resumed"),
+    "browser": ("second", "`browser`: the pages of runs and reports in Chromium"),
+    "two_processes": ("second", "`two_processes`: training in two processes, also with FSDP and ZeRO"),
+    "wheel": ("second", "`wheel`: the built package, installed outside the checkout"),
+    "ray": ("second", "`ray`: Ray clusters of several nodes, and their deaths"),
+    "live": ("second", "`live`, `live_untrusted`: a real vLLM that serves the pocket model"),
+}
+
+
+def _tiers(record: Record) -> Table:
+    rows = []
+    for name, (tier, tests) in _PARTS.items():
+        if part := record["parts"].get(name):
+            took = [f"{part[seconds]:,}" for seconds in ("seconds", "pytest_seconds")]
+            rows.append([tests, tier, f"{part['tests']:,}", *took, f"{part['load_before']:g}"])
+    return ["tests", "tier", "passed", "s", "of them pytest, s", "load average before"], rows
+
+
+TABLES: Tables = {("perf/tiers.json", "tiers of tests"): _tiers}

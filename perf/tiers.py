@@ -1,0 +1,88 @@
+"""How long the two tiers of tests take, and each kind of test in the second.
+
+    python -m perf.tiers                      all parts; live needs an engine's package or a network for it
+    python -m perf.tiers first kills          only these; the others stay as they were recorded
+
+Writes perf/tiers.json, of which the table of docs/tests.md is made (launch/recorded_tables.py). Run it with
+nothing else on the machine: the load average before each part is recorded, and shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perf import ROOT
+from perf.command import run_command
+from perf.recording import recorded_rows, write_record
+from videopro.cli import CommandLine, setting
+from videopro.errors import ConfigError
+
+MARKERS = ("kills", "browser", "two_processes", "wheel")
+"""Of the second tier (pyproject.toml); the other parts have a script of their own."""
+SCRIPTS = {"first": "test.sh", "ray": "ray_tests.sh", "live": "live.sh"}
+PARTS = ("first", *MARKERS, "ray", "live")
+
+
+@dataclass(frozen=True)
+class TiersSettings:
+    """What is measured, and where the figures go."""
+
+    parts: tuple[str, ...] = field(
+        default=(), metadata=setting(f"of {', '.join(PARTS)}; none: all", positional=True)
+    )
+    output: Path = field(default=ROOT / "perf" / "tiers.json", metadata=setting("JSON file"))
+
+
+COMMAND = CommandLine("perf.tiers", TiersSettings, summary="Time the two tiers of tests.")
+
+
+def command(part: str) -> list[str]:
+    """What runs a part."""
+    if part in SCRIPTS:
+        return ["bash", f"launch/{SCRIPTS[part]}"]
+    return [sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "worksteal", "-m", part]
+
+
+def take(part: str) -> dict[str, object]:
+    """Run a part in this checkout, and return what it took. Raises SystemExit if it fails."""
+    load, start = os.getloadavg()[0], time.monotonic()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command(part), cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    seconds = time.monotonic() - start
+    if done.returncode:
+        raise SystemExit(f"{part}: ended with status {done.returncode}:\n{done.stdout[-2000:]}")
+    # live.sh runs pytest twice.
+    ends = re.findall(r"\b(\d+) passed\b.* in ([\d.]+)s", done.stdout)
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return {
+        "tests": sum(int(passed) for passed, _ in ends),
+        "seconds": round(seconds),
+        "pytest_seconds": round(sum(float(lasted) for _, lasted in ends)),
+        "load_before": round(load, 1),
+        "commit": commit,
+    }
+
+
+def measure(given: TiersSettings) -> None:
+    """Run the parts and write the file. Raises ConfigError for an unknown part."""
+    unknown = set(given.parts) - set(PARTS)
+    if unknown:
+        raise ConfigError(f"unknown part {min(unknown)!r}; parts: {', '.join(PARTS)}")
+    same = {"cores": os.cpu_count()}
+    parts = recorded_rows(given.output, "parts", same)
+    for part in PARTS:
+        if part in given.parts or not given.parts:
+            parts[part] = take(part)
+            print(f"{part}: {parts[part]}", flush=True)
+            write_record(given.output, {**same, "parts": parts})
+
+
+if __name__ == "__main__":
+    run_command(COMMAND, measure, "stopped; what was measured before is kept")
