@@ -54,10 +54,10 @@ def test_the_rooms_of_the_house_stay_few_and_in_order(house: Rooms) -> None:
 @pytest.mark.parametrize(
     ("options", "types"),
     [
-        (["--method", "native"], {"answer": 7}),
+        (["--method", "native"], {"answer": 6}),
         (
             ["--method", "videopro", "--backbone", "adapter=pocket-sft", "--options", "temperature=0.0"],
-            {"answer": 9, "plan": 7},
+            {"answer": 8, "plan": 6},
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from videopro.executor import parse_program
 from videopro.methods.agents.replies import UnparsedReply, parse_reply
-from videopro.question import Question, extract_intervals, extract_letter, spoken
+from videopro.question import Question, extract_intervals, extract_letter, is_thinking, spoken, spoken_part
 
 COLOURS = Question("Which colour is the car?", ("red", "green", "blue", "grey"))
 
@@ -56,18 +56,18 @@ COLOURS = Question("Which colour is the car?", ("red", "green", "blue", "grey"))
     ],
 )
 def test_what_is_said(reply: str, said: str) -> None:
-    found = spoken(reply)
-    assert found.text == said
-    assert sorted(found.text + found.thoughts) == sorted(reply)
+    part = spoken_part(reply)
+    assert spoken(reply) == reply[part] == said
+    assert 0 <= part.start <= part.stop <= len(reply), "what is before and after it are all its thoughts"
     assert extract_letter(reply, COLOURS) == ("B" if "B" in said else None)
 
 
 def test_a_reply_that_begins_inside_a_thought() -> None:
     """As of a model whose prompt ends with the mark: only the end of the thought tells."""
-    assert spoken("It may be A, so", is_opened=True).text == ""
-    assert spoken("It may be A.</think>B", is_opened=True).text == "B"
-    assert spoken("", is_opened=True).is_thinking
-    assert not spoken("It may be A.</think>B", is_opened=True).is_thinking
+    assert spoken("It may be A, so", is_opened=True) == ""
+    assert spoken("It may be A.</think>B", is_opened=True) == "B"
+    assert is_thinking("", is_opened=True)
+    assert not is_thinking("It may be A.</think>B", is_opened=True)
 
 
 def test_every_reader_leaves_thoughts_out() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from videopro.backbones.base import Generation
-from videopro.question import spoken
+from videopro.question import spoken_part
 from videopro.traces import CUT_OFF, THOUGHTS
 
 # Of longer thoughts, a note has the beginning.
@@ -28,23 +28,23 @@ def stored_thoughts(thoughts: str) -> str:
 def without_thoughts(reply: Generation, *, is_opened: bool = False) -> Generation:
     """The reply with its thoughts in `thoughts`: the text, its tokens and its confidence are those of what is
     said. `is_opened`: see `videopro.question.spoken`."""
-    spoken_text = spoken(reply.text, is_opened=is_opened)
-    if spoken_text.text == reply.text:
+    in_text = spoken_part(reply.text, is_opened=is_opened)
+    text = reply.text[in_text]
+    if text == reply.text:
         return reply
     # The text of tokens may have replacement characters in other places, so its parts are found again.
-    joined = "".join(reply.tokens)
-    spoken_tokens = spoken(joined, is_opened=is_opened)
+    in_tokens = spoken_part("".join(reply.tokens), is_opened=is_opened)
     ends = list(accumulate(map(len, reply.tokens)))
     # A token that holds the end of a thought and the first word counts as said.
-    first, last = bisect_right(ends, spoken_tokens.start), bisect_right(ends, spoken_tokens.end - 1) + 1
-    part = slice(first, max(first, last) if spoken_tokens.end > spoken_tokens.start else first)
+    first, last = bisect_right(ends, in_tokens.start), bisect_right(ends, in_tokens.stop - 1) + 1
+    part = slice(first, max(first, last) if in_tokens.stop > in_tokens.start else first)
     tokens = reply.tokens[part]
     return replace(
         reply,
-        text=spoken_text.text,
+        text=text,
         token_ids=reply.token_ids[part] if len(reply.token_ids) == len(reply.tokens) else (),
         logprobs=reply.logprobs[part],
         tokens=tokens,
-        thoughts=reply.thoughts + spoken_text.thoughts,
+        thoughts=reply.thoughts + reply.text[: in_text.start] + reply.text[in_text.stop :],
         thought_tokens=reply.thought_tokens + max(len(reply.tokens), len(reply.token_ids)) - len(tokens),
     )

@@ -123,7 +123,7 @@ def planning_text(reply: str) -> str:
 
 def _plain(reply: str) -> str:
     """The reply with "\\n" as its only line ending, and without thinking."""
-    return spoken(reply.replace("\r\n", "\n").replace("\r", "\n")).text
+    return spoken(reply.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _between(text: str, tag: str) -> Iterator[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
 from videopro.question.own_labels import without_own_labels
 from videopro.question.prompts import NATIVE_PROGRAM
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
-from videopro.question.thoughts import SpokenReply, spoken
+from videopro.question.thoughts import is_thinking, spoken, spoken_part
 
 __all__ = [
     "prompts",
@@ -24,12 +24,13 @@ __all__ = [
     "Parser",
     "Question",
     "Reading",
-    "SpokenReply",
     "extract_intervals",
     "extract_letter",
     "letter_confidence",
     "right_letters",
+    "is_thinking",
     "spoken",
+    "spoken_part",
     "visible",
     "without_own_labels",
     "written_intervals",

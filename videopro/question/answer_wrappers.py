@@ -26,7 +26,7 @@ _APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")
 def final_message(reply: str) -> str:
     """The reply without thoughts, control tokens and invisible characters. Empty if the thinking has not
     ended."""
-    return visible(_TOKEN.sub(" ", spoken(reply).text))
+    return visible(_TOKEN.sub(" ", spoken(reply)))
 
 
 def boxes(text: str) -> Iterator[str]:

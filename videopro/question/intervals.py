@@ -43,7 +43,7 @@ def extract_intervals(reply: str, question: Question | None = None) -> tuple[tup
     >>> extract_intervals("It starts at 1:02 and ends at 1:09.")
     ((62.0, 69.0),)
     """
-    text = visible(spoken(reply).text)
+    text = visible(spoken(reply))
     # The most explicit form first: "starts at 3 and ends at 5-6 s" holds a range too.
     for form in (_LABELLED, _PAIR, _RANGE):
         if matches := list(form.finditer(text)):

@@ -7,7 +7,6 @@ grades are read from what is said.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 _NAME = r"(?:think|thinking|thoughts?|reasoning|scratchpad)"
 # <|channel>thought ... <channel|> is Gemma 4's, <unused94>thought ... <unused95> MedGemma's. An analysis may
@@ -28,61 +27,53 @@ _CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>[^<|]*?)\s*(?:<\|constrain\|>[^
 _CHANNELS = "<|channel|>"
 
 
-@dataclass(frozen=True)
-class SpokenReply:
-    """A reply's parts: what is said stands at `start` to `end` of the reply, and everything else in it is
-    thoughts."""
-
-    reply: str
-    start: int
-    end: int
-    is_thinking: bool
-    """Whether it ends in the middle of a thought."""
-
-    @property
-    def text(self) -> str:
-        """What is said; empty if the thinking has not ended."""
-        return self.reply[self.start : self.end]
-
-    @property
-    def thoughts(self) -> str:
-        """Everything else, with its marks."""
-        return self.reply[: self.start] + self.reply[self.end :]
-
-
-def spoken(reply: str, *, is_opened: bool = False) -> SpokenReply:
-    """Tell thoughts and what is said apart. `is_opened`: the prompt ended with the mark that begins a
-    thought, so that the reply begins inside it.
+def spoken(reply: str, *, is_opened: bool = False) -> str:
+    """What is said in a reply, without thoughts; empty if the thinking has not ended. `is_opened`: the prompt
+    ended with the mark that begins a thought, so that the reply begins inside it.
 
     What comes after the last end of a thought is said, up to the next beginning. If there is an end without a
     beginning, the mark was in the prompt. Of channels only a final one that comes last is said.
 
-    >>> spoken("<think>Red or blue?</think>B").text
+    >>> spoken("<think>Red or blue?</think>B")
     'B'
-    >>> spoken("It is red, so", is_opened=True).text
+    >>> spoken("It is red, so", is_opened=True)
     ''
     """
+    return reply[spoken_part(reply, is_opened=is_opened)]
+
+
+def spoken_part(reply: str, *, is_opened: bool = False) -> slice:
+    """Where `spoken` finds what is said: everything else in the reply is thoughts, with their marks."""
+    return _divided(reply, is_opened)[0]
+
+
+def is_thinking(reply: str, *, is_opened: bool = False) -> bool:
+    """Whether a reply ends in the middle of a thought."""
+    return _divided(reply, is_opened)[1]
+
+
+def _divided(reply: str, is_opened: bool) -> tuple[slice, bool]:
     if _CHANNELS in reply:
-        return _of_channels(reply)
+        return _divided_by_channels(reply)
     ends = _CLOSE.finditer(reply)
     if not _ANALYSIS.match(reply):
         ends = (end for end in ends if not end["analysis"])
     # The last end, because a model may think, speak and think again.
     closed = max(ends, key=re.Match.end, default=None)
     if closed is None and is_opened:
-        return SpokenReply(reply, len(reply), len(reply), True)
+        return slice(len(reply), len(reply)), True
     start = closed.end() if closed is not None else 0
     opened = _OPEN.search(reply, start)
     end = opened.start() if opened is not None else len(reply)
     if closed is not None:
         # The line breaks that a template puts after a thought are not said.
         start += len(reply[start:end]) - len(reply[start:end].lstrip())
-    return SpokenReply(reply, start, end, opened is not None)
+    return slice(start, end), opened is not None
 
 
-def _of_channels(reply: str) -> SpokenReply:
+def _divided_by_channels(reply: str) -> tuple[slice, bool]:
     last = reply.rindex(_CHANNELS)
     channel = _CHANNEL.match(reply, last)
     if channel is not None and channel["name"] == "final":
-        return SpokenReply(reply, channel.end(), len(reply), False)
-    return SpokenReply(reply, len(reply), len(reply), True)
+        return slice(channel.end(), len(reply)), False
+    return slice(len(reply), len(reply)), True

@@ -54,7 +54,7 @@ def read_verdict(reply: str, low: int, high: int) -> int | None:
     >>> read_verdict("<think>2 or 3?</think>The grade is 3/3.", 0, 3)
     3
     """
-    text = visible(unicodedata.normalize("NFKC", spoken(reply).text))
+    text = visible(unicodedata.normalize("NFKC", spoken(reply)))
     grades = set(_fields(text)) or _written(_BRACKETS.sub(r" \1 ", _MARKUP.sub(" ", text)), high)
     if len(grades) != 1:
         return None

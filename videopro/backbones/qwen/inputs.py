@@ -24,7 +24,7 @@ from transformers.video_utils import VideoMetadata
 from videopro.backbones.base import Interleaved, Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError
-from videopro.question import spoken
+from videopro.question import is_thinking
 from videopro.video import pad_picture, padded_size, size_to_decode
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class QwenInputs:
     @cached_property
     def opens_thoughts(self) -> bool:
         """Whether a prompt ends inside a thought, so that a reply begins there."""
-        return spoken(self.render(_user([], "?"))).is_thinking
+        return is_thinking(self.render(_user([], "?")))
 
     def _last_mark(self, rendered: str) -> str:
         """The special token that ends the visual part of a rendered prompt.

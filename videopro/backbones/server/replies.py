@@ -23,7 +23,7 @@ from videopro.backbones.base import Generation
 from videopro.backbones.server.completion import CalledTool, Choice, Completion, Token, TopToken, Usage
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
-from videopro.question import Answer, spoken, visible
+from videopro.question import Answer, is_thinking, spoken_part, visible
 from videopro.storage import encodable
 
 # ---- text, thoughts and end --------------------------------------------------------------------------------
@@ -75,10 +75,11 @@ def read_reply(completion: Completion, server: str, limit: int) -> ServedReply:
     a reply that the server broke off."""
     message, usage = completion.choices[0].message, completion.usage
     is_cut = read_finish(completion, server, limit) == "length"
-    reply = spoken(encodable(message.content or ""))
+    content = encodable(message.content or "")
+    said = spoken_part(content)
     return ServedReply(
-        reply.text,
-        encodable(message.thoughts) + reply.thoughts,
+        content[said],
+        encodable(message.thoughts) + content[: said.start] + content[said.stop :],
         limit if is_cut else None,
         usage.prompt_tokens if usage else 0,
         usage.completion_tokens if usage else 0,
@@ -140,7 +141,7 @@ def read_choice(completion: Completion, labels: Sequence[str], server: str) -> A
     choice = completion.choices[0]
     usage = _usage(completion, server)
     tokens = _tokens(choice, server)
-    if choice.message.thoughts or (tokens and spoken(tokens[0].token).is_thinking):
+    if choice.message.thoughts or (tokens and is_thinking(tokens[0].token)):
         raise BackboneError(f"{server} {_THINKS_FIRST}")
     if not tokens:
         counts = usage.prompt_tokens, usage.completion_tokens

@@ -28,7 +28,7 @@ class UnparsedReply(ValueError):
 def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
     """The first JSON object in `text` that fits `schema`; thoughts are left out. Raises UnparsedReply, with
     the mistakes of the first object if none fits."""
-    text = spoken(text).text
+    text = spoken(text)
     first: str | None = None
     start = text.find("{")
     while start >= 0:
