@@ -149,3 +149,9 @@ def test_runs_recorded_with_the_old_default_keep_their_key() -> None:
 def test_a_model_that_answers_needs_log_probabilities() -> None:
     with pytest.raises(ConfigError, match="server:MODEL@URL"):
         read_spec("api:m@http://host/v1")
+
+
+@pytest.mark.parametrize("name", ["kind", "base_url"])
+def test_what_a_models_name_says_is_no_setting_of_the_backbone(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^backbone: {name} is no setting: .*; write server:MODEL@URL"):
+        read_spec("qwen", **{name: "server"})
