@@ -128,6 +128,8 @@ def test_every_way_to_import_is_an_arrow(tmp_path: Path) -> None:
             "videopro/pocket/world.py": "def load(name):\n    __import__(f'videopro.planners.{name}')\n",
             "videopro/planners/__init__.py": "",
             "videopro/planners/server.py": "import videopro.modules\nimport videopro.errors\n",
+            "videopro/serving/__init__.py": "import videopro.ask\n",
+            # No room of the package.
             "launch/shown.py": "import videopro.ask\n",
             "tests/test_all.py": "import videopro.errors\n",
         },
@@ -135,7 +137,7 @@ def test_every_way_to_import_is_an_arrow(tmp_path: Path) -> None:
     house = rooms(files)
     room = "videopro.{}".format
     assert set(house.arrows) == {
-        ("launch", room("commands")),  # through the door
+        (room("serving"), room("commands")),  # through the door
         (room("commands"), room("methods")),  # inside a function, and by a name of a table
         (room("methods"), room("modules")),  # for types
         (room("methods"), room("errors")),  # relative
@@ -149,13 +151,14 @@ def test_every_way_to_import_is_an_arrow(tmp_path: Path) -> None:
         ("videopro.commands.run", "videopro.methods.native"),
     ]
     assert house.doors == ["videopro", "videopro.__main__", "videopro.ask"]
-    inside = ("commands", "errors", "methods", "modules", "planners", "pocket")
-    assert house.names == ["launch", *map(room, inside)]
+    inside = ("commands", "errors", "methods", "modules", "planners", "pocket", "serving")
+    assert house.names == [*map(room, inside)]
     ring = [room("modules"), room("planners"), room("pocket")]
     assert circles(house.arrows) == [ring]
     around = [room("modules"), room("pocket"), room("planners"), room("modules")]
     assert shortest_circle(ring, house.arrows) == around
-    assert floors(house.arrows) == [["launch"], [room("commands")], [room("methods")], ring, [room("errors")]]
+    top = [[room("serving")], [room("commands")]]
+    assert floors(house.arrows) == [*top, [room("methods")], ring, [room("errors")]]
     assert files["videopro.modules.library"].path == Path("modules/library.py")
 
 
