@@ -185,6 +185,7 @@ class Given:
 
 class BackboneConfig:
     model: str
+    dtype: str
 '''
 
 
@@ -195,12 +196,12 @@ def test_names_comments_functions_and_settings_are_counted_where_they_are_bound(
         *("FOUND", "Given", "own", "what", "told", "kept", "place"),
     ]
     assert [name for name, _ in bound if not is_vague(name)] == [
-        *("frames", "rows", "shown_frames", "BackboneConfig", "model"),
+        *("frames", "rows", "shown_frames", "BackboneConfig", "model", "dtype"),
     ]
     assert dict(bound)["told"] == 12
     assert comment_lines(source) == 1
     assert function_lengths([source]) == (4, 4, "videopro/a.py: shown_frames")
-    assert settings([source]) == ["Given.frames", "BackboneConfig.model"]
+    assert settings([source]) == ["Given.frames", "BackboneConfig.dtype"]
 
 
 def file_of(module: object) -> str:

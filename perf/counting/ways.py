@@ -31,6 +31,8 @@ from videopro.errors import ConfigError
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
 PLUMBING = (
     *("videopro/storage/", "videopro/processes/", "videopro/cli/"),
+    # Whose error an exception is.
+    "videopro/errors/",
     *("videopro/python_syntax.py", "videopro/executor/python_syntax.py"),
     # What a worker reports to.
     *("videopro/runner/supervisor.py", "videopro/runs/making/supervisor.py"),
