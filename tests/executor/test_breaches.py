@@ -326,7 +326,7 @@ def test_an_interrupted_call_is_on_the_record(monkeypatch: pytest.MonkeyPatch) -
 
         with pytest.raises(KeyboardInterrupt):
             executor.run("def execute_command():\n    stop()", {"stop": stop}, {})
-    assert [call.error for call in made[-1].calls] == ["KeyboardInterrupt: now"]
+    assert made[-1].calls == ["line 2: stop() raised KeyboardInterrupt: now"]
 
 
 def test_an_outcome_that_is_known_survives_the_zygote() -> None:

@@ -87,7 +87,7 @@ def test_what_no_try_parses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_warnings_about_a_programs_text_are_hidden_without_touching_those_of_other_threads() -> None:
     program = """
 import warnings
-from videopro.program import parse_program
+from videopro.executor import parse_program
 from videopro.traces import Call
 from videopro.view.listing import lines_of_calls
 code = "def execute_command(video, question):\\n    return query_native(video, '\\\\d')"
