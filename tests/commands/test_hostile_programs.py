@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.programs.inference import PlannerServer, infer_words, read_everywhere, write_questions
+from perf.programs.inference import PlannerServer, infer_command, read_everywhere, write_questions
 from perf.programs.module_calls import CASES, program, program_texts
 from tests.support import tiny_models
 from videopro.commands import infer
@@ -45,7 +45,7 @@ def answered(root: Path, run: Path, programs: Sequence[str], *options: str) -> d
         record["video"] = copy.name
     questions.write_text("".join(json.dumps(record) + "\n" for record in asked))
     with PlannerServer(programs) as planner:
-        assert infer.main(infer_words(root, run, planner.url, *options)) == 0
+        assert infer.main(infer_command(root, run, planner.url, *options)) == 0
         assert planner.replies.keys() == set(range(len(programs)))
     traces = {trace.question_id: trace for trace in read_traces(run / "traces.jsonl")}
     assert traces.keys() == set(ids)
