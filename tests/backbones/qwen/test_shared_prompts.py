@@ -121,7 +121,7 @@ def test_a_model_may_be_spread_over_devices() -> None:
     shared.reorder_cache(torch.tensor([0, 2, 3]))
     for layer, device in zip(shared.layers, ("cpu", "meta"), strict=True):
         held = (layer.prompt_keys, layer.prompt_values, layer.keys, layer.values)
-        assert {tensor.device.type for tensor in (*held, layer.rows.slots, layer.rows.places)} == {device}
+        assert {tensor.device.type for tensor in (*held, layer.rows.slots, layer.rows.indices)} == {device}
         assert (len(layer.prompt_keys), len(layer.keys)) == (1, 3)
         assert layer.rows.slots.shape == (1, 3)
 
