@@ -64,7 +64,7 @@ def test_the_job_is_a_command_that_infer_takes() -> None:
     limits = container["resources"]["limits"]
     assert settings.workers == group["replicas"]
     share = settings.share([])
-    assert share.places_on({"CPU": float(limits["cpu"]), "GPU": float(limits["nvidia.com/gpu"])}) == 1
+    assert share.workers_on({"CPU": float(limits["cpu"]), "GPU": float(limits["nvidia.com/gpu"])}) == 1
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)

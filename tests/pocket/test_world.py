@@ -129,7 +129,7 @@ def test_text_alone_stays_at_chance(test_records: list[dict]) -> None:
 
 
 def test_phrasings_held_out_are_of_the_same_words_and_never_the_usual_ones() -> None:
-    known = set(re.findall(r"\w+", " ".join(checkpoint.words()).lower()))
+    known = set(re.findall(r"\w+", " ".join(checkpoint.single_tokens()).lower()))
     for kind, forms in vocabulary.PHRASINGS.items():
         assert not set(forms["usual"]) & set(forms["heldout"]), kind
         for form in (*forms["usual"], *forms["heldout"]):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item, Protocol
-from videopro.cli import recorded, setting
+from videopro.cli import setting
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
@@ -70,7 +70,7 @@ class NativeSettings:
         ),
     )
     system: str | None = field(
-        default=None, metadata=recorded("the system turn is that of the benchmark's protocol")
+        default=None, metadata=setting("the system turn; unset: as in the benchmark's protocol")
     )
 
     def __post_init__(self) -> None:
@@ -213,6 +213,8 @@ class NativeMethod(Method):
         return item.question.is_open or (self.settings.reply or context.protocol.reply) != "letter"
 
     def _system(self, context: MethodContext) -> str:
+        if self.settings.system is not None:
+            return self.settings.system
         official = context.protocol.answer_prompt
         return official.system if official is not None else ""
 
