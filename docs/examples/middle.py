@@ -11,7 +11,7 @@ from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
 from videopro.question import prompts
-from videopro.traces import Call, Execution, Result, Round
+from videopro.traces import Call, Execution, Result, Round, recorded_prompt
 from videopro.video import uniform_times
 
 
@@ -41,12 +41,14 @@ class MiddleMethod(Method):
         around = min(self.settings.seconds, duration) / 2
         times = uniform_times(duration / 2 - around, duration / 2 + around, context.backbone.frames)
         frames = context.frames(times)
-        answer = context.backbone.answer(frames, item.question, prompt=prompts.multiple_choice(item.question))
+        prompt = prompts.multiple_choice(item.question)
+        answer = context.backbone.answer(frames, item.question, prompt=prompt)
         # What the trace shows: one call, with the frames that it saw and what was replied.
         execution = Execution(
             "ok" if answer.letter is not None else "empty",
             answer,
             calls=(Call("answer", {"frames": len(frames)}, answer.raw, frame_refs(frames)),),
         )
-        only = Round("native", answer.raw, execution=execution, mode="native")
+        shown = recorded_prompt(prompt, item.question)
+        only = Round("native", answer.raw, execution=execution, mode="native", prompt=shown)
         return Result((only,), answer, answer, selected=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from videopro.benchmarks import Metric
 from videopro.report.rules import notes_for, variants_of
 from videopro.report.runs import (
     DatasetKey,
@@ -108,7 +109,7 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
 
 def headline(run: ReportRun) -> list[WeightedPart]:
     """The parts that a benchmark's number in Table 1 averages: its tasks (MLVU), otherwise all questions."""
-    macro = next((metric for metric in run.protocol.metrics if metric.kind == "macro"), None)
+    macro = _macro(run)
     if macro is None:
         return [(1.0, run.records)] if run.records else []
     tasks = grouped(run.records).get(macro.over, {})
@@ -140,7 +141,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(named_runs, data, of)))
     heads = (
         "",
-        *(f"{dataset.title}{', M-Avg' if _is_macro(of, dataset) else ''}" for dataset in data),
+        *(_head(of, dataset) for dataset in data),
         *(["mean"] if len(data) > 1 else []),
         "gain over native",
     )
@@ -163,9 +164,14 @@ def _order(run: ReportRun) -> tuple[str, int]:
     return run.model, 0 if run.method == "native" else 1
 
 
-def _is_macro(of: dict[tuple[str, DatasetKey], ReportRun], data: DatasetKey) -> bool:
-    run = next(run for (_, dataset), run in of.items() if dataset == data)
-    return any(metric.kind == "macro" for metric in run.protocol.metrics)
+def _macro(run: ReportRun) -> Metric | None:
+    """The benchmark's mean over groups, which stands for it in the main table; None: its accuracy does."""
+    return next((metric for metric in run.protocol.metrics if metric.kind == "macro"), None)
+
+
+def _head(of: dict[tuple[str, DatasetKey], ReportRun], data: DatasetKey) -> str:
+    macro = _macro(next(run for (_, dataset), run in of.items() if dataset == data))
+    return data.title if macro is None else f"{data.title}, {macro.name}"
 
 
 def _mean(runs: Sequence[ReportRun]) -> list[WeightedPart]:
