@@ -10,7 +10,7 @@ from tests.support.lvagent_world import BUDGET, agents, discuss, steps
 from tests.support.method_world import item
 from tests.support.reason_world import colour_of
 from tests.support.scripted_model import ScriptedModel
-from videopro.methods.lvagent.frames import evenly, randomly
+from videopro.methods.lvagent.frames import randomly, times_at
 from videopro.traces import FORCED
 from videopro.video import uniform_times
 
@@ -159,7 +159,7 @@ def test_times_lie_in_the_spans_in_proportion_to_their_lengths() -> None:
     import numpy as np
 
     spans = [(10.0, 12.0), (50.0, 56.0)]
-    assert evenly(spans, 4) == [11.0, 51.0, 53.0, 55.0]
+    assert times_at(spans, [1.0, 3.0, 5.0, 7.0]) == [11.0, 51.0, 53.0, 55.0]
     drawn = randomly(np.random.default_rng(0), spans, 4000)
     assert drawn == sorted(drawn)
     inside = [sum(start <= time <= end for time in drawn) for start, end in spans]

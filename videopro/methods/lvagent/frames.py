@@ -6,17 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from videopro.video import Video, uniform_times
-
-
-def evenly(spans: Sequence[tuple[float, float]], count: int) -> list[float]:
-    """The midpoints of `count` equal parts of the spans (s) put together, in order."""
-    return _at_offsets(spans, uniform_times(0.0, _total(spans), count))
+from videopro.video import Video
 
 
 def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
     """`count` times drawn uniformly from the spans (s), sorted."""
-    return _at_offsets(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
+    return times_at(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
 
 
 def has_pictures(video: Video, spans: Sequence[tuple[float, float]], count: int) -> bool:
@@ -29,7 +24,7 @@ def _total(spans: Sequence[tuple[float, float]]) -> float:
     return sum(end - start for start, end in spans)
 
 
-def _at_offsets(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
+def times_at(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
     """The times at these offsets from the start of the spans put together."""
     lengths = np.array([end - start for start, end in spans])
     ends = np.cumsum(lengths)
