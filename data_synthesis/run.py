@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, fields
-from functools import partial
+from dataclasses import asdict, fields, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,6 @@ from videopro.backbones import (
     Sampling,
     ServerSettings,
     load_backbone,
-    model_needs,
-    read_spec,
     recorded_spec,
 )
 from videopro.benchmarks import Benchmark, Item
@@ -47,15 +45,13 @@ from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.engine import ExceptionWatch, Progress, units
 from videopro.engine.cluster import RaySettings, read_ray_settings
 from videopro.errors import RunError, cannot_write
-from videopro.methods import versions
+from videopro.methods import PreparedModels, prepare_models, versions
 from videopro.methods.planners import Planner, load_planner, planner_needs
-from videopro.methods.program import program_needs
+from videopro.methods.program import paper_backbone, program_needs
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
-    check_scope,
     is_pocket,
-    paper_notes,
 )
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.storage import write_atomically
@@ -89,39 +85,79 @@ def run(
 ) -> dict[str, Any]:
     """Ask the questions that are still open, write datasets and card, print a table, and return the card.
     Raises VideoProError."""
-    if load is load_backbone:
-        # Invalid settings are found before anything is loaded.
-        read_spec(config.model, **config.backbone)
     folder = SynthesisFolder(config.output)
     folder.check()
-    if config.preset == "paper" and not config.assemble_only:
-        for note in paper_notes(asdict(config)):
+
+    @cache
+    def selected() -> tuple[Benchmark, QuestionSelection]:
+        source = load_source(
+            config.source,
+            split=config.split,
+            root=config.root,
+            world_seed=config.world_seed,
+            subtitle_track=config.subtitle_track,
+        )
+        return source, select_questions(source, seed=config.seed, without_family=config.without_family)
+
+    @cache
+    def guarded() -> tuple[DecontaminationGuard, list[Item]]:
+        source, selection = selected()
+        guard = DecontaminationGuard(config, source)
+        return guard, guard.allowed(selection, selection.select(limit=config.limit, ids=config.ids))
+
+    def videos() -> Iterable[Path]:
+        # Those of pocket are of the pocket world for sure, and the guard would make them.
+        if config.assemble_only or selected()[0].name == "pocket":
+            return ()
+        return dict.fromkeys(item.video for item in guarded()[1])
+
+    prepared = prepare_synthesis(config, load, videos)
+    config = replace(config, backbone=dict(prepared.backbone))
+    if not config.assemble_only:
+        for note in prepared.notes:
             print(note, file=sys.stderr)
-    checks = load is load_backbone and not config.assemble_only
-    if checks and not folder.traces.exists():
-        # Before the source's videos are made or opened; of a folder that may be finished, later.
-        check_needs(_needs(config))
-    source = load_source(
-        config.source,
-        split=config.split,
-        root=config.root,
-        world_seed=config.world_seed,
-        subtitle_track=config.subtitle_track,
-    )
-    selection = select_questions(source, seed=config.seed, without_family=config.without_family)
+        if not folder.traces.exists():
+            # Before the source's videos are made or opened; of a folder that may be finished, later.
+            check_needs(_needs(config, prepared))
+    source, selection = selected()
     identity = {"synthesis": _identity(config, source)}
     folder.check_same(identity)
     if folder.traces.exists():
         check_questions(folder.read(), selection.benchmark, folder)
-    guard = DecontaminationGuard(config, source)
-    items = guard.allowed(selection, selection.select(limit=config.limit, ids=config.ids))
+    guard, items = guarded()
     if config.assemble_only:
         folder.settings()
     else:
-        videos = dict.fromkeys(item.video for item in items) if source.name != "pocket" else ()
-        check_scope({**asdict(config), **config.backbone}, videos)
-        _explore(config, items, folder, identity, selection.benchmark, load, load_teacher)
+        _explore(config, prepared, items, folder, identity, selection.benchmark, load, load_teacher)
     return _finish(config, folder, selection, guard, items)
+
+
+def prepare_synthesis(
+    config: SynthesisConfig, load: Callable[..., Backbone], videos: Callable[[], Iterable[Path]]
+) -> PreparedModels:
+    """The models of a synthesis, checked as those of any run by programs. `load` and `videos` as in
+    `prepare_models`. Raises VideoProError."""
+    backbone, notes = paper_backbone(config, config.backbone)
+    return prepare_models(
+        config.model,
+        backbone,
+        load=load,
+        names=asdict(config),
+        videos=videos,
+        notes=notes,
+        needs=lambda model: [
+            *planner_needs(config.teacher, config.api_key_env),
+            *program_needs(config, model, flag=MODELS_FLAG),
+        ],
+    )
+
+
+def _needs(config: SynthesisConfig, prepared: PreparedModels) -> list[Need]:
+    """What has to be there before anything is loaded. The workers of a cluster have machines of their own,
+    but the teacher is asked from here."""
+    if config.engine == "ray":
+        return planner_needs(config.teacher, config.api_key_env)
+    return prepared.needs()
 
 
 def _identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
@@ -139,6 +175,7 @@ def _identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
 
 def _explore(
     config: SynthesisConfig,
+    prepared: PreparedModels,
     items: list[Item],
     folder: SynthesisFolder,
     identity: dict[str, Any],
@@ -152,8 +189,7 @@ def _explore(
         check_model(folder, identity, config.model, config.backbone, load)
         _check_teacher(config, folder)
         return
-    if load is load_backbone:
-        check_needs(_needs(config))
+    check_needs(_needs(config, prepared))
     make_planner = partial(
         load_teacher,
         config.teacher,
@@ -164,9 +200,9 @@ def _explore(
     )
     shares = read_ray_settings(config.engine, config.ray)
     if config.engine == "ray":
-        _explore_on_cluster(config, shares, items, folder, identity, benchmark, load, make_planner)
+        _explore_on_cluster(config, prepared, shares, items, folder, identity, benchmark, make_planner)
         return
-    backbone = load(config.model, **config.backbone)
+    backbone = prepared.load()
     planner = make_planner(backbone)
     models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
     full = _full_identity(config, identity, planner, models.identity(), backbone.identity())
@@ -205,16 +241,6 @@ def _explore(
         backbone.close()
 
 
-def _needs(config: SynthesisConfig) -> list[Need]:
-    """What has to be there before anything is loaded. The workers of a cluster have machines of their own,
-    but the teacher is asked from here."""
-    needs = planner_needs(config.teacher, config.api_key_env)
-    if config.engine != "ray":
-        model = read_spec(config.model, **config.backbone)
-        needs += [*model_needs(model), *program_needs(config, model, flag=MODELS_FLAG)]
-    return needs
-
-
 def _full_identity(
     config: SynthesisConfig, identity: Mapping[str, Any], planner: Planner, modules: object, model: object
 ) -> dict[str, Any]:
@@ -230,12 +256,12 @@ def _full_identity(
 
 def _explore_on_cluster(
     config: SynthesisConfig,
+    prepared: PreparedModels,
     shares: RaySettings,
     items: list[Item],
     folder: SynthesisFolder,
     identity: dict[str, Any],
     benchmark: Benchmark,
-    load: Callable[..., Backbone],
     make_planner: Callable[..., Planner],
 ) -> None:
     """As `_explore`, by the workers of a cluster. The teacher that is asked, its caps and the file of its
@@ -263,7 +289,7 @@ def _explore_on_cluster(
             items,
             folder,
             benchmark,
-            load=partial(load, config.model, **config.backbone),
+            load=prepared.load,
             load_free_teacher=None if planner.asks_model else partial(make_planner, None),
             models_flag=MODELS_FLAG,
             open_folder=open_folder,

@@ -14,7 +14,7 @@ from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, check_planner, read_prompts
-from videopro.modules import PAPER_FRAMES, ModuleSettings
+from videopro.modules import ModuleSettings
 from videopro.traces import REFINEMENT_KINDS, PromptKind
 
 
@@ -129,8 +129,6 @@ class SynthesisConfig(ModuleSettings):
         if self.subtitles == "none" and self.speech == "auto":
             object.__setattr__(self, "speech", "none")
         super().__post_init__()
-        if self.preset == "paper":
-            object.__setattr__(self, "backbone", {"frames": PAPER_FRAMES, **self.backbone})
         check_planner(self.teacher)
         check_key_name(self.api_key_env)
         if self.teacher == "self":

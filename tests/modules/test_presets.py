@@ -17,12 +17,13 @@ from tests.support.paper_folders import paper_folders
 from tests.support.reason_world import SceneBackbone
 from tests.support.sounds import with_tone
 from videopro import methods
-from videopro.backbones import BackboneConfig, read_spec
+from videopro.backbones import BackboneConfig, load_backbone, read_spec
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.cli import check_needs, hub
 from videopro.commands import compare
 from videopro.commands.ask.command import AskConfig, _options
 from videopro.commands.infer_settings import InferConfig, runs_of
+from videopro.data_synthesis.run import prepare_synthesis
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
@@ -116,9 +117,9 @@ def test_synthesis_takes_the_preset() -> None:
     given: dict[str, Any] = {"source": "pocket", "teacher": "pocket-teacher", "model": "pocket"}
     config = SynthesisConfig(**given, output=Path("x"), preset="paper", backbone={"dtype": "bf16"})
     assert parts(config) == PAPER
-    assert config.backbone == {"frames": 64, "dtype": "bf16"}
+    assert prepare_synthesis(config, load_backbone, tuple).backbone == {"frames": 64, "dtype": "bf16"}
     plain = SynthesisConfig(**given, output=Path("x"))
-    assert (plain.speech, plain.backbone) == ("none", {})
+    assert (plain.speech, prepare_synthesis(plain, load_backbone, tuple).backbone) == ("none", {})
     silent = SynthesisConfig(**given, output=Path("x"), preset="paper", subtitles="none")
     assert silent.speech == "none"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from videopro.methods.base import Adaptation, Method, MethodContext, answer_each
-from videopro.methods.preparing import PreparedRun, prepare
+from videopro.methods.preparing import PreparedModels, PreparedRun, prepare, prepare_models
 from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
 from videopro.methods.registry import METHOD_OPTIONS, METHODS, create, takes
@@ -20,6 +20,7 @@ __all__ = [
     "METHOD_OPTIONS",
     "Method",
     "MethodContext",
+    "PreparedModels",
     "PreparedRun",
     "Questions",
     "RunRequest",
@@ -27,6 +28,7 @@ __all__ = [
     "create",
     "make_trace",
     "prepare",
+    "prepare_models",
     "takes",
     "versions",
     "video_ref",

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, BackboneConfig, model_needs
+from videopro.backbones import Backbone, BackboneConfig, load_backbone, model_needs, read_spec
 from videopro.cli import Need, without_recorded
-from videopro.methods.base import Adaptation, Method
+from videopro.methods.base import Method
 from videopro.methods.registry import method_class
 from videopro.methods.requests import RunRequest
 from videopro.modules import check_scope
 
 
 @dataclass(frozen=True)
-class PreparedRun:
+class PreparedModels:
+    """The models of a command, whose settings have been checked. Nothing is loaded yet."""
+
+    model: str
+    backbone: Mapping[str, Any]
+    """Settings of the model, with those that are added to the user's."""
+    notes: tuple[str, ...]
+    """What to tell the user about the settings."""
+    load: Callable[[], Backbone]
+    """Makes the model, in this process or in a worker."""
+    needs: Callable[[], list[Need]]
+    """Looks up what has to be on this machine to load the model and the others, for `check_needs`; a run that
+    has all its answers needs nothing."""
+
+
+@dataclass(frozen=True)
+class PreparedRun(PreparedModels):
     """A run whose settings have been checked. Nothing is loaded yet."""
 
     method: Method
     options: Mapping[str, Any]
     """Those with which workers create the method: `create(method.name, options)`."""
-    model: str
-    backbone: Mapping[str, Any]
-    """Settings of the model, with those that the method adds."""
-    notes: tuple[str, ...]
-    """What to tell the user about the settings."""
     identity: Mapping[str, Any]
     """The method's part of the run's key."""
-    load: Callable[[], Backbone]
-    """Makes the model, in this process or in a worker."""
-    needs: Callable[[], list[Need]]
-    """Looks up what has to be on this machine to load the model and the method's own, for `check_needs`; a
-    run that has all its answers needs nothing."""
 
 
 def prepare(request: RunRequest) -> PreparedRun:
@@ -49,26 +55,53 @@ def prepare(request: RunRequest) -> PreparedRun:
     options, notes = _with_recorded_prompts(options, request.recorded)
     method = kind.with_options(options)
     # A wrong setting of the model shows before a server is asked and the questions are read.
-    request.model_config(request.backbone)
+    _model_config(request.model, request.backbone, request.load)
     made = method.adapt(replace(request, options=options))
-    check_scope(
-        {**asdict(made.method.settings), **made.models, "model": request.model, **made.backbone},
-        request.questions().videos,
-    )
-    return PreparedRun(
-        made.method,
-        made.options,
+    models = prepare_models(
         request.model,
         made.backbone,
-        (*notes, *made.notes),
-        made.method.identity(),
-        partial(request.load, request.model, **made.backbone),
-        partial(_needs, request.model_config(made.backbone), made),
+        load=request.load,
+        names={**asdict(made.method.settings), **made.models},
+        videos=lambda: request.questions().videos,
+        notes=(*notes, *made.notes),
+        needs=made.needs,
+    )
+    return PreparedRun(
+        **vars(models), method=made.method, options=made.options, identity=made.method.identity()
     )
 
 
-def _needs(model: BackboneConfig | None, made: Adaptation) -> list[Need]:
-    return [] if model is None else [*model_needs(model), *made.needs(model)]
+def prepare_models(
+    model: str,
+    backbone: Mapping[str, Any],
+    *,
+    load: Callable[..., Backbone],
+    names: Mapping[str, Any],
+    videos: Callable[[], Iterable[Path]],
+    notes: Sequence[str],
+    needs: Callable[[BackboneConfig], Sequence[Need]],
+) -> PreparedModels:
+    """Check a model and the others beside it, for what runs programs without a method too, such as a
+    synthesis. `names`: the settings that name models, by setting; `videos`: those that will be looked at,
+    read after the settings are checked; `needs`: what the others need beside this model. `load` and `notes`
+    as in `RunRequest` and `PreparedModels`. Raises VideoProError."""
+    config = _model_config(model, backbone, load)
+    check_scope({**names, "model": model, **backbone}, videos())
+    return PreparedModels(
+        model,
+        backbone,
+        tuple(notes),
+        partial(load, model, **backbone),
+        lambda: [] if config is None else [*model_needs(config), *needs(config)],
+    )
+
+
+def _model_config(
+    model: str, backbone: Mapping[str, Any], load: Callable[..., Backbone]
+) -> BackboneConfig | None:
+    """The model with these settings; None if nothing is known of it, because tests load it. Raises
+    ConfigError for settings that are invalid."""
+    return read_spec(model, **backbone) if load is load_backbone else None
 
 
 def _with_recorded_prompts(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, BackboneConfig, ServerSettings, load_backbone, read_spec
+from videopro.backbones import Backbone, ServerSettings, load_backbone
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError
 
@@ -61,8 +61,3 @@ class RunRequest:
     def server(self) -> ServerSettings:
         """How requests go to the servers of the run. Raises ConfigError."""
         return ServerSettings.given_in(self.backbone)
-
-    def model_config(self, backbone: Mapping[str, Any]) -> BackboneConfig | None:
-        """The model with these settings; None if nothing is known of it. Raises ConfigError for settings that
-        are invalid."""
-        return read_spec(self.model, **backbone) if self.load is load_backbone else None

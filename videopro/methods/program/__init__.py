@@ -1,6 +1,7 @@
 """Adaptive program reasoning with self-refinement (sections 3.4 and 3.5), running one program, and the
 methods made of them."""
 
+from videopro.methods.program.adapting import paper_backbone
 from videopro.methods.program.execution import INPUTS, NO_PROGRAM, answer_natively, execute, run_parallel
 from videopro.methods.program.guarding import error_of_look
 from videopro.methods.program.needs import program_needs
@@ -34,6 +35,7 @@ __all__ = [
     "error_of_look",
     "execute",
     "native_round",
+    "paper_backbone",
     "program_needs",
     "prompt_seed",
     "refinement_kind",
