@@ -10,11 +10,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from videopro.benchmarks import Item
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.rules import (
     NATIVE,
@@ -23,12 +24,13 @@ from videopro.data_synthesis.rules import (
     select_trajectories,
     trace_oracle_mode,
 )
+from videopro.data_synthesis.split import UNDIVIDED, VideoSplit
 from videopro.errors import RunError, cannot_write
 from videopro.methods.planners import PromptFile
 from videopro.storage import write_atomically
 from videopro.traces import Trace
 
-SFT, GRPO = "sft.jsonl", "grpo.jsonl"
+SFT, GRPO, HELD_OUT = "sft.jsonl", "grpo.jsonl", "held_out.jsonl"
 
 # In a text these are media placeholders or control tokens to the code that reads it for training.
 _TAGS = re.compile(r"<(?:video|image|audio)>|<\|")
@@ -43,24 +45,30 @@ class Datasets:
     rejected: Counter[str] = field(default_factory=Counter)
     """By reason."""
 
-    def lines(self, rows: Iterable[Mapping[str, Any]]) -> str:
-        """Rows as JSON Lines."""
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
     def digests(self) -> dict[str, str]:
         """SHA-256 of both files, which ties a card to its files."""
         return {
-            name: hashlib.sha256(self.lines(rows).encode()).hexdigest()
+            name: hashlib.sha256(json_lines(rows).encode()).hexdigest()
             for name, rows in ((SFT, self.sft), (GRPO, self.grpo))
         }
 
     def write(self, folder: Path) -> None:
         """Write both files, each atomically. Raises RunError if they cannot be written."""
         for name, rows in ((SFT, self.sft), (GRPO, self.grpo)):
-            try:
-                write_atomically(folder / name, self.lines(rows))
-            except OSError as error:
-                raise RunError(cannot_write(folder / name, error)) from error
+            write_rows(folder / name, rows)
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows, completely or not at all. Raises RunError if they cannot be written."""
+    try:
+        write_atomically(path, json_lines(rows))
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as JSON Lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def assemble(
@@ -72,6 +80,8 @@ def assemble(
     excluded: EvaluationVideos,
     seeds: Mapping[str, tuple[str, int]],
     skip: bool = False,
+    held_out: Callable[[str, str, str], str | None] = lambda *_: None,
+    split: VideoSplit = UNDIVIDED,
     always_program: bool = False,
     prompt_file: PromptFile | None = None,
     subtitle_track: str | None = None,
@@ -80,26 +90,44 @@ def assemble(
 
     `source` names where the questions come from; `excluded` are the videos that must not be included, and
     `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
-    which names the video, or with `skip` is left out and counted. `always_program`: see
-    `select_trajectories`. `prompt_file`: the user's prompts for the rows. `subtitle_track`: the track of a
-    video file that the records were made with.
+    which names the video, or with `skip` is left out and counted. `held_out` names the filter that leaves a
+    question out, by its id, text and video; `split` says which videos are for which file. `always_program`:
+    see `select_trajectories`. `prompt_file`: the user's prompts for the rows. `subtitle_track`: the track of
+    a video file that the records were made with.
     """
+
+    def grpo_rows(trace: Trace) -> list[dict[str, Any]]:
+        track = {"subtitle_track": subtitle_track} if subtitle_track and trace.video.subtitles else {}
+        return [{**row, **track} for row in _grpo_rows(trace, tau, folder, prompt_file)]
+
     datasets = Datasets()
     seen: set[tuple[str, ...]] = set()
     # By id, not in the order of the file, which depends on who was done first.
-    for trace in sorted(traces, key=lambda trace: trace.question_id):
-        split = excluded.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
-        if split and not skip:
+    traces = sorted(traces, key=lambda trace: trace.question_id)
+    of_sft = {trace.video.id for trace in traces if split.serves(trace.video.key, "sft")}
+    for trace in traces:
+        evaluated = excluded.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
+        if evaluated and not skip:
             raise RunError(
-                f"question {trace.question_id!r}: its video {trace.video.path} is {split}, which is for "
+                f"question {trace.question_id!r}: its video {trace.video.path} is {evaluated}, which is for "
                 "evaluation; no dataset was written. Leave such videos out with --evaluation skip"
             )
-        if split:
+        if evaluated:
             datasets.rejected["question: video of an evaluation split"] += 1
+            continue
+        filtered = held_out(trace.question_id, trace.question, trace.video.key)
+        if filtered:
+            datasets.rejected[f"question: {filtered}"] += 1
             continue
         # Training code would take such a text for a video or a control token of its own.
         if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
             datasets.rejected["question: holds a media placeholder or a control token"] += 1
+            continue
+        if not split.serves(trace.video.key, "sft"):
+            if trace.video.id and trace.video.id in of_sft:
+                datasets.rejected["question: its video is for SFT under another name"] += 1
+                continue
+            datasets.grpo += grpo_rows(trace)
             continue
         rows, rejected = select_trajectories(trace, tau, always_program=always_program, file=prompt_file)
         datasets.rejected += rejected
@@ -114,8 +142,8 @@ def assemble(
                 datasets.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
                 continue
             datasets.sft.append(_sft_row(trace, row, source, folder))
-        rows_of_track = {"subtitle_track": subtitle_track} if subtitle_track and trace.video.subtitles else {}
-        datasets.grpo += [{**row, **rows_of_track} for row in _grpo_rows(trace, tau, folder, prompt_file)]
+        if split.serves(trace.video.key, "grpo"):
+            datasets.grpo += grpo_rows(trace)
     return datasets
 
 
@@ -170,6 +198,23 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path, file: PromptFile | None) 
         }
         rows.append(row)
     return rows
+
+
+def evaluation_rows(items: Iterable[Item], folder: Path) -> list[dict[str, Any]]:
+    """Questions that are set aside, as eval_questions of a training takes them."""
+    return [
+        {
+            "id": item.id,
+            "kind": "plan",
+            "video": path_for(str(item.video), folder),
+            "subtitles": path_for(str(item.subtitles), folder) if item.subtitles else None,
+            "question": item.question.text,
+            "choices": list(item.question.choices),
+            "answer": item.answer,
+            "family": item.groups.get("family"),
+        }
+        for item in items
+    ]
 
 
 def path_for(path: str, folder: Path) -> str:

@@ -1,17 +1,21 @@
 """Videos of evaluation splits, and the check that none of them is used for training.
 
 A video is identified by the content of its file, whatever its name; if the file is missing, by the name
-that its benchmark gives it; a pocket video also by the seed that it is generated from.
+that its benchmark gives it; a pocket video also by the seed that it is generated from. A video of YouTube or
+Bilibili whose name is its id there is identified by that too: another download of it is another file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from videopro.benchmarks import CG_BENCH_FILES, Item, pocket_videos, read_cg_bench
+from videopro import benchmarks
+from videopro.benchmarks import CG_BENCH_FILES, Item, pocket_videos
 from videopro.cli import cache_root
+from videopro.data_synthesis.held_out import MINI, cg_bench_records, comparable
 from videopro.errors import BenchmarkError, ConfigError, VideoError
 from videopro.storage import parse_json
 from videopro.video import files_below
@@ -34,30 +38,61 @@ _NOT_VIDEOS = {
 }
 
 
+_UPLOAD = re.compile(r"[A-Za-z0-9_-]{11}|BV[A-Za-z0-9]{10}")
+"""Ids of YouTube and of Bilibili, which CG-Bench, Video-MME, LVBench and LongVideoBench name videos by."""
+_NAMED_BENCHMARK = re.compile(r"(?P<name>[A-Za-z][\w.-]*?)(?:/(?P<split>[\w.-]+))?:(?P<root>.+)")
+
+
+@dataclass(frozen=True)
+class EvaluationVideo:
+    """A video of an evaluation split."""
+
+    description: str
+    part_of: str
+    """The split or the files that it is of."""
+    by: str = "content"
+    """What it is identified by."""
+
+    @property
+    def reason(self) -> str:
+        """Why a question about it is left out."""
+        return f"{self.part_of}, by {self.by}"
+
+    def __str__(self) -> str:
+        return self.description
+
+
 @dataclass
 class EvaluationVideos:
-    """Videos of evaluation splits, each with a description of its split."""
+    """Videos of evaluation splits, and the texts of their questions where those count too."""
 
-    contents: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, EvaluationVideo] = field(default_factory=dict)
     """By content id (`Video.id`)."""
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, EvaluationVideo] = field(default_factory=dict)
     """By file name without its ending."""
-    seeds: dict[tuple[str, int], str] = field(default_factory=dict)
+    seeds: dict[tuple[str, int], EvaluationVideo] = field(default_factory=dict)
     """Pocket videos by length and seed."""
+    texts: frozenset[str] = frozenset()
+    """Of questions, as `comparable` gives them."""
 
-    def add_file(self, path: Path, where: str) -> None:
+    def add_file(self, path: Path, where: str, part_of: str) -> None:
         """Add a video by its content, or by its name if the file is not there."""
         content = file_content(path)
         if content is None:
-            self.names[path.stem] = f"{where} (by its name: {path} is missing)"
+            missing = f"{where} (by its name: {path} is missing)"
+            self.names[path.stem] = EvaluationVideo(missing, part_of, "name")
         else:
-            self.contents[content] = where
+            self.contents[content] = EvaluationVideo(where, part_of)
+
+    def add_texts(self, texts: Iterable[str]) -> None:
+        """Add the texts of questions."""
+        self.texts |= {comparable(text) for text in texts}
 
     def evaluated_in(
         self, path: Path, key: str, content: str | None, seeds: Mapping[str, tuple[str, int]]
-    ) -> str | None:
-        """The evaluation split that contains a video, or None. `key`: its benchmark's name for it; `seeds`:
-        what pocket videos are generated from, by their names."""
+    ) -> EvaluationVideo | None:
+        """The video of an evaluation split that this one is, or None. `key`: its benchmark's name for it;
+        `seeds`: what pocket videos are generated from, by their names."""
         return (
             # From the cheapest: a name needs no file to be read.
             self.names.get(path.stem)
@@ -78,27 +113,54 @@ def file_content(path: Path) -> str | None:
         return None
 
 
-def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = None) -> EvaluationVideos:
+def evaluation_videos(
+    exclude: Sequence[str | Path] = (), *, cg_bench: Path | None = None
+) -> EvaluationVideos:
     """All videos that are known to be for evaluation: pocket's val and test, what `exclude` names (a folder
-    of videos, a JSONL with "video" or "videos", an annotation file of CG-Bench), and CG-Bench mini in the
-    folder `cg_bench`. Raises ConfigError for an `exclude` that cannot be read."""
+    of videos, a JSONL with "video" or "videos", an annotation file of CG-Bench, or a benchmark as
+    NAME[/SPLIT]:FOLDER), and CG-Bench mini in the folder `cg_bench`. Raises ConfigError for an `exclude` that
+    cannot be read."""
     excluded = EvaluationVideos()
     for split in POCKET_SPLITS:
+        part_of = f"pocket's split {split!r}"
         for name, length, seed in pocket_videos(split):
-            excluded.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
+            excluded.seeds[length, seed] = EvaluationVideo(f"video {name} of {part_of}", part_of, "seed")
         # Worlds of every fingerprint: the test split of an older world is not training data either.
         for path in sorted(cache_root().glob(f"pocket-*/{split}/videos/*.mp4")):
-            excluded.add_file(path, f"video {path.stem} of pocket's split {split!r}")
+            excluded.add_file(path, f"video {path.stem} of {part_of}", part_of)
     if cg_bench is not None:
-        _add_cg_bench(excluded, cg_bench / CG_BENCH_FILES["mini"], "CG-Bench mini")
-    for path in exclude:
-        if path.is_dir():
+        _add_cg_bench(excluded, cg_bench / CG_BENCH_FILES["mini"], MINI, MINI)
+    for entry in exclude:
+        path = Path(entry)
+        named = None if path.exists() else _NAMED_BENCHMARK.fullmatch(str(entry))
+        if named is not None:
+            _add_benchmark(excluded, named["name"], named["split"] or "", Path(named["root"]))
+        elif path.is_dir():
             _add_folder(excluded, path)
         elif path.suffix == ".json":
-            _add_cg_bench(excluded, path, str(path))
+            _add_cg_bench(excluded, path, path.name, str(path))
         else:
             _add_lines(excluded, path)
     return excluded
+
+
+def _add_benchmark(excluded: EvaluationVideos, name: str, split: str, root: Path) -> None:
+    """Add the videos and questions of a benchmark."""
+    try:
+        # The paper's own form of the questions: it needs no subtitles to be there.
+        spec = benchmarks.find(name)
+        protocol = "videopro" if spec and any(p.name == "videopro" for p in spec.protocols) else ""
+        benchmark = benchmarks.load(name, split=split, root=root, protocol=protocol, skip_broken=True)
+    except (BenchmarkError, ConfigError) as error:
+        raise ConfigError(f"exclude: {error}") from error
+    part_of = f"{benchmark.name} {benchmark.split}".rstrip()
+    for key, path in sorted({(item.video_key, item.video) for item in benchmark.items}):
+        where = f"video {key} of {part_of}"
+        excluded.add_file(path, where, part_of)
+        for upload in {key, path.stem}:
+            if _UPLOAD.fullmatch(upload):
+                excluded.names[upload] = EvaluationVideo(where, part_of, "id")
+    excluded.add_texts(item.question.text for item in benchmark.items)
 
 
 def _add_folder(excluded: EvaluationVideos, folder: Path) -> None:
@@ -106,19 +168,21 @@ def _add_folder(excluded: EvaluationVideos, folder: Path) -> None:
     if not files:
         raise ConfigError(f"exclude: {folder} holds no videos")
     for path in files:
-        excluded.add_file(path, f"{path.name} in {folder}")
+        excluded.add_file(path, f"{path.name} in {folder}", folder.name)
 
 
-def _add_cg_bench(excluded: EvaluationVideos, path: Path, where: str) -> None:
+def _add_cg_bench(excluded: EvaluationVideos, path: Path, part_of: str, shown_as: str) -> None:
     try:
-        records = read_cg_bench(path)
-    except BenchmarkError as error:
+        records = cg_bench_records(path)
+    except ConfigError as error:
         raise ConfigError(f"exclude: {error}") from error
     # The annotations may come without the videos, so the ids count by themselves.
     for uid in sorted({str(record["video_uid"]) for record in records if "video_uid" in record}):
-        excluded.names[uid] = f"video {uid} of {where}"
+        where = f"video {uid} of {shown_as}"
+        excluded.names[uid] = EvaluationVideo(where, part_of, "id")
         if content := file_content(path.parent / "cg_videos_720p" / f"{uid}.mp4"):
-            excluded.contents[content] = f"video {uid} of {where}"
+            excluded.contents[content] = EvaluationVideo(where, part_of)
+    excluded.add_texts(str(record["question"]) for record in records if record.get("question"))
 
 
 def _add_lines(excluded: EvaluationVideos, path: Path) -> None:
@@ -127,7 +191,7 @@ def _add_lines(excluded: EvaluationVideos, path: Path) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"exclude: {path} cannot be read ({error}); give a folder of videos, a JSONL whose lines have "
-            "'video' or 'videos', or an annotation file of CG-Bench (.json)"
+            "'video' or 'videos', an annotation file of CG-Bench (.json), or a benchmark as NAME:FOLDER"
         ) from error
     videos: set[str] = set()
     for number, line in enumerate(lines, start=1):
@@ -136,7 +200,7 @@ def _add_lines(excluded: EvaluationVideos, path: Path) -> None:
     if not videos:
         raise ConfigError(f"exclude: {path} names no videos")
     for video in sorted(videos):
-        excluded.add_file(path.parent / video, f"{video} in {path}")
+        excluded.add_file(path.parent / video, f"{video} in {path}", path.name)
 
 
 def _videos_of(line: str, where: str) -> Iterable[str]:
@@ -153,19 +217,17 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
 
 def find_evaluation_videos(
     items: Iterable[Item], excluded: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
-) -> dict[str, str]:
-    """Which videos of these questions are for evaluation: the videos' keys, each with its split. `seeds`:
+) -> dict[str, EvaluationVideo]:
+    """Which videos of these questions are for evaluation: the videos' keys, each with what it is. `seeds`:
     what pocket videos are generated from, by their names."""
-    splits: dict[str, str] = {}
-    seen: set[str] = set()
-    for item in items:
-        if item.video_key in seen:
-            continue
-        seen.add(item.video_key)
-        split = excluded.evaluated_in(item.video, item.video_key, file_content(item.video), seeds)
-        if split:
-            splits[item.video_key] = split
-    return splits
+    evaluated: dict[str, EvaluationVideo] = {}
+    for key, path in {item.video_key: item.video for item in items}.items():
+        # Over a thousand long videos, their contents are worth reading only if there is one to compare.
+        content = file_content(path) if excluded.contents else None
+        video = excluded.evaluated_in(path, key, content, seeds)
+        if video is not None:
+            evaluated[key] = video
+    return evaluated
 
 
 def pocket_seeds(split: str, world_seed: int | None) -> dict[str, tuple[str, int]]:

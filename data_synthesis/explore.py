@@ -23,6 +23,7 @@ from videopro.data_synthesis.rules import (
     refinement_needed,
     shown_prompt,
 )
+from videopro.data_synthesis.split import UNDIVIDED, VideoSplit
 from videopro.data_synthesis.teacher import Refusal, collect
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.executor import Limits, Program
@@ -51,6 +52,10 @@ class ExploreSettings:
     """First programs of a question."""
     refinements: int = 1
     """Refinements of each program."""
+    grpo_programs: int | None = None
+    """First programs of a question that is only for GRPO; None: as the others."""
+    split: VideoSplit = UNDIVIDED
+    """Which videos are only for GRPO."""
     tau: float = 0.75
     seed: int = 0
     subtitles: bool = True
@@ -59,6 +64,13 @@ class ExploreSettings:
     """Programs that run in parallel."""
     prompt_file: PromptFile | None = None
     """The user's prompts for the teacher; None: ours."""
+
+    def effort(self, video_key: str) -> tuple[int, int]:
+        """First programs of each question about a video, and refinements of each of these."""
+        if self.split.serves(video_key, "sft"):
+            return self.programs, self.refinements if self.programs else 0
+        # A prompt for GRPO shows what is to be refined; the planner in training writes the refinement.
+        return (self.programs if self.grpo_programs is None else self.grpo_programs), 0
 
 
 @dataclass
@@ -158,11 +170,12 @@ class Explorer:
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         reference = api_reference(available_modules(context), context.clip_times)
+        count, refined = self._settings.effort(states[0].item.video_key)
         # First programs do not depend on the native answers: the teacher writes while the backbone answers.
         plans = self._send(
             (state, self._plan(state.item, number, reference), None)
             for state in states
-            for number in range(self._settings.programs)
+            for number in range(count)
         )
         self._answer_natively(states, context)
         self._collect(plans)
@@ -171,7 +184,7 @@ class Explorer:
             (state, request, index)
             for state in states
             if state.open
-            for index, request in self._refinements(state, reference)
+            for index, request in self._refinements(state, reference, refined)
         )
         self._collect(refinements)
         self._run(states, context)
@@ -186,7 +199,9 @@ class Explorer:
             prompt = prompts.plan(item.question, adaptive=False, reference=reference, examples=True)
         return self._request(PLAN, prompt, item, number, reference)
 
-    def _refinements(self, state: _QuestionState, reference: str) -> Iterator[tuple[int, PlanRequest]]:
+    def _refinements(
+        self, state: _QuestionState, reference: str, count: int
+    ) -> Iterator[tuple[int, PlanRequest]]:
         for index, round in enumerate(state.rounds):
             kind = refinement_needed(round, state.right, self._settings.tau)
             if kind is None:
@@ -194,7 +209,7 @@ class Explorer:
             prompt = shown_prompt(
                 kind, state.item.question, round, reference=reference, file=self._settings.prompt_file
             )
-            for number in range(self._settings.refinements):
+            for number in range(count):
                 yield index, self._request(kind, prompt, state.item, number, reference)
 
     def _request(self, kind: PromptKind, prompt: str, item: Item, number: int, reference: str) -> PlanRequest:

@@ -10,7 +10,7 @@ from typing import Any
 
 from videopro.cli import read_yaml
 from videopro.data_synthesis.card import CARD_JSON, CARD_MD
-from videopro.data_synthesis.datasets import GRPO, SFT
+from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.errors import ConfigError, RunError, cannot_lock, cannot_write
 from videopro.runs import RunFolder
 
@@ -24,6 +24,7 @@ class SynthesisFolder(RunFolder):
         self.replies = self.work / "replies.jsonl"
         self.reservations = self.work / "reserved"
         self.sft, self.grpo = path / SFT, path / GRPO
+        self.held_out = path / HELD_OUT
         self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
 
     @contextmanager

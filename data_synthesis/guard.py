@@ -1,60 +1,142 @@
-"""The guard of a synthesis: it keeps out videos of evaluation splits, unless they are declared as
-training."""
+"""The guard of a synthesis: it keeps out questions that are for evaluation, and videos of evaluation splits
+of any benchmark, unless they are declared as training."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from videopro.benchmarks import CG_BENCH_FILES, Benchmark, Item
-from videopro.data_synthesis.decontamination import evaluation_videos, find_evaluation_videos, pocket_seeds
+from videopro.benchmarks import CG_BENCH_FILES, Benchmark, Item, downloaded
+from videopro.data_synthesis.decontamination import (
+    EvaluationVideo,
+    evaluation_videos,
+    find_evaluation_videos,
+    pocket_seeds,
+)
+from videopro.data_synthesis.held_out import MINI, HeldOutQuestions, comparable, mini_questions, set_aside
 from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 
+MINI_QUESTION = f"question of {MINI}"
+HELD_OUT_TEXT = "text of a held-out question"
+SET_ASIDE = "video set aside for evaluation"
+EVALUATION_VIDEO = "video of an evaluation split"
+
 
 class DecontaminationGuard:
-    """What keeps videos of evaluation splits out, before anything is asked and before anything is written."""
+    """What keeps evaluation out, before anything is asked and before anything is written."""
 
     def __init__(self, config: SynthesisConfig, source: Benchmark) -> None:
         self.skip = config.evaluation == "skip"
-        self.excluded = evaluation_videos([Path(path) for path in config.exclude], cg_bench=_mini(config))
+        mini = _mini(config)
+        # Its questions are of the same benchmark: they are known one by one, so the other questions about
+        # the same videos stay. A video of another benchmark's test set goes with all its questions.
+        self.questions = HeldOutQuestions() if mini is None else mini_questions(mini)
+        self.excluded = evaluation_videos(
+            config.exclude, cg_bench=mini if config.cg_bench_mini == "videos" else None
+        )
+        self._texts = self.questions.texts | self.excluded.texts
         own_world = config.source == "pocket" and config.root is None
         self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
+        self.set_aside: frozenset[str] = frozenset()
+        if config.held_out_videos is not None:
+            self.set_aside = set_aside(source.items, config.held_out_videos, config.seed)
 
-    def allowed(self, selection: QuestionSelection, items: list[Item]) -> list[Item]:
-        """The questions whose videos are for training; the others are counted, or refused. Videos that are
-        made on demand are made here, since their content is unknown before."""
+    def allowed(
+        self,
+        selection: QuestionSelection,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        ids: Sequence[str] = (),
+    ) -> list[Item]:
+        """The questions to ask: `QuestionSelection.select` of those that are for training. The others are
+        counted, or refused. Videos that are made on demand are made here, since their content is unknown
+        before."""
+        fetch = selection.benchmark.fetch
+        self._hold_questions_out(selection)
+        if self.skip:
+            self._leave_videos_out(selection, selection.filters.items)
+        items = selection.select(limit=limit, offset=offset, ids=ids)
+        if not self.skip:
+            self._refuse(selection, find_evaluation_videos(items, self.excluded, self.seeds))
+        while fetch is not None and items:
+            fetch(items)
+            splits = find_evaluation_videos(items, self.excluded, self.seeds)
+            if not splits:
+                break
+            if not self.skip:
+                self._refuse(selection, splits)
+            # Others take their places, so that a limit is the number of questions that are asked.
+            self._leave_videos_out(selection, items)
+            items = selection.select(limit=limit, offset=offset, ids=ids)
+        if not items:
+            mini = (
+                ", or --cg-bench-mini training if CG-Bench mini is for training" if self.questions.ids else ""
+            )
+            raise ConfigError(
+                f"{selection.benchmark.name}: no question is left to ask ({selection.filters.told()}); give "
+                f"another split or source{mini}"
+            )
+        return items
+
+    def held_out(self, question_id: str, text: str, video_key: str) -> str | None:
+        """Which filter leaves out a question, other than one of the videos of evaluation splits."""
+        if question_id in self.questions.ids:
+            return MINI_QUESTION
+        if self._texts and comparable(text) in self._texts:
+            return HELD_OUT_TEXT
+        return SET_ASIDE if video_key in self.set_aside else None
+
+    def _hold_questions_out(self, selection: QuestionSelection) -> None:
+        reasons = {
+            item.id: self.held_out(item.id, item.question.text, item.video_key)
+            for item in selection.filters.items
+        }
+        for name, applies in (
+            (MINI_QUESTION, self.questions.ids),
+            (HELD_OUT_TEXT, self._texts),
+            (SET_ASIDE, self.set_aside),
+        ):
+            if applies:
+                selection.filters.remove(name, partial(_is_for, reasons, name))
+
+    def _leave_videos_out(self, selection: QuestionSelection, items: Sequence[Item]) -> None:
         splits = find_evaluation_videos(items, self.excluded, self.seeds)
-        if selection.benchmark.fetch is not None and (self.skip or not splits):
-            selection.benchmark.fetch([item for item in items if item.video_key not in splits])
-            splits |= find_evaluation_videos(items, self.excluded, self.seeds)
-        if splits and not self.skip:
-            key, split = sorted(splits.items())[0]
-            more = f", and so are {len(splits) - 1} more videos" if len(splits) > 1 else ""
-            mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in split else ""
-            raise ConfigError(
-                f"{selection.benchmark.name}: video {key!r} is {split}, which is for evaluation{more}; give "
-                f"another split or source, or leave such videos out with --evaluation skip{mini}"
-            )
-        allowed = [item for item in items if item.video_key not in splits]
-        if len(allowed) < len(items):
-            selection.left_out["video of an evaluation split"] += len(items) - len(allowed)
-        if not allowed:
-            raise ConfigError(
-                f"{selection.benchmark.name}: every video is of an evaluation split; "
-                "give another split or source"
-            )
-        return allowed
+
+        def reason(item: Item) -> str | None:
+            video = splits.get(item.video_key)
+            return None if video is None else video.reason
+
+        selection.filters.remove(EVALUATION_VIDEO, reason)
+
+    def _refuse(self, selection: QuestionSelection, splits: dict[str, EvaluationVideo]) -> None:
+        if not splits:
+            return
+        key, video = sorted(splits.items())[0]
+        more = f", and so are {len(splits) - 1} more videos" if len(splits) > 1 else ""
+        mini = " (to hold out only its questions: --cg-bench-mini questions)" if MINI in str(video) else ""
+        raise ConfigError(
+            f"{selection.benchmark.name}: video {key!r} is {video}, which is for evaluation{more}; give "
+            f"another split or source, or leave such videos out with --evaluation skip{mini}"
+        )
+
+
+def _is_for(reasons: Mapping[str, str | None], name: str, item: Item) -> bool:
+    return reasons[item.id] == name
 
 
 def _mini(config: SynthesisConfig) -> Path | None:
-    """The folder with CG-Bench mini's annotations, where its videos matter."""
+    """The folder with CG-Bench mini's annotations, where its questions matter."""
     if config.source != "cg_bench" or config.root is None or config.cg_bench_mini == "training":
         return None
-    folder = config.root if config.root.is_dir() else config.root.parent
+    root = downloaded(config.root, "cg_bench")
+    folder = root if root.is_dir() else root.parent
     if not (folder / CG_BENCH_FILES["mini"]).exists():
         raise ConfigError(
-            f"cg_bench: {folder / CG_BENCH_FILES['mini']} is missing, and it says which videos are for "
+            f"cg_bench: {folder / CG_BENCH_FILES['mini']} is missing, and it says which questions are for "
             "evaluation; put it there, or give --cg-bench-mini training"
         )
     return folder

@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from videopro import benchmarks
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import did_you_mean
+from videopro.data_synthesis.filters import Filters
 from videopro.errors import ConfigError
 from videopro.question import LETTERS, Question
 
@@ -46,17 +46,26 @@ class QuestionSelection:
 
     benchmark: Benchmark
     """Its items are all questions that could be asked, with their options in the order shown."""
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Questions that are not asked, by reason."""
+    filters: Filters
+    """What is left of them, and why the others are left out."""
 
-    def select(self, *, limit: int | None = None, ids: Sequence[str] = ()) -> list[Item]:
-        """The first `limit` of them, or those of these ids. Raises ConfigError for an unknown id or a limit
-        below 1."""
-        if ids:
-            return self.benchmark.select(ids=ids)
+    def select(self, *, limit: int | None = None, offset: int = 0, ids: Sequence[str] = ()) -> list[Item]:
+        """Of the questions that the filters leave, those of these ids, or all; of these, `limit` after the
+        first `offset`. Raises ConfigError for an unknown id, a limit below 1, and an offset that leaves
+        nothing."""
         if limit is not None and limit < 1:
             raise ConfigError(f"limit is {limit}; it must be at least 1 (leave it out for all questions)")
-        return list(self.benchmark.items[:limit])
+        items = list(self.filters.items)
+        if ids:
+            # An id that a filter left out is no mistake; one that the source does not have is.
+            named = {item.id for item in self.benchmark.select(ids=ids)}
+            items = [item for item in items if item.id in named]
+        if offset and not 0 <= offset < len(items):
+            raise ConfigError(
+                f"offset is {offset}; it must be at least 0 and below {len(items)}, the number of questions "
+                f"after the filters ({self.filters.told()})"
+            )
+        return items[offset:][:limit]
 
 
 def load_source(
@@ -86,25 +95,22 @@ def select_questions(
         if name not in families:
             hint = did_you_mean(name, sorted(families)) if families else "this source names no families"
             raise ConfigError(f"without_family: unknown family {name!r}; {hint}")
-    left_out: Counter[str] = Counter()
-    answerable = []
-    for item in benchmark.items:
-        if item.question.is_open:
-            left_out["open, without options to train on"] += 1
-        elif item.answer is None:
-            left_out["no known answer"] += 1
-        elif item.groups.get("family") in without_family:
-            left_out[f"family {item.groups['family']} held out"] += 1
-        else:
-            answerable.append(item)
-    if not answerable:
-        raise ConfigError(
-            f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask "
-            f"({', '.join(f'{count} {reason}' for reason, count in left_out.items())}); synthesis needs "
-            "answers"
+    filters = Filters(benchmark.items)
+    filters.remove("open, without options to train on", lambda item: item.question.is_open)
+    filters.remove("no known answer", lambda item: item.answer is None)
+    for family in without_family:
+        filters.remove(
+            f"family {family} held out", partial(lambda name, item: item.groups.get("family") == name, family)
         )
+    if not filters.items:
+        raise ConfigError(
+            f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask ({filters.told()}); "
+            "synthesis needs answers"
+        )
+    answerable = filters.items
     order = replace(benchmark, items=answerable).select(limit=len(answerable), seed=seed)
-    return QuestionSelection(replace(benchmark, items=balance_letters(order, seed)), left_out)
+    filters.items = balance_letters(order, seed)
+    return QuestionSelection(replace(benchmark, items=filters.items), filters)
 
 
 def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:

@@ -16,7 +16,7 @@ the video, and was correct by chance.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +30,14 @@ from videopro.traces.scoring import Mode
 TrajectoryKind = Literal[
     "native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"
 ]
+
+RULES: Mapping[str, tuple[TrajectoryKind, ...]] = {
+    "R1": ("native",),
+    "R2": ("program", "plan_program"),
+    "R3": ("bug_fix",),
+    "R4": ("native_refinement", "program_refinement"),
+}
+"""The kinds of rows that each rule gives."""
 
 NATIVE = 0
 """The index of the native answer in a trace's rounds; programs come after it, then refinements."""

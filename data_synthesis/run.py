@@ -29,9 +29,10 @@ from videopro.backbones import (
 )
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import CommandLine, Need, check_needs, exit_status
+from videopro.data_synthesis.balance import limited
 from videopro.data_synthesis.card import card_text, make_card
 from videopro.data_synthesis.cluster_run import explore_on_cluster
-from videopro.data_synthesis.datasets import assemble
+from videopro.data_synthesis.datasets import assemble, evaluation_rows, write_rows
 from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
@@ -40,7 +41,7 @@ from videopro.data_synthesis.questions import QuestionSelection, load_source, se
 from videopro.data_synthesis.reservations import Reservations
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.table import show_table
-from videopro.data_synthesis.teacher import Teacher
+from videopro.data_synthesis.teacher import Teacher, no_teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.engine import ExceptionWatch, Progress, units
 from videopro.engine.cluster import RaySettings, read_ray_settings
@@ -103,7 +104,7 @@ def run(
     def guarded() -> tuple[DecontaminationGuard, list[Item]]:
         source, selection = selected()
         guard = DecontaminationGuard(config, source)
-        return guard, guard.allowed(selection, selection.select(limit=config.limit, ids=config.ids))
+        return guard, guard.allowed(selection, limit=config.limit, offset=config.offset, ids=config.ids)
 
     def videos() -> Iterable[Path]:
         # Those of pocket are of the pocket world for sure, and the guard would make them.
@@ -125,6 +126,13 @@ def run(
     if folder.traces.exists():
         check_questions(folder.read(), selection.benchmark, folder)
     guard, items = guarded()
+    if config.limit is not None and len(items) < config.limit:
+        after = f" after the first {config.offset}" if config.offset else ""
+        print(
+            f"limit is {config.limit}, and {len(items)} questions are left{after} "
+            f"({selection.filters.told()})",
+            file=sys.stderr,
+        )
     if config.assemble_only:
         folder.settings()
     else:
@@ -146,7 +154,7 @@ def prepare_synthesis(
         videos=videos,
         notes=notes,
         needs=lambda model: [
-            *planner_needs(config.teacher, config.api_key_env),
+            *_teacher_needs(config),
             *program_needs(config, model, flag=MODELS_FLAG),
         ],
     )
@@ -156,14 +164,18 @@ def _needs(config: SynthesisConfig, prepared: PreparedModels) -> list[Need]:
     """What has to be there before anything is loaded. The workers of a cluster have machines of their own,
     but the teacher is asked from here."""
     if config.engine == "ray":
-        return planner_needs(config.teacher, config.api_key_env)
+        return _teacher_needs(config)
     return prepared.needs()
+
+
+def _teacher_needs(config: SynthesisConfig) -> list[Need]:
+    return [] if config.teacher is None else planner_needs(config.teacher, config.api_key_env)
 
 
 def _identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
     names = ("tau", "programs", "refinements", "seed", "subtitles", "without_family")
-    # Only if it is set, so that older folders keep their keys.
-    newer = ("subtitle_track",)
+    # Only if they are set, so that older folders keep their keys.
+    newer = ("subtitle_track", "sft_share", "grpo_programs", "held_out_videos")
     return {
         "source": source.name,
         "split": source.split,
@@ -191,8 +203,8 @@ def _explore(
         return
     check_needs(_needs(config, prepared))
     make_planner = partial(
-        load_teacher,
-        config.teacher,
+        load_teacher if config.teacher is not None else no_teacher,
+        config.teacher or "",
         sampling=Sampling(config.max_new_tokens, config.temperature, config.top_p),
         api_key_env=config.api_key_env,
         concurrency=config.concurrency,
@@ -310,10 +322,10 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}
     lines = identity_difference(
         {name: recorded.get(name, defaults.get(name)) for name in names}
-        | {"teacher": recorded_spec(recorded["teacher"])}
+        | {"teacher": _spec(recorded["teacher"])}
         | texts,
         {name: current[name] for name in names}
-        | {"teacher": recorded_spec(config.teacher)}
+        | {"teacher": _spec(config.teacher)}
         | {"teacher_prompts": None if prompt_file is None else dict(prompt_file.texts)},
     )
     if lines:
@@ -321,6 +333,10 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
             f"{folder.path}: holds another synthesis; give another --output, or the settings of that one:\n  "
             + "\n  ".join(lines)
         )
+
+
+def _spec(teacher: str | None) -> str | None:
+    return None if teacher is None else recorded_spec(teacher)
 
 
 def _finish(
@@ -357,10 +373,13 @@ def _write(
         excluded=guard.excluded,
         seeds=guard.seeds,
         skip=guard.skip,
+        held_out=guard.held_out,
+        split=config.video_split(),
         always_program=config.always_program,
         prompt_file=row_prompts,
         subtitle_track=config.subtitle_track,
     )
+    datasets = limited(datasets, config.limits_sft(), config.limits_grpo(), seed=config.seed)
     recorded = folder.settings()
     card = make_card(
         traces,
@@ -380,11 +399,16 @@ def _write(
             "versions": versions(),
             "evaluation videos known": len(guard.excluded),
         },
-        left_out=selection.left_out,
+        left_out=selection.filters.removed(),
         spent=read_teacher_usage(folder.replies),
         prices=config.prices(),
     )
     datasets.write(folder.path)
+    if guard.set_aside:
+        aside = [item for item in selection.benchmark.items if item.video_key in guard.set_aside]
+        if selection.benchmark.fetch is not None:
+            selection.benchmark.fetch(aside)
+        write_rows(folder.held_out, evaluation_rows(aside, folder.path))
     try:
         write_atomically(folder.card_json, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
         write_atomically(folder.card_md, card_text(card))

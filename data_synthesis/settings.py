@@ -9,7 +9,9 @@ from typing import Any, Literal
 from videopro import benchmarks
 from videopro.backbones import check_key_name
 from videopro.cli import setting
+from videopro.data_synthesis.balance import GRPO_KINDS, SFT_KINDS, RowLimits
 from videopro.data_synthesis.explore import ExploreSettings
+from videopro.data_synthesis.split import VideoSplit
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
@@ -27,8 +29,12 @@ class SynthesisConfig(ModuleSettings):
             "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
         )
     )
-    teacher: str = field(
-        metadata=setting("who writes programs: pocket-teacher or api:MODEL@URL (it sees no video)")
+    teacher: str | None = field(
+        default=None,
+        metadata=setting(
+            "who writes programs: pocket-teacher or api:MODEL@URL (it sees no video); not needed with "
+            "--programs 0"
+        ),
     )
     model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
     output: Path = field(metadata=setting("folder of the synthesis; resumed if it holds the same one"))
@@ -47,16 +53,61 @@ class SynthesisConfig(ModuleSettings):
     without_family: tuple[str, ...] = field(default=(), metadata=setting("families of questions to hold out"))
     limit: int | None = field(
         default=None,
-        metadata=setting("number of questions to ask (whole videos, in an order drawn from seed)"),
+        metadata=setting(
+            "number of questions to ask, of those that the filters leave (whole videos, in an order drawn "
+            "from seed)"
+        ),
     )
+    offset: int = field(default=0, metadata=setting("leave out the first questions of that order"))
     ids: tuple[str, ...] = field(default=(), metadata=setting("ask only these questions"))
     seed: int = field(
         default=0, metadata=setting("random seed: order of questions, positions of options, programs")
     )
-    programs: int = field(default=4, metadata=setting("multi-step programs per question (K)"))
+    programs: int = field(
+        default=4,
+        metadata=setting(
+            "multi-step programs per question (K); 0: only native answers and the oracle mode, no teacher"
+        ),
+    )
     refinements: int = field(
         default=1,
         metadata=setting("refinements of each program that failed, was wrong or had low confidence"),
+    )
+    sft_share: float | None = field(
+        default=None,
+        metadata=setting(
+            "share of the videos that are for sft.jsonl; the others are for grpo.jsonl, so that the two "
+            "share no video. Unset: every video is for both"
+        ),
+    )
+    grpo_programs: int | None = field(
+        default=None,
+        metadata=setting(
+            "with sft_share: programs per question of a video for GRPO, which are never refined; unset: as "
+            "programs"
+        ),
+    )
+    sft_rows: int | None = field(
+        default=None,
+        metadata=setting(
+            "rows of sft.jsonl at most, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
+        ),
+    )
+    grpo_rows: int | None = field(
+        default=None,
+        metadata=setting(
+            "rows of grpo.jsonl at most, evenly over kinds and over families; unset: all (paper: 10000)"
+        ),
+    )
+    sft_caps: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting(
+            "rows of sft.jsonl at most by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
+        ),
+    )
+    grpo_caps: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("the same of grpo.jsonl, such as plan=6000 native_refinement=3000 mode_native=2000"),
     )
     tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
     prompts: str | None = field(
@@ -109,13 +160,24 @@ class SynthesisConfig(ModuleSettings):
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
     exclude: tuple[str, ...] = field(
         default=(),
-        metadata=setting("your own evaluation videos: folders, JSONL files, CG-Bench annotations (.json)"),
+        metadata=setting(
+            "videos that are for evaluation: folders, JSONL files, CG-Bench annotations (.json), or "
+            "benchmarks as NAME:FOLDER or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench"
+        ),
     )
     evaluation: Literal["refuse", "skip"] = field(
         default="refuse", metadata=setting("what to do with questions about videos of evaluation splits")
     )
-    cg_bench_mini: Literal["evaluation", "training"] = field(
-        default="evaluation", metadata=setting("what the videos of CG-Bench mini are for")
+    cg_bench_mini: Literal["questions", "videos", "training"] = field(
+        default="questions",
+        metadata=setting(
+            "what of CG-Bench mini is for evaluation: its questions, its whole videos (questions about 93 % "
+            "of the set), or nothing (training)"
+        ),
+    )
+    held_out_videos: int | None = field(
+        default=None,
+        metadata=setting("number of the source's videos to set aside for evaluation, drawn by seed"),
     )
     redo_errors: bool = field(
         default=False, metadata=setting("retry questions whose recorded result is an error")
@@ -129,8 +191,51 @@ class SynthesisConfig(ModuleSettings):
         if self.subtitles == "none" and self.speech == "auto":
             object.__setattr__(self, "speech", "none")
         super().__post_init__()
-        check_planner(self.teacher)
+        self._check_asking()
         check_key_name(self.api_key_env)
+        self.limits_sft().check("sft", SFT_KINDS)
+        self.limits_grpo().check("grpo", GRPO_KINDS)
+        self.row_prompts()
+        self.asked_prompts()
+        for name in ("concurrency", "max_parallel", "max_new_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.videos is not None and self.videos < 1:
+            raise ConfigError(f"videos is {self.videos}; it must be at least 1")
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        if self.temperature < 0:
+            raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
+        if (self.price_in is None) != (self.price_out is None):
+            raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
+        if self.source == "pocket" and self.cg_bench_mini != "questions":
+            raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
+        if self.held_out_videos is not None and self.held_out_videos < 1:
+            raise ConfigError(f"held_out_videos is {self.held_out_videos}; it must be at least 1")
+        if self.sft_share is not None and not 0 <= self.sft_share <= 1:
+            raise ConfigError(f"sft_share is {self.sft_share}; it must lie in 0..1")
+        self.budget()
+
+    def _check_asking(self) -> None:
+        """Who is asked for programs, and for how many. Raises ConfigError."""
+        for name in ("programs", "grpo_programs", "refinements"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ConfigError(f"{name} is {value}; it must be 0 or more")
+        if self.grpo_programs is not None and self.sft_share is None:
+            raise ConfigError("grpo_programs: needs --sft-share, which says which videos are for GRPO")
+        if not self.asks_teacher:
+            # Rows without programs have none to refine, and native answers are refined by programs.
+            object.__setattr__(self, "refinements", 0)
+            object.__setattr__(self, "teacher", None)
+        if self.teacher is None:
+            if self.asks_teacher:
+                raise ConfigError(
+                    "teacher is missing: who writes programs; give pocket-teacher or api:MODEL@URL, or "
+                    "--programs 0 for rows without programs"
+                )
+            return
+        check_planner(self.teacher)
         if self.teacher == "self":
             raise ConfigError(
                 "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL@URL"
@@ -142,34 +247,33 @@ class SynthesisConfig(ModuleSettings):
             )
         if self.teacher_prompts is not None and self.teacher.startswith("pocket-teacher"):
             raise ConfigError(f"teacher {self.teacher!r} reads our prompts only; leave --teacher-prompts out")
-        self.row_prompts()
-        self.asked_prompts()
-        for name in ("programs", "concurrency", "max_parallel", "max_new_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.videos is not None and self.videos < 1:
-            raise ConfigError(f"videos is {self.videos}; it must be at least 1")
-        if self.refinements < 0:
-            raise ConfigError(f"refinements is {self.refinements}; it must be 0 or more")
-        if not 0 <= self.tau <= 1:
-            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
-        if self.temperature < 0:
-            raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
-        if (self.price_in is None) != (self.price_out is None):
-            raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
-        if self.source == "pocket" and self.cg_bench_mini == "training":
-            raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
-        self.budget()
+
+    @property
+    def asks_teacher(self) -> bool:
+        """Whether any question is asked with programs."""
+        return bool(self.programs or self.grpo_programs)
 
     def videos_in_flight(self) -> int:
         """Videos that are explored at a time; a teacher behind an API keeps them waiting."""
-        return self.videos or (4 if self.teacher.startswith("api:") else 1)
+        return self.videos or (4 if (self.teacher or "").startswith("api:") else 1)
 
     def prices(self) -> Prices | None:
         """The prices of tokens, if given."""
         if self.price_in is None or self.price_out is None:
             return None
         return Prices(self.price_in, self.price_out)
+
+    def video_split(self) -> VideoSplit:
+        """Which videos are for which dataset."""
+        return VideoSplit(self.sft_share, self.seed)
+
+    def limits_sft(self) -> RowLimits:
+        """The limits of sft.jsonl."""
+        return RowLimits(self.sft_rows, self.sft_caps)
+
+    def limits_grpo(self) -> RowLimits:
+        """The limits of grpo.jsonl."""
+        return RowLimits(self.grpo_rows, self.grpo_caps)
 
     def budget(self) -> TeacherBudget:
         """The caps. Raises ConfigError for invalid ones."""
@@ -199,6 +303,8 @@ class SynthesisConfig(ModuleSettings):
         return ExploreSettings(
             programs=self.programs,
             refinements=self.refinements,
+            grpo_programs=self.grpo_programs,
+            split=self.video_split(),
             tau=self.tau,
             seed=self.seed,
             subtitles=self.subtitles == "listed",

@@ -47,6 +47,24 @@ def collect(futures: Sequence[Future[PlannerReply | Refusal]]) -> list[PlannerRe
     return replies
 
 
+class NoTeacher(Planner):
+    """Stands in for a teacher where no question is asked with programs."""
+
+    name = "none"
+    asks_model = False
+
+    def identity(self) -> dict[str, object]:
+        return {"planner": self.name}
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        raise AssertionError(f"{len(requests)} programs were asked for without a teacher")
+
+
+def no_teacher(*args: object, **settings: object) -> Planner:
+    """As `load_planner`, for a synthesis without programs."""
+    return NoTeacher()
+
+
 class Teacher:
     """A planner behind a log and a budget; thread safe.
 

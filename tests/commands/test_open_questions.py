@@ -232,9 +232,9 @@ def test_synthesis_leaves_open_questions_out_and_refuses_only_open_ones(root: Pa
     source = load("jsonl", root=root)
     found = select_questions(source, seed=0)
     assert [item.id for item in found.benchmark.items] == ["mc"]
-    assert found.left_out == {"open, without options to train on": 6}
+    assert found.filters.removed() == {"open, without options to train on": 6}
     only = replace(source, items=[item for item in source.items if item.question.is_open])
-    with pytest.raises(ConfigError, match="6 open, without options to train on"):
+    with pytest.raises(ConfigError, match="open, without options to train on: 6"):
         select_questions(only, seed=0)
 
 

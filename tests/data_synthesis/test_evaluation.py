@@ -14,12 +14,15 @@ from tests.support.fakes import make_video
 from tests.support.making_videos import as_pocket
 from tests.support.synthesis_sources import cg, write_cg
 from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
+from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos, evaluation_videos
+from videopro.data_synthesis.held_out import set_aside
 from videopro.data_synthesis.run import main
 from videopro.errors import ConfigError, RunError
 from videopro.pocket import world
-from videopro.traces import VideoRef
+from videopro.traces import VideoRef, read_traces
+from videopro.train.runtime.held_out import load_eval_questions
 from videopro.video import Video
 
 
@@ -163,10 +166,20 @@ def test_training_worlds_share_no_seed_with_evaluation() -> None:
 # ---- CG-Bench mini -----------------------------------------------------------------------------------------
 
 
-def test_cg_bench_mini_is_evaluation_unless_named_otherwise(
+def test_the_questions_of_cg_bench_mini_are_held_out_unless_named_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = write_cg(tmp_path / "cg", cg(), cg(qid=8, video_uid="free"))
+    """Five questions about two videos; mini holds the first. The second is about the same video, the third
+    has mini's text with other punctuation."""
+    copy = "What does he lift"
+    root = write_cg(
+        tmp_path / "cg",
+        cg(),
+        cg(qid=8, question="Where is he?"),
+        cg(qid=9, video_uid="free", question=f"{copy.upper()} ?!"),
+        cg(qid=10, video_uid="free", question="Who sings?"),
+        cg(qid=11, video_uid="free", question="Who sings?", right_answer="C"),
+    )
     base = ["--source", "cg_bench", "--root", str(root), "--teacher", "pocket-teacher", "--model", "m"]
     base += [*NO_MODELS, "--programs", "1"]
 
@@ -174,19 +187,133 @@ def test_cg_bench_mini_is_evaluation_unless_named_otherwise(
         status = main([*base, "--output", str(tmp_path / name), *more], load=load_moody)
         return status, capsys.readouterr().err
 
+    def asked(name: str) -> set[str]:
+        lines = (tmp_path / name / "records.jsonl").read_text().splitlines()
+        return {json.loads(line)["question_id"] for line in lines}
+
     status, error = run("a")
     assert (status, "cgbench_mini.json is missing" in error) == (2, True)
     write_cg(root, cg(), name="cgbench_mini.json")
-    status, error = run("a")
+    # The videos are not there, so that each question ends as an error, but for those that were left out.
+    assert run("a", "--evaluation", "refuse")[0] == 0
+    assert asked("a") == {"8", "10", "11"}
+    card = json.loads((tmp_path / "a" / "card.json").read_text())
+    assert card["questions"]["not asked"] == {
+        "question of CG-Bench mini": 1,
+        "text of a held-out question": 1,
+    }
+    status, error = run("b", "--cg-bench-mini", "videos")
     assert status == 2
     assert "video 'abcDEF-1_xy' is video abcDEF-1_xy of CG-Bench mini" in error
-    assert "--cg-bench-mini training" in error
-    # The videos are not there, so that each question ends as an error, but for those that were left out.
-    assert run("b", "--evaluation", "skip")[0] == 0
-    assert "abcDEF" not in (tmp_path / "b" / "records.jsonl").read_text()
-    assert "free" in (tmp_path / "b" / "records.jsonl").read_text()
+    assert "--cg-bench-mini questions" in error
+    assert run("b", "--cg-bench-mini", "videos", "--evaluation", "skip")[0] == 0
+    assert asked("b") == {"10", "11"}
     assert run("c", "--cg-bench-mini", "training")[0] == 0
-    assert "abcDEF" in (tmp_path / "c" / "records.jsonl").read_text()
+    assert asked("c") == {"7", "8", "9", "10", "11"}
+    # What was recorded before it was held out gets into no dataset.
+    assert run("c", "--assemble-only")[0] == 0
+    card = json.loads((tmp_path / "c" / "card.json").read_text())
+    assert card["rejected"] == {
+        "question: VideoError": 3,
+        "question: question of CG-Bench mini": 1,
+        "question: text of a held-out question": 1,
+    }
+    write_cg(root, {"video_uid": "x"}, name="cgbench_mini.json")
+    status, error = run("d")
+    assert (status, "record 1: field 'qid' is missing" in error) == (2, True)
+
+
+def test_a_limit_is_the_number_of_questions_after_the_filters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten questions about as many videos, of which mini holds four."""
+    records = [cg(qid=i, video_uid=f"v{i}", question=f"Question {i}?") for i in range(10)]
+    root = write_cg(tmp_path / "cg", *records)
+    write_cg(root, *records[:4], name="cgbench_mini.json")
+    base = ["--source", "cg_bench", "--root", str(root), "--model", "m", "--programs", "0"]
+
+    def run(name: str, *more: str) -> tuple[int, str, list[str]]:
+        status = main([*base, "--output", str(tmp_path / name), *more], load=load_moody)
+        records = tmp_path / name / "records.jsonl"
+        lines = records.read_text().splitlines() if records.exists() else []
+        return status, capsys.readouterr().err, [json.loads(line)["question_id"] for line in lines]
+
+    status, error, five = run("a", "--limit", "5")
+    assert (status, len(five)) == (0, 5)
+    assert "limit is" not in error
+    status, error, seven = run("b", "--limit", "7")
+    assert (status, set(seven)) == (0, {"4", "5", "6", "7", "8", "9"})
+    assert "limit is 7, and 6 questions are left (left out of 10: question of CG-Bench mini: 4)" in error
+    assert run("c", "--limit", "3", "--offset", "2")[2] == five[2:5]
+    status, error, rest = run("d", "--limit", "3", "--offset", "4")
+    assert rest == seven[4:]
+    assert "limit is 3, and 2 questions are left after the first 4" in error
+    status, error, _ = run("e", "--offset", "6")
+    assert (status, "offset is 6; it must be at least 0 and below 6" in error) == (2, True)
+
+
+def test_videos_of_another_benchmark_are_known_by_their_upload_and_content(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LVBench lists a video that is also in the source under the same id on YouTube, as another file, one
+    that is there under another name, and one that only shares a plain name; and a question's words."""
+    clips = tmp_path / "lv" / "videos"
+    make_video(clips / "00abcDEF-_1.mp4", "grey", seconds=3.0)
+    make_video(clips / "v.mp4", "blue", seconds=3.0)
+    clips.joinpath("other_clip_.mp4").write_bytes((questions / "videos" / "v0.mp4").read_bytes())
+    lines = [
+        {
+            "key": key,
+            "type": "t",
+            "qa": [{"uid": f"u{i}", "question": f"{text}\n(A) a\n(B) b\n(C) c\n(D) d", "answer": "A",
+                    "question_type": ["summarization"], "time_reference": ""}],
+            "video_info": {"duration_minutes": 1},
+        }
+        for i, (key, text) in enumerate(
+            [("00abcDEF-_1", "Who?"), ("v", "Which colour?"), ("other_clip_", "Where?")]
+        )
+    ]  # fmt: skip
+    (tmp_path / "lv" / "video_info.meta.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    source = tmp_path / "own"
+    shutil.copytree(questions, source)
+    make_video(source / "00abcDEF-_1.mp4", "red", seconds=2.0)
+    make_video(source / "v.mp4", "red", seconds=4.0)
+    as_pocket(source / "00abcDEF-_1.mp4", source / "v.mp4")
+    more = [
+        {
+            "id": "upload",
+            "video": "00abcDEF-_1.mp4",
+            "question": "One?",
+            "choices": ["x", "y"],
+            "answer": "A",
+        },
+        {"id": "words", "video": "v.mp4", "question": "which COLOUR", "choices": ["x", "y"], "answer": "A"},
+        {"id": "name", "video": "v.mp4", "question": "Two?", "choices": ["x", "y"], "answer": "A"},
+    ]
+    with (source / "questions.jsonl").open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in more)
+    lvbench = ("--exclude", f"lvbench:{tmp_path / 'lv'}")
+    assert "which is for evaluation" in refusal(capsys, source, tmp_path / "out", *lvbench)
+    assert main(command(source, tmp_path / "out", *lvbench, "--evaluation", "skip"), load=load_moody) == 0
+    lines = [json.loads(line) for line in (tmp_path / "out" / "records.jsonl").read_text().splitlines()]
+    assert {line["question_id"] for line in lines} == {"v1q0", "name"}
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["questions"]["not asked"] == {
+        "text of a held-out question": 1,
+        "video of an evaluation split": 2,
+    }
+    assert "exclude: lvbench" in refusal(capsys, source, tmp_path / "b", "--exclude", "lvbench:nowhere")
+
+
+def test_videos_are_set_aside_for_evaluation(questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(command(questions, out, "--held-out-videos", "1"), load=load_moody) == 0
+    kept = load_eval_questions(str(out / "held_out.jsonl"), limit=None, seed=0).items
+    (asked,) = read_traces(out / "records.jsonl")
+    assert {asked.question_id, *(item.id for item in kept)} == {"v0q0", "v1q0"}
+    assert [item.answer is not None and item.video.is_file() for item in kept] == [True]
+    with pytest.raises(ConfigError, match="held_out_videos is 2, and the source has 2 videos"):
+        set_aside(load("jsonl", root=questions).items, 2, 0)
 
 
 def test_cg_bench_annotations_exclude_their_videos_from_any_source(

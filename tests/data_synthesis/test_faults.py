@@ -103,7 +103,7 @@ def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
         (("--teacher", "self"), "a model does not teach itself"),
         (("--teacher", "api:m@https://user:key@host/v1"), "--api-key-env"),
         (("--teacher", "api:m@https://host/v1?key=1"), "--api-key-env"),
-        (("--programs", "0"), "programs is 0"),
+        (("--programs=-1",), "programs is -1"),
         (("--tau", "1.5"), "tau is 1.5"),
         (("--max-cost", "3"), "--price-in and --price-out"),
         (("--price-in", "3"), "give both"),
