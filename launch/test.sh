@@ -14,6 +14,8 @@ else
     tests+=" and not kills and not browser and not two_processes and not wheel"
 fi
 source "$(dirname "$0")/setup.sh" test
+# Hundreds of child processes import the package, and each compiled it again where nothing may be kept.
+unset PYTHONDONTWRITEBYTECODE
 if [ "$all" ]; then bash launch/chromium.sh; fi
 ruff check .
 ruff format --check .

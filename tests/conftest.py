@@ -1,6 +1,7 @@
 """Shared test settings: a temporary directory that goes with the run, no hub, default signals, two cores at
 most, no test that changes its process, and workers that need not import."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -32,3 +33,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+
+# Collecting imports and makes a million objects, and all of them stay: the collector would look through them
+# again and again, for a fifth of a worker's start, and at every full collection later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected, and looked for among what tests make alone."""
+    gc.freeze()
+    gc.enable()
