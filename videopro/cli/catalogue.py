@@ -211,6 +211,16 @@ _ALL = (
         ("videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged",),
     ),
     Command(
+        "reproduce",
+        "videopro.commands.reproduce.command",
+        "Train",
+        "Reproduce the paper: from the official files to its tables, stage by stage.",
+        (
+            "videopro reproduce --config paper --plan",
+            "videopro reproduce --config one-gpu --output runs/one-gpu",
+        ),
+    ),
+    Command(
         "asp-clip",
         "videopro.train.retrieval.asp_clip",
         "Train",

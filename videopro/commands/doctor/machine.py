@@ -37,7 +37,7 @@ def machine() -> Iterator[Finding]:
 
 def _gpus() -> Iterator[Finding]:
     torch = metadata.version("torch")
-    gpus = _nvidia()
+    gpus = nvidia_gpus()
     if not gpus:
         yield Finding("machine", "GPU", "missing", f"none that NVIDIA's driver shows (torch {torch})")
     for name in gpus:
@@ -51,7 +51,7 @@ def _gpus() -> Iterator[Finding]:
         yield Finding("machine", "CUDA_VISIBLE_DEVICES", "ok", visible or "empty: no GPU is used")
 
 
-def _nvidia() -> list[str]:
+def nvidia_gpus() -> list[str]:
     """The GPUs by their driver's own tool, which takes a moment where torch takes seconds."""
     tool = shutil.which("nvidia-smi")
     if tool is None:

@@ -1,0 +1,90 @@
+"""videopro reproduce: the paper's training and tables in one command, from the official files to a report.
+
+    videopro reproduce --config paper --plan
+    videopro reproduce --config paper --output runs/paper
+    videopro reproduce --config paper --output runs/paper --only sft
+    videopro reproduce --config paper --output runs/release --sft-adapter USER/ADAPTER --grpo none
+
+It first shows what is missing, every stage and what it will take, and asks. Re-run the same command to
+resume.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from videopro.cli import CommandLine, exit_status
+from videopro.commands.doctor.command import show
+from videopro.commands.doctor.machine import nvidia_gpus
+from videopro.commands.reproduce.checks import examine
+from videopro.commands.reproduce.estimates import estimates, size_of
+from videopro.commands.reproduce.plan import show_plan
+from videopro.commands.reproduce.road import Road
+from videopro.commands.reproduce.running import Record, check_same, run_stages
+from videopro.commands.reproduce.settings import STAGES, ReproduceConfig
+from videopro.commands.reproduce.stages import Stage
+from videopro.errors import ConfigError
+
+COMMAND = CommandLine("reproduce", ReproduceConfig, configs="reproduce")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for an error that the user can fix, 130 when
+    interrupted."""
+    with exit_status() as status:
+        reproduce(COMMAND.parse(argv))
+    return status.code
+
+
+def reproduce(config: ReproduceConfig) -> None:
+    """Show the plan, ask, and run the stages. Raises VideoProError."""
+    road = Road(config, len(nvidia_gpus()))
+    stages = selected(road.stages(), config)
+    record = Record(config.output)
+    sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
+    sizes |= {part.folder: size_of(part, None) for part in road.tested if part.name == "pocket"}
+    findings = examine(road, [stage for stage in stages if not record.is_done(stage)], sizes)
+    show(findings)
+    show_plan(stages, estimates(road, stages, sizes), record, road.gpus, Console())
+    broken = [each for each in findings if each.state == "broken"]
+    if broken:
+        names = ", ".join(each.name for each in broken)
+        raise ConfigError(f"missing or broken: {names} (see above); nothing was started")
+    check_same(stages, record)
+    if config.plan:
+        return
+    _ask(config)
+    run_stages(stages, config.output)
+    print(f"Done. Next: videopro view {config.output / 'runs'}")
+
+
+def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:
+    """The stages that `--only`, `--start` and `--until` leave. Raises ConfigError if there are none."""
+    order = {name: place for place, name in enumerate(STAGES)}
+    first, last = order.get(config.start, 0), order.get(config.until, len(order))
+    chosen = [
+        stage
+        for stage in stages
+        if first <= order[stage.kind] <= last and (not config.only or stage.kind in config.only)
+    ]
+    if not chosen:
+        kinds = ", ".join(dict.fromkeys(stage.kind for stage in stages))
+        raise ConfigError(f"these settings have none of those stages; they have {kinds}")
+    return chosen
+
+
+def _ask(config: ReproduceConfig) -> None:
+    """Ask whether to start. Raises ConfigError if nobody can answer, or for no."""
+    if config.yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody is here to answer; give --yes to start these stages")
+    if input("Start? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise ConfigError("not started")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What a stage will take, before it is run: questions, GPU-hours, dollars. All of it is an estimate.
+
+Rates were measured with random weights of Qwen3-VL-8B on one H100 (perf/gpu.json), or are the paper's own
+runtimes (Table 2, on a machine that it does not name). Nothing is estimated for a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from videopro import benchmarks
+from videopro.commands.reproduce.road import Part, Road
+from videopro.commands.reproduce.stages import Stage
+from videopro.errors import VideoProError
+
+MEASURED = "measured on one H100, random weights of Qwen3-VL-8B"
+PAPER = "the paper's Table 2"
+
+INDEXED_CLIPS = 58.0
+"""Clips of 10 s that LanguageBind indexes a second, in bf16 (perf/gpu.json, part g)."""
+SFT_ROWS = 2.4
+"""Rows that SFT trains on a second and GPU (part a)."""
+GRPO_STEP = 58.0
+"""Seconds of a GRPO step of 64 replies of 512 tokens on one GPU (part d)."""
+GRPO_REPLIES = 64
+RUNTIMES = {"native": 2.3, "program": 8.2, "adaptive": 5.9, "videopro": 7.8}
+"""Seconds a question: the larger of the two that Table 2 has for each way."""
+PAPER_ROWS = {"sft": 5_000, "grpo": 10_000}
+"""Section 4: trajectories for SFT, prompts for GRPO."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a benchmark is."""
+
+    questions: int
+    videos: int
+    hours: float
+    """Of video."""
+    is_counted: bool
+    """Whether its questions were counted in its files here."""
+
+
+PUBLISHED = {
+    ("cg_bench", "full"): Size(12_129, 1_219, 550, False),
+    ("lvbench", "test"): Size(1_549, 103, 117, False),
+    ("videomme", "long"): Size(900, 300, 206, False),
+    ("longvideobench", "val"): Size(1_337, 753, 99, False),
+    ("mlvu", "test"): Size(502, 502, 130, False),
+}
+"""Sizes that the benchmarks' papers and repositories give. Hours are videos times their mean length; of MLVU's
+test set only the questions are published, so its videos and hours are upper bounds."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a stage takes. None: not estimated."""
+
+    works_on: str = ""
+    """Such as "1,549 questions"."""
+    gpu_hours: float | None = None
+    dollars: float | None = None
+    basis: str = ""
+    """Where the rate is from."""
+
+
+def size_of(part: Part, root: Path | None) -> Size | None:
+    """How large a benchmark is: counted in its files, else as published; None if neither is known."""
+    published = PUBLISHED.get((part.name, part.split))
+    try:
+        loaded = benchmarks.load(part.name, split=part.split, root=root, protocol=part.protocol)
+    except VideoProError:
+        return published
+    videos = len({item.video_key for item in loaded.items})
+    hours = published.hours * videos / published.videos if published is not None else 0.0
+    return Size(len(loaded.items), videos, hours, True)
+
+
+def estimates(road: Road, stages: list[Stage], sizes: Mapping[str, Size | None]) -> dict[str, Estimate]:
+    """The estimate for each stage, by its name. `sizes`: of each benchmark, by its folder."""
+    return {stage.name: _estimate(road, stage, sizes) for stage in stages}
+
+
+def _estimate(road: Road, stage: Stage, sizes: Mapping[str, Size | None]) -> Estimate:
+    known = [size for part in road.benchmarks() if (size := sizes.get(part.folder)) is not None]
+    hours = sum(size.hours for size in known)
+    on_gpu = road.gpus > 0
+    if stage.kind == "transcribe":
+        return Estimate(f"{hours:,.0f} h of video at most")
+    if stage.kind == "index":
+        gpu_hours = hours * 360 / INDEXED_CLIPS / 3600 if on_gpu else None
+        return Estimate(f"{hours:,.0f} h of video", gpu_hours, basis=MEASURED)
+    if stage.kind in ("sft", "grpo"):
+        return _training(road, stage, on_gpu)
+    if stage.kind == "infer":
+        return _answering(road, stage, sizes, on_gpu)
+    return Estimate()
+
+
+def _training(road: Road, stage: Stage, on_gpu: bool) -> Estimate:
+    given = road.config.sft_data if stage.kind == "sft" else road.config.grpo_data
+    rows = PAPER_ROWS[stage.kind]
+    counted = given and Path(given).is_file()
+    if counted:
+        with Path(given).open("rb") as file:
+            rows = sum(bool(line.strip()) for line in file)
+    settings = stage.commands[0].settings or {}
+    works_on = f"{rows:,} rows" if counted else f"{rows:,} rows, as in the paper"
+    epochs = float(settings.get("num_train_epochs", 1))
+    if stage.kind == "sft":
+        seconds = rows * epochs / SFT_ROWS
+    else:
+        seconds = rows * epochs * int(settings.get("num_generations", 8)) / GRPO_REPLIES * GRPO_STEP
+    return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=MEASURED)
+
+
+def _answering(road: Road, stage: Stage, sizes: Mapping[str, Size | None], on_gpu: bool) -> Estimate:
+    questions, unknown, method = 0, [], "native"
+    for command in stage.commands:
+        settings = command.settings or {}
+        method = str(settings["method"])
+        folder = Path(str(settings["output"])).name
+        size, limit = sizes.get(folder), road.config.limit
+        if size is None:
+            unknown.append(folder)
+            continue
+        asked = size.questions if limit is None else limit * size.questions if limit < 1 else limit
+        questions += int(min(size.questions, asked))
+    works_on = f"{questions:,} questions" + (f", and those of {', '.join(unknown)}" if unknown else "")
+    seconds = questions * RUNTIMES[method]
+    return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=PAPER)

@@ -1,0 +1,62 @@
+"""The plan of a reproduction as tables: what it needs, its stages, and what each will take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from videopro.commands.reproduce.estimates import Estimate
+from videopro.commands.reproduce.running import Record
+from videopro.commands.reproduce.stages import Stage, shown
+
+
+def show_plan(
+    stages: Sequence[Stage],
+    estimates: Mapping[str, Estimate],
+    record: Record,
+    gpus: int,
+    console: Console,
+) -> None:
+    """Print the stages with what each will take, and the commands."""
+    table = Table(title="stages", title_justify="left", caption_justify="left")
+    for name in ("stage", "works on"):
+        table.add_column(name, overflow="fold")
+    for name in ("GPU-hours", "dollars"):
+        table.add_column(name, justify="right")
+    for stage in stages:
+        estimate = estimates[stage.name]
+        works_on = "done" if record.is_done(stage) else estimate.works_on
+        table.add_row(stage.name, works_on, _number(estimate.gpu_hours), _number(estimate.dollars))
+    left = [estimates[stage.name] for stage in stages if not record.is_done(stage)]
+    hours = sum(each.gpu_hours or 0 for each in left)
+    dollars = sum(each.dollars or 0 for each in left)
+    table.add_section()
+    table.add_row("all that is left", "", _number(hours or None), _number(dollars or None), style="bold")
+    table.caption = "\n".join(_notes(left, hours, gpus))
+    console.print(table)
+    for stage in stages:
+        console.print(Text(f"{stage.name}: {stage.does}", style="bold"), soft_wrap=True)
+        for line in shown(stage.commands):
+            console.print(Text(f"    {line}"), soft_wrap=True)
+
+
+def _notes(estimates: Sequence[Estimate], hours: float, gpus: int) -> list[str]:
+    """What the numbers rest on."""
+    bases = dict.fromkeys(each.basis for each in estimates if each.basis and each.gpu_hours is not None)
+    if not hours:
+        return ["-: not estimated. Nothing is, for a machine without a GPU."]
+    return [
+        "All numbers are estimates; -: not estimated. Another card, trained weights or longer replies change "
+        "them.",
+        *(f"GPU-hours: {basis}." for basis in bases),
+        f"About {hours / max(gpus, 1):,.0f} hours on {gpus} GPUs, where their work can be shared.",
+    ]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"

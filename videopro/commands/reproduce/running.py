@@ -1,0 +1,196 @@
+"""Runs the stages, one after the other, and remembers which are done."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+import yaml
+
+from videopro.commands.reproduce.stages import Command, Stage, shown
+from videopro.errors import RunError, cannot_write
+from videopro.storage import parse_json, write_atomically
+
+_PATIENCE = 60.0
+"""Seconds that commands have to end after Ctrl-C, before they are killed."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage that was done."""
+
+    name: str
+    key: str
+    """`Stage.key` of that time."""
+    seconds: float
+    """That the last call worked on it."""
+    ended: float
+    """When: seconds since 1970."""
+
+
+class Record:
+    """`stages.json` of a reproduction: which stages are done, and how long they took."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises RunError if it cannot be read."""
+        self._path = folder / "stages.json"
+        self._stages: dict[str, Done] = {}
+        if self._path.exists():
+            try:
+                rows = parse_json(self._path.read_text(encoding="utf-8"))
+                self._stages = {row["name"]: Done(**row) for row in rows}
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                raise RunError(
+                    f"{self._path}: cannot be read ({error}); delete it: stages that are done end at once"
+                ) from error
+
+    def of(self, stage: Stage) -> Done | None:
+        """How a stage was done, whatever its settings were then; None if it was not, or what it wrote is
+        gone."""
+        done = self._stages.get(stage.name)
+        return done if done is not None and all(path.exists() for path in stage.writes) else None
+
+    def is_done(self, stage: Stage) -> bool:
+        """Whether a stage was done with the commands that it has now, and none of the stages that it reads
+        from was done again since."""
+        done = self.of(stage)
+        if done is None or done.key != stage.key:
+            return False
+        before = [self._stages[name] for name in stage.after if name in self._stages]
+        return all(each.ended <= done.ended for each in before)
+
+    def add(self, stage: Stage, seconds: float) -> None:
+        """Remember a stage that is done. Raises RunError."""
+        self._stages[stage.name] = Done(stage.name, stage.key, round(seconds, 1), time.time())
+        text = json.dumps([asdict(done) for done in self._stages.values()], indent=1) + "\n"
+        try:
+            write_atomically(self._path, text)
+        except OSError as error:
+            raise RunError(cannot_write(self._path, error)) from error
+
+
+def check_same(stages: Sequence[Stage], record: Record) -> None:
+    """Raise RunError for a stage that was done with other settings: what was made after it would be of
+    both."""
+    for stage in stages:
+        done = record.of(stage)
+        if done is not None and done.key != stage.key:
+            where = f"delete {', '.join(map(str, stage.writes))}" if stage.writes else "delete stages.json"
+            raise RunError(
+                f"stage {stage.name!r} was done with other settings; give another --output, or {where} and "
+                "what was made from it"
+            )
+
+
+def run_stages(stages: Sequence[Stage], folder: Path) -> None:
+    """Run the stages that are not done yet. Each command's output is shown, and kept in `folder`/logs.
+
+    Raises RunError, with the log and the command, for a command that fails: the stages before it are done,
+    and the same call goes on with it.
+    """
+    record = Record(folder)
+    check_same(stages, record)
+    for number, stage in enumerate(stages, start=1):
+        head = f"[{number}/{len(stages)}] {stage.name}: {stage.does}"
+        if record.is_done(stage):
+            print(f"{head}: done before", flush=True)
+            continue
+        print(head, flush=True)
+        for line in shown(stage.commands):
+            print(f"    {line}", flush=True)
+        began = time.monotonic()
+        _write_settings(stage)
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        logs = [folder / "logs" / f"{stage.name}{_suffix(i, stage)}.log" for i in range(len(stage.commands))]
+        if stage.in_parallel:
+            _run(stage, stage.commands, logs)
+        else:
+            for command, log in zip(stage.commands, logs, strict=True):
+                _run(stage, (command,), (log,))
+        missing = [path for path in stage.writes if not path.exists()]
+        if missing:
+            raise RunError(
+                f"stage {stage.name!r} ended without an error, but {missing[0]} is not there; its output is "
+                f"in {logs[0]}"
+            )
+        record.add(stage, time.monotonic() - began)
+        print(f"    {stage.name} took {(time.monotonic() - began) / 60:.1f} min", flush=True)
+
+
+def _suffix(number: int, stage: Stage) -> str:
+    return f"-{number + 1}" if len(stage.commands) > 1 else ""
+
+
+def _write_settings(stage: Stage) -> None:
+    for command in stage.commands:
+        if command.file is None:
+            continue
+        text = f"# {command}\n" + yaml.safe_dump(
+            dict(command.settings or {}), sort_keys=False, allow_unicode=True
+        )
+        try:
+            command.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(command.file, text)
+        except OSError as error:
+            raise RunError(cannot_write(command.file, error)) from error
+
+
+def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> None:
+    """Run commands at once, and wait for all. The first one's output is shown."""
+    with ExitStack() as stack:
+        running = []
+        for number, (command, log) in enumerate(zip(commands, logs, strict=True)):
+            # Of an earlier attempt, what it said is kept.
+            file = stack.enter_context(log.open("ab"))
+            process = subprocess.Popen(
+                command.argv,
+                env={**os.environ, **command.environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            stack.callback(_end, process)
+            copier = threading.Thread(target=_copy, args=(process, file, number == 0), daemon=True)
+            copier.start()
+            running.append((command, process, copier, log))
+        for _, process, copier, _ in running:
+            process.wait()
+            copier.join()
+    failed = [each for each in running if each[1].returncode]
+    if failed:
+        command, process, _, log = failed[0]
+        raise RunError(
+            f"stage {stage.name!r} failed (status {process.returncode}); its output is in {log}, its command "
+            f"was: {command}\nthe stages before it are done; the same command goes on with it"
+        )
+
+
+def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool) -> None:
+    """Copy what a command says to its log, and to the terminal, as it comes."""
+    assert process.stdout is not None
+    while data := os.read(process.stdout.fileno(), 65536):
+        log.write(data)
+        log.flush()
+        if shows:
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have a command end as by Ctrl-C, so that what it did is saved."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

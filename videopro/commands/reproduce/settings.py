@@ -1,0 +1,222 @@
+"""The settings of `videopro reproduce`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from videopro.cli import setting
+from videopro.errors import ConfigError
+
+STAGES = (
+    "download",
+    "unpack",
+    "check",
+    "transcribe",
+    "index",
+    "synthesize",
+    "rejection",
+    "sft",
+    "prompts",
+    "grpo",
+    "merge",
+    "infer",
+    "report",
+)
+"""The kinds of stages, in their order. Those of `infer` are several, `infer-native` and the like."""
+
+NONE = "none"
+"""In place of a config: leave that out."""
+
+TABLES = ("1", "2", "3", "4", "5", "figures")
+
+_FILES, _DATA, _TRAIN, _EVALUATE, _STAGES = (
+    "Files",
+    "Training data",
+    "Training",
+    "Evaluation",
+    "Which stages",
+)
+
+
+@dataclass(frozen=True)
+class ReproduceConfig:
+    """The settings of a reproduction, as flags or as YAML."""
+
+    model: str = field(metadata=setting("the backbone: a hub name, a folder, or pocket", group=_TRAIN))
+    output: Path = field(metadata=setting("folder of everything that is made", group=_FILES))
+    data: Path = field(
+        default=Path("data"),
+        metadata=setting("folder with a folder for each benchmark, such as data/cg_bench", group=_FILES),
+    )
+    downloads: dict[str, str] = field(
+        default_factory=dict,
+        metadata=setting(
+            "datasets of the hub for benchmarks whose folder is missing, such as cg_bench=CG-Bench/CG-Bench",
+            group=_FILES,
+        ),
+    )
+    gpus: int | None = field(
+        default=None, metadata=setting("GPUs to use; unset: all of this machine", group=_TRAIN)
+    )
+    processes: int | None = field(
+        default=None,
+        metadata=setting(
+            "processes that train and answer; unset: one for each GPU, one without GPUs", group=_TRAIN
+        ),
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the backbone when it answers, such as dtype=bf16", group=_TRAIN),
+    )
+    modules: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting(
+            "models behind the modules, as in --options of videopro infer, such as encoder=languagebind",
+            group=_TRAIN,
+        ),
+    )
+    transcripts: bool = field(
+        default=True,
+        metadata=setting("transcribe videos that have no subtitles, before anything asks", group=_FILES),
+    )
+    source: str = field(default="cg_bench", metadata=setting("benchmark whose questions train", group=_DATA))
+    synthesis: str = field(
+        default="cg_bench",
+        metadata=setting(
+            "config of videopro synthesize: a name or a YAML file; none: no teacher, and the backbone's own "
+            "right programs are the rows for SFT",
+            group=_DATA,
+        ),
+    )
+    synthesize: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of videopro synthesize over that config", group=_DATA),
+    )
+    sft_data: str = field(
+        default="",
+        metadata=setting(
+            "rows for SFT made elsewhere, such as the release's train_sft.jsonl; nothing is synthesized",
+            group=_DATA,
+        ),
+    )
+    grpo_data: str = field(
+        default="", metadata=setting("rows for GRPO made elsewhere; unset: those made here", group=_DATA)
+    )
+    grpo_prompts: Literal["teacher", "planner"] = field(
+        default="teacher",
+        metadata=setting(
+            "prompts for GRPO: those of the synthesis, or of questions and of what the planner of SFT got "
+            "wrong (videopro prompts)",
+            group=_DATA,
+        ),
+    )
+    sft: str = field(
+        default="qwen3vl_8b", metadata=setting("config of videopro sft: a name or a YAML file", group=_TRAIN)
+    )
+    sft_settings: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of videopro sft over that config", group=_TRAIN)
+    )
+    sft_adapter: str = field(
+        default="",
+        metadata=setting("an adapter after SFT made elsewhere: a folder or hub name", group=_TRAIN),
+    )
+    grpo: str = field(
+        default="qwen3vl_8b",
+        metadata=setting(
+            "config of videopro grpo: a name or a YAML file; none: the planner of SFT is evaluated",
+            group=_TRAIN,
+        ),
+    )
+    grpo_settings: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of videopro grpo over that config", group=_TRAIN)
+    )
+    grpo_adapter: str = field(
+        default="",
+        metadata=setting("an adapter after GRPO made elsewhere: a folder or hub name", group=_TRAIN),
+    )
+    accelerate: str = field(
+        default="",
+        metadata=setting(
+            "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu",
+            group=_TRAIN,
+        ),
+    )
+    merge: bool = field(
+        default=False,
+        metadata=setting("merge the last adapter into a plain checkpoint, to serve or publish", group=_TRAIN),
+    )
+    benchmarks: tuple[str, ...] = field(
+        default=("videopro",),
+        metadata=setting("benchmarks of Table 1: names, or videopro for the paper's four", group=_EVALUATE),
+    )
+    ablation_benchmarks: tuple[str, ...] = field(
+        default=("lvbench", "videomme"),
+        metadata=setting("those of them that Tables 2 to 4 are made on", group=_EVALUATE),
+    )
+    tables: tuple[str, ...] = field(
+        default=TABLES, metadata=setting(f"what to make: {', '.join(TABLES)}", group=_EVALUATE)
+    )
+    limit: int | float | None = field(
+        default=None,
+        metadata=setting("questions of each benchmark to answer, or their share below 1", group=_EVALUATE),
+    )
+    infer: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("further settings of videopro infer, such as in_flight=8", group=_EVALUATE),
+    )
+    only: tuple[str, ...] = field(
+        default=(), metadata=setting(f"only these stages, of {', '.join(STAGES)}", group=_STAGES)
+    )
+    start: str = field(default="", metadata=setting("leave out the stages before this one", group=_STAGES))
+    until: str = field(default="", metadata=setting("leave out the stages after this one", group=_STAGES))
+    plan: bool = field(
+        default=False, metadata=setting("print what would be done and what it takes, and do nothing")
+    )
+    yes: bool = field(default=False, metadata=setting("do not ask before the first stage"))
+
+    def __post_init__(self) -> None:
+        for name in (*self.only, *filter(None, (self.start, self.until))):
+            if name not in STAGES:
+                raise ConfigError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
+        if self.only and (self.start or self.until):
+            raise ConfigError("--only names the stages; leave out --start and --until")
+        for name in self.tables:
+            if name not in TABLES:
+                raise ConfigError(f"tables: there is no {name!r}; give some of {', '.join(TABLES)}")
+        for name, number in (("gpus", self.gpus), ("processes", self.processes)):
+            if number is not None and number < (name == "processes"):
+                raise ConfigError(
+                    f"{name} is {number}; give {'1 or more' if name == 'processes' else '0 or more'}"
+                )
+        if self.grpo_prompts == "teacher" and self.makes_grpo_rows and not self.synthesizes:
+            raise ConfigError(
+                "grpo_prompts is teacher, but nothing is synthesized here: give grpo_data, or grpo_prompts "
+                "planner"
+            )
+
+    @property
+    def trains_sft(self) -> bool:
+        """Whether an adapter is fine-tuned here."""
+        return not (self.sft_adapter or self.grpo_adapter)
+
+    @property
+    def trains_grpo(self) -> bool:
+        """Whether an adapter is trained by rewards here."""
+        return self.grpo != NONE and not self.grpo_adapter
+
+    @property
+    def makes_sft_rows(self) -> bool:
+        """Whether rows for SFT are made here."""
+        return self.trains_sft and not self.sft_data
+
+    @property
+    def makes_grpo_rows(self) -> bool:
+        """Whether prompts for GRPO are made here."""
+        return self.trains_grpo and not self.grpo_data
+
+    @property
+    def synthesizes(self) -> bool:
+        """Whether a teacher writes programs here."""
+        return self.makes_sft_rows and self.synthesis != NONE

@@ -1,0 +1,130 @@
+"""What a stage of a reproduction is: commands, with their settings, in their order.
+
+A stage runs commands of videopro as anybody could run them by hand: their settings are written to a file, and
+the commands are printed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from videopro.cli import COMMANDS
+
+DOWNLOAD = "hf"
+"""The program of the hub's library, which is no command of videopro."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a stage."""
+
+    name: str
+    """Of `videopro.cli.COMMANDS`, or DOWNLOAD."""
+    arguments: tuple[str, ...] = ()
+    settings: Mapping[str, Any] | None = None
+    """Written to `file`, which `--config` names."""
+    file: Path | None = None
+    launch: tuple[str, ...] | None = None
+    """The flags of `accelerate launch`, which starts it; None: it is started by itself."""
+    gpu: int | None = None
+    """The only GPU that it sees; None: all."""
+
+    @property
+    def argv(self) -> list[str]:
+        """The command, run by this Python."""
+        if self.name == DOWNLOAD:
+            return [sys.executable, "-m", "huggingface_hub.cli.hf", *self._flags]
+        if self.launch is None:
+            return [sys.executable, "-m", "videopro", *self.name.split(), *self._flags]
+        return [sys.executable, "-m", "accelerate.commands.launch", *self._launched]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it is started with beside this process's environment."""
+        return {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
+
+    def __str__(self) -> str:
+        """As it is typed in a shell."""
+        before = "".join(f"{name}={value} " for name, value in self.environment.items())
+        if self.name == DOWNLOAD:
+            words = ["hf", *self._flags]
+        elif self.launch is None:
+            words = ["videopro", *self.name.split(), *self._flags]
+        else:
+            words = ["accelerate", "launch", *self._launched]
+        return before + shlex.join(words)
+
+    @property
+    def _flags(self) -> list[str]:
+        return [*self.arguments, *(["--config", str(self.file)] if self.file is not None else [])]
+
+    @property
+    def _launched(self) -> list[str]:
+        return [*(self.launch or ()), "-m", COMMANDS[self.name].module, *self._flags]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a reproduction, which is done as a whole or not."""
+
+    name: str
+    """Its kind, and which of several: `infer-native`."""
+    does: str
+    """What the plan says of it."""
+    commands: tuple[Command, ...]
+    after: tuple[str, ...] = ()
+    """The stages whose files it reads."""
+    writes: tuple[Path, ...] = ()
+    """What is there when it is done."""
+    in_parallel: bool = False
+    """Whether its commands run at once, each on a GPU of its own."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind, one of `videopro.commands.reproduce.settings.STAGES`."""
+        return self.name.partition("-")[0]
+
+    @property
+    def key(self) -> str:
+        """A hash of its commands and their settings: whether what was done is what is asked for."""
+        about = [[each.name, each.arguments, each.settings] for each in self.commands]
+        return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def in_shards(command: Command, gpus: int) -> tuple[Command, ...]:
+    """The command once for each GPU, with `--shard i/n`; as it is for one GPU or none."""
+    if gpus < 2:
+        return (command,)
+    return tuple(
+        Command(
+            command.name,
+            (*command.arguments, "--shard", f"{number + 1}/{gpus}"),
+            command.settings,
+            command.file,
+            gpu=number,
+        )
+        for number in range(gpus)
+    )
+
+
+def on_each_gpu(command: Command, gpus: int) -> tuple[Command, ...]:
+    """The same command once for each GPU, for one that shares its work with others like it."""
+    if gpus < 2:
+        return (command,)
+    return tuple(
+        Command(command.name, command.arguments, command.settings, command.file, gpu=number)
+        for number in range(gpus)
+    )
+
+
+def shown(commands: Sequence[Command], most: int = 3) -> list[str]:
+    """The first commands as lines, and how many there are beside them."""
+    lines = [str(command) for command in commands[:most]]
+    return [*lines, f"... and {len(commands) - most} more like these"] if len(commands) > most else lines
