@@ -138,3 +138,29 @@ def test_a_damaged_archive_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     output = capsys.readouterr().out
     for command in ("unzip -n {}/a.zip", "tar -xf {}/b.tar", "7z x {}/c.7z"):
         assert command.format(tmp_path) in output
+
+
+def test_archives_are_unpacked_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mlvu_dev(tmp_path)
+    one_tar(tmp_path)
+    assert main(["check", "mlvu", "--root", str(tmp_path), "--protocol", "videopro", "--unpack"]) == 0
+    output = capsys.readouterr().out
+    assert "MLVU/video a.tar" in output
+    assert output.endswith("complete\n")
+    # What is unpacked is not unpacked again.
+    assert main(["check", "mlvu", "--root", str(tmp_path), "--protocol", "videopro", "--unpack"]) == 0
+    assert "tar -xf" not in capsys.readouterr().out
+
+
+def test_a_pickle_is_not_read_and_a_damaged_archive_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    videomme(tmp_path)
+    pickled(tmp_path)
+    command = ["check", "videomme", "--root", str(tmp_path), "--unpack"]
+    assert main(command) == 2
+    assert "video_0.pkl: reading a pickle can run anything" in capsys.readouterr().err
+    (tmp_path / "video_pkl/video_0.pkl").unlink()
+    (tmp_path / "b.tar").write_bytes(b"no archive")
+    assert main(command) == 2
+    assert "b.tar: cannot be unpacked" in capsys.readouterr().err

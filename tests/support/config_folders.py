@@ -7,4 +7,5 @@ CONFIGS = {
     "sft": "sft",
     "grpo": "grpo",
     "asp-clip": "retrieval",
+    "reproduce": "reproduce",
 }

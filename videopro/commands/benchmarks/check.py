@@ -6,6 +6,7 @@ Looks for the files and, on request, opens every video and subtitle file.
 from __future__ import annotations
 
 import math
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pathlib import Path
 from videopro import benchmarks
 from videopro.benchmarks import NO_OPTION, Archive, Benchmark, Issue, Item, downloaded, packed
 from videopro.cli import setting
-from videopro.errors import SubtitleError, VideoError
+from videopro.errors import BenchmarkError, SubtitleError, VideoError
 from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import load_subtitles
 from videopro.video.decoding import probe_video
@@ -44,6 +45,9 @@ class CheckConfig:
         metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
     open: bool = field(default=False, metadata=setting("open every existing video and subtitle file"))
+    unpack: bool = field(
+        default=False, metadata=setting("unpack archives first, if files are missing that they hold")
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,33 @@ class CheckReport:
 
 
 def check(config: CheckConfig) -> CheckReport:
-    """Check a benchmark's files. Raises BenchmarkError if the questions cannot be read."""
+    """Check a benchmark's files. Raises BenchmarkError if the questions cannot be read, or an archive cannot
+    be unpacked."""
+    report = _checked(config)
+    if not config.unpack or not report.archives:
+        return report
+    for archive in report.archives:
+        _unpack(archive)
+    return _checked(config)
+
+
+def _unpack(archive: Archive) -> None:
+    if archive.name.endswith(".pkl"):
+        raise BenchmarkError(
+            f"{archive.name}: reading a pickle can run anything that is in it, so it is not unpacked here; "
+            f"if you trust its source: {archive.command}"
+        )
+    print(archive.command, flush=True)
+    # As a shell reads it: pieces of an archive are joined by a pipe.
+    done = subprocess.run(archive.command, shell=True)
+    if done.returncode:
+        raise BenchmarkError(
+            f"{archive.name}: cannot be unpacked (status {done.returncode}); download it again, or unpack it "
+            f"with {archive.command}"
+        )
+
+
+def _checked(config: CheckConfig) -> CheckReport:
     benchmark = benchmarks.load(
         config.name,
         root=config.root,

@@ -71,7 +71,7 @@ def _gpus(road: Road) -> Iterator[Finding]:
 
 def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
     needs = road.needs()
-    if "synthesize" in kinds:
+    if "synthesize" in kinds and road.config.has_teacher:
         needs += _teacher(road)
     for need in dict.fromkeys(needs):
         problem = _problem(need)

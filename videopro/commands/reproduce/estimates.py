@@ -50,8 +50,8 @@ PUBLISHED = {
     ("longvideobench", "val"): Size(1_337, 753, 99, False),
     ("mlvu", "test"): Size(502, 502, 130, False),
 }
-"""Sizes that the benchmarks' papers and repositories give. Hours are videos times their mean length; of MLVU's
-test set only the questions are published, so its videos and hours are upper bounds."""
+"""Sizes that the benchmarks' papers and repositories give. Hours are videos times their mean length. Only
+the questions of MLVU's test set are published: its videos and hours are upper bounds."""
 
 
 @dataclass(frozen=True)

@@ -196,45 +196,45 @@ class Road:
     # ---- training ----------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[Stage]:
-        config = self.config
-        if config.synthesizes:
-            folder = self.output / "synthesis"
-            command = self._command("synthesize", "synthesize", self.synthesis_settings())
-            yield Stage(
-                "synthesize",
-                "a teacher's programs, run and judged: rows for SFT and prompts for GRPO",
-                on_each_gpu(command, self.gpus),
-                writes=(folder / "sft.jsonl", folder / "grpo.jsonl"),
-                in_parallel=self.gpus > 1,
-            )
-        elif config.makes_sft_rows:
-            prompts = self.output / "prompts-base"
-            yield Stage(
-                "prompts-base",
-                "questions as prompts for the backbone, with the mode that is enough for each",
-                (self._prompts("prompts-base", prompts),),
-                writes=(prompts / "grpo.jsonl",),
-            )
-            rows = self.output / "rejection" / "sft.jsonl"
+        config, folder = self.config, self.output / "synthesis"
+        if not config.makes_sft_rows and not (config.makes_grpo_rows and config.grpo_prompts == "teacher"):
+            return
+        command = self._command("synthesize", "synthesize", self.synthesis_settings())
+        yield Stage(
+            "synthesize",
+            "rows for SFT and prompts for GRPO: a teacher's programs, run and judged"
+            if config.has_teacher
+            else "questions as prompts, each with the mode that is enough for it; no teacher",
+            on_each_gpu(command, self.gpus),
+            writes=(folder / "sft.jsonl", folder / "grpo.jsonl"),
+            in_parallel=self.gpus > 1,
+        )
+        if config.makes_sft_rows and not config.has_teacher:
             settings = {
                 "model": config.model,
                 "answerer": config.model,
-                "data": str(prompts / "grpo.jsonl"),
-                "output": str(rows),
+                "data": str(folder / "grpo.jsonl"),
+                "output": str(self.own_programs),
                 "modules": dict(config.modules),
             }
             yield Stage(
                 "rejection",
-                "the backbone's own right programs: rows for SFT",
+                "rows for SFT: the backbone's own right programs",
                 (self._command("rejection", "rejection", settings),),
-                after=("prompts-base",),
-                writes=(rows,),
+                after=("synthesize",),
+                writes=(self.own_programs,),
             )
+
+    @property
+    def own_programs(self) -> Path:
+        """The backbone's own right programs, which are the rows for SFT without a teacher."""
+        return self.output / "rejection" / "sft.jsonl"
 
     def synthesis_settings(self) -> dict[str, Any]:
         """The settings of `videopro synthesize`."""
         config = self.config
-        base = read_yaml(config_file(Path(config.synthesis), "synthesis"))
+        base = read_yaml(config_file(Path(config.synthesis), "synthesis")) if config.has_teacher else {}
+        native = {} if config.has_teacher else {"programs": 0}
         source = {} if config.source == "pocket" else {"root": str(config.data / name_of(config.source))}
         return {
             **base,
@@ -243,6 +243,7 @@ class Road:
             "model": config.model,
             "backbone": {**base.get("backbone", {}), **config.backbone},
             **config.modules,
+            **native,
             **config.synthesize,
             "output": str(self.output / "synthesis"),
         }
@@ -264,8 +265,8 @@ class Road:
     def _training(self) -> Iterator[Stage]:
         config = self.config
         if config.trains_sft:
-            made = "synthesis" if config.synthesizes else "rejection"
-            rows = config.sft_data or str(self.output / made / "sft.jsonl")
+            made = self.output / "synthesis" / "sft.jsonl" if config.has_teacher else self.own_programs
+            rows = config.sft_data or str(made)
             settings = {
                 **read_yaml(config_file(Path(config.sft), "sft")),
                 "model_name_or_path": config.model,

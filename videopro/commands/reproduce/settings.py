@@ -107,8 +107,8 @@ class ReproduceConfig:
     grpo_prompts: Literal["teacher", "planner"] = field(
         default="teacher",
         metadata=setting(
-            "prompts for GRPO: those of the synthesis, or of questions and of what the planner of SFT got "
-            "wrong (videopro prompts)",
+            "prompts for GRPO: those of the synthesis, or questions and what the planner of SFT got wrong "
+            "(videopro prompts)",
             group=_DATA,
         ),
     )
@@ -190,11 +190,6 @@ class ReproduceConfig:
                 raise ConfigError(
                     f"{name} is {number}; give {'1 or more' if name == 'processes' else '0 or more'}"
                 )
-        if self.grpo_prompts == "teacher" and self.makes_grpo_rows and not self.synthesizes:
-            raise ConfigError(
-                "grpo_prompts is teacher, but nothing is synthesized here: give grpo_data, or grpo_prompts "
-                "planner"
-            )
 
     @property
     def trains_sft(self) -> bool:
@@ -217,6 +212,6 @@ class ReproduceConfig:
         return self.trains_grpo and not self.grpo_data
 
     @property
-    def synthesizes(self) -> bool:
-        """Whether a teacher writes programs here."""
-        return self.makes_sft_rows and self.synthesis != NONE
+    def has_teacher(self) -> bool:
+        """Whether a teacher writes programs."""
+        return self.synthesis != NONE

@@ -1,0 +1,178 @@
+"""Which stages a reproduction has, and with which settings they run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from videopro.cli import CONFIGS
+from videopro.commands.reproduce.command import COMMAND, selected
+from videopro.commands.reproduce.estimates import PUBLISHED, estimates
+from videopro.commands.reproduce.road import Road, parts_of
+from videopro.commands.reproduce.settings import ReproduceConfig
+from videopro.commands.reproduce.stages import Stage
+from videopro.errors import ConfigError
+
+TRAINED = ["sft", "grpo"]
+RUNS = ["infer-native", "infer-videopro", "infer-program", "infer-sft"]
+WITHOUT = [f"infer-without-{group}" for group in ("retrieval", "localization", "extraction", "context")]
+
+
+def road(tmp_path: Path, config: str = "paper", gpus: int = 8, **changes: Any) -> Road:
+    given = COMMAND.parse(["--config", config, "--output", str(tmp_path / "out")])
+    return Road(replace(given, gpus=None, **changes), gpus)
+
+
+def names(stages: list[Stage]) -> list[str]:
+    return [stage.name for stage in stages]
+
+
+def by_name(road: Road) -> dict[str, Stage]:
+    return {stage.name: stage for stage in road.stages()}
+
+
+def test_the_paper_is_walked_from_its_files_to_its_tables(tmp_path: Path) -> None:
+    assert names(road(tmp_path).stages()) == [
+        *("download", "check", "transcribe", "index", "synthesize"),
+        *TRAINED,
+        *RUNS,
+        *WITHOUT,
+        "report",
+    ]
+
+
+def test_a_run_has_the_papers_protocol_frames_and_planner(tmp_path: Path) -> None:
+    walked = road(tmp_path)
+    stage = by_name(walked)["infer-videopro"]
+    benchmarks = [command.settings["benchmark"] for command in stage.commands if command.settings]
+    assert benchmarks == ["lvbench", "videomme", "longvideobench", "mlvu"]
+    assert stage.commands[1].settings == {
+        "benchmark": "videomme",
+        "split": "long",
+        "protocol": "videopro",
+        "root": "data/videomme",
+        "model": "Qwen/Qwen3-VL-8B-Instruct",
+        "method": "videopro",
+        "backbone": {"dtype": "bf16", "frames": 64, "adapter": str(tmp_path / "out/grpo")},
+        "options": {"preset": "paper", "refine_below": 0.9},
+        "output": str(tmp_path / "out/runs/videopro/videomme"),
+    }
+    # Table 3 is of the planner after SFT alone, on two of the benchmarks.
+    cut = by_name(walked)["infer-without-retrieval"].commands
+    assert [command.settings["benchmark"] for command in cut if command.settings] == ["lvbench", "videomme"]
+    settings = cut[0].settings or {}
+    assert settings["options"] == {"preset": "paper", "without": ["retrieval"]}
+    assert settings["backbone"]["adapter"] == str(tmp_path / "out/sft")
+
+
+def test_training_reads_what_the_stages_before_it_wrote(tmp_path: Path) -> None:
+    stages = by_name(road(tmp_path))
+    sft, grpo = (stages[name].commands[0].settings or {} for name in TRAINED)
+    assert sft["train_data"] == str(tmp_path / "out/synthesis/sft.jsonl")
+    assert sft["lora_r"] == 64  # of configs/sft/qwen3vl_8b.yaml
+    assert grpo["train_data"] == str(tmp_path / "out/synthesis/grpo.jsonl")
+    assert (grpo["adapter"], grpo["modules"]) == (str(tmp_path / "out/sft"), {"preset": "paper"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "trained"),
+    [
+        ({"sft_data": "release.jsonl"}, ["synthesize", "sft", "grpo"]),
+        ({"sft_data": "release.jsonl", "grpo_data": "prompts.jsonl"}, ["sft", "grpo"]),
+        ({"sft_data": "release.jsonl", "grpo": "none"}, ["sft"]),
+        ({"sft_adapter": "user/adapter", "grpo_prompts": "planner"}, ["prompts", "grpo"]),
+        ({"grpo_adapter": "user/adapter"}, []),
+        ({"synthesis": "none"}, ["synthesize", "rejection", "sft", "grpo"]),
+        ({"merge": True, "grpo": "none"}, ["synthesize", "sft", "merge"]),
+    ],
+)
+def test_it_starts_from_what_others_made(tmp_path: Path, changes: dict[str, Any], trained: list[str]) -> None:
+    files = ["download", "check", "transcribe", "index"]
+    found = names(road(tmp_path, **changes).stages())
+    assert [
+        name for name in found if name not in files and not name.startswith(("infer", "report"))
+    ] == trained
+
+
+def test_an_adapter_from_elsewhere_answers_and_needs_no_run_of_sft(tmp_path: Path) -> None:
+    stages = by_name(road(tmp_path, grpo_adapter="user/adapter"))
+    settings = stages["infer-videopro"].commands[0].settings or {}
+    assert settings["backbone"]["adapter"] == "user/adapter"
+    # Nothing is known of its SFT: Table 4 has one row, and Table 3 is of this planner.
+    assert "infer-sft" not in stages
+    cut = stages["infer-without-context"].commands[0].settings or {}
+    assert cut["backbone"]["adapter"] == "user/adapter"
+
+
+def test_each_gpu_has_its_share(tmp_path: Path) -> None:
+    stages = by_name(road(tmp_path, gpus=2))
+    index = [str(command) for command in stages["index"].commands[:2]]
+    assert index == [
+        "CUDA_VISIBLE_DEVICES=0 videopro index data/cg_bench --encoder languagebind --shard 1/2",
+        "CUDA_VISIBLE_DEVICES=1 videopro index data/cg_bench --encoder languagebind --shard 2/2",
+    ]
+    assert [command.gpu for command in stages["synthesize"].commands] == [0, 1]
+    for name, program in (("sft", "videopro.train.sft"), ("infer-native", "videopro.commands.infer")):
+        (launched,) = {str(command).partition(" --config ")[0] for command in stages[name].commands}
+        assert launched == (
+            f"accelerate launch --config_file {CONFIGS / 'accelerate' / 'multi_gpu.yaml'} --num_processes 2 "
+            f"--main_process_port 0 -m {program}"
+        )
+
+
+def test_one_process_that_answers_needs_no_launcher(tmp_path: Path) -> None:
+    stage = by_name(road(tmp_path, gpus=1))["infer-native"]
+    assert str(stage.commands[0]).startswith("videopro infer --config ")
+
+
+def test_ablations_are_of_benchmarks_that_are_tested(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mlvu is not one of the benchmarks"):
+        road(tmp_path, benchmarks=("lvbench",), ablation_benchmarks=("mlvu",))
+    with pytest.raises(ConfigError, match="'lvbench' is given twice"):
+        parts_of(("videopro", "lvbench"))
+
+
+def test_stages_can_be_chosen(tmp_path: Path) -> None:
+    walked = road(tmp_path)
+    stages = walked.stages()
+    assert names(selected(stages, replace(walked.config, only=("sft",)))) == ["sft"]
+    some = selected(stages, replace(walked.config, start="sft", until="grpo"))
+    assert names(some) == ["sft", "grpo"]
+    with pytest.raises(ConfigError, match="none of those stages"):
+        selected(stages, replace(walked.config, only=("merge",)))
+    with pytest.raises(ConfigError, match="no stage 'train'"):
+        ReproduceConfig(model="pocket", output=tmp_path, only=("train",))
+
+
+def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> None:
+    walked = road(tmp_path)
+    sizes = {part.folder: PUBLISHED[part.name, part.split] for part in walked.benchmarks()}
+    found = estimates(walked, walked.stages(), sizes)
+    # 10,000 prompts x 8 replies are 1,250 steps of 64 replies, 58 s each.
+    assert found["grpo"].gpu_hours == pytest.approx(1_250 * 58 / 3600)
+    # 5,000 rows at 2.4 a second.
+    assert found["sft"].gpu_hours == pytest.approx(5_000 / 2.4 / 3600)
+    # 900 + 1,549 questions of 8.2 s.
+    assert found["infer-program"].gpu_hours == pytest.approx(2_449 * 8.2 / 3600)
+    assert found["infer-program"].works_on == "2,449 questions"
+    on_a_cpu = road(tmp_path, gpus=0)
+    assert all(each.gpu_hours is None for each in estimates(on_a_cpu, on_a_cpu.stages(), sizes).values())
+
+
+def test_estimates_count_rows_and_a_share_of_the_questions(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("{}\n{}\n\n{}\n")
+    walked = road(tmp_path, limit=0.1, sft_data=str(rows), benchmarks=("lvbench",), ablation_benchmarks=())
+    found = estimates(walked, walked.stages(), {"lvbench": PUBLISHED["lvbench", "test"]})
+    assert found["sft"].works_on == "3 rows"
+    assert found["infer-native"].works_on == "154 questions"
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "reproduce").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_config_is_a_road(path: Path, tmp_path: Path) -> None:
+    assert isinstance(yaml.safe_load(path.read_text()), dict)
+    assert names(road(tmp_path, path.stem, gpus=1).stages())[-1] == "report"

@@ -1,0 +1,140 @@
+"""Stages that are run, fail, are done before, or were done with other settings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from videopro.commands.reproduce.running import Record, check_same, run_stages
+from videopro.commands.reproduce.stages import Command, Stage
+from videopro.errors import RunError
+
+
+@dataclass(frozen=True)
+class Script(Command):
+    """Python code in place of a command of videopro."""
+
+    @property
+    def argv(self) -> list[str]:
+        return [sys.executable, "-c", *self.arguments]
+
+
+def stage(name: str, code: str, folder: Path, *, after: tuple[str, ...] = ()) -> Stage:
+    """A stage whose code runs in `folder` and that writes a file of its name."""
+    code = f"import os; os.chdir({str(folder)!r}); {code}"
+    return Stage(name, f"does {name}", (Script("infer", (code,)),), after, (folder / name,))
+
+
+def touches(name: str, folder: Path, *, after: tuple[str, ...] = (), more: str = "") -> Stage:
+    return stage(name, f"open({name!r}, 'a').write('x'); print('said {name}'){more}", folder, after=after)
+
+
+def times(folder: Path, name: str) -> int:
+    return len((folder / name).read_text())
+
+
+def test_stages_run_in_their_order_and_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stages = [touches("sft", tmp_path), touches("grpo", tmp_path, after=("sft",))]
+    run_stages(stages, tmp_path)
+    run_stages(stages, tmp_path)
+    assert (times(tmp_path, "sft"), times(tmp_path, "grpo")) == (1, 1)
+    assert (tmp_path / "logs/sft.log").read_text() == "said sft\n"
+    assert "[2/2] grpo: does grpo: done before" in capsys.readouterr().out
+
+
+def test_a_stage_that_fails_stops_the_others_and_is_gone_on_with(tmp_path: Path) -> None:
+    fails = stage("grpo", "print('out of memory'); raise SystemExit(2)", tmp_path, after=("sft",))
+    stages = [touches("sft", tmp_path), fails, touches("report", tmp_path, after=("grpo",))]
+    with pytest.raises(RunError, match=r"'grpo' failed \(status 2\); its output is in .*grpo\.log"):
+        run_stages(stages, tmp_path)
+    assert "out of memory" in (tmp_path / "logs/grpo.log").read_text()
+    assert not (tmp_path / "report").exists()
+    run_stages([stages[0], touches("grpo", tmp_path), stages[2]], tmp_path)
+    assert (times(tmp_path, "sft"), times(tmp_path, "report")) == (1, 1)
+
+
+def test_what_a_stage_says_it_writes_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"ended without an error, but .*sft is not there"):
+        run_stages([stage("sft", "pass", tmp_path)], tmp_path)
+
+
+def test_other_settings_are_refused_until_the_output_is_gone(tmp_path: Path) -> None:
+    run_stages([touches("sft", tmp_path)], tmp_path)
+    other = touches("sft", tmp_path, more="; print('more')")
+    with pytest.raises(
+        RunError, match="'sft' was done with other settings; give another --output, or delete"
+    ):
+        run_stages([other], tmp_path)
+    (tmp_path / "sft").unlink()
+    run_stages([other], tmp_path)
+    check_same([other], Record(tmp_path))
+
+
+def test_what_was_made_from_an_older_stage_is_made_again(tmp_path: Path) -> None:
+    first = touches("sft", tmp_path)
+    stages = [first, touches("grpo", tmp_path, after=("sft",)), touches("merge", tmp_path)]
+    run_stages(stages, tmp_path)
+    (tmp_path / "sft").unlink()
+    run_stages(stages, tmp_path)
+    # grpo ran once more, over its first output: its own command decides whether that can be resumed.
+    assert [times(tmp_path, name) for name in ("sft", "grpo", "merge")] == [1, 2, 1]
+
+
+def test_commands_of_a_stage_run_at_once_where_they_may(tmp_path: Path) -> None:
+    # Each waits for what the other writes: one after the other, neither would end.
+    code = (
+        "import os, pathlib, time; os.chdir({folder!r}); pathlib.Path('{mine}').touch()\n"
+        "while not pathlib.Path('{other}').exists(): time.sleep(0.01)"
+    )
+    commands = tuple(
+        Script("infer", (code.format(folder=str(tmp_path), mine=mine, other=other),))
+        for mine, other in (("a", "b"), ("b", "a"))
+    )
+    run_stages([Stage("index", "", commands, in_parallel=True)], tmp_path)
+    assert {path.name for path in (tmp_path / "logs").iterdir()} == {"index-1.log", "index-2.log"}
+
+
+def test_settings_are_written_with_their_command(tmp_path: Path) -> None:
+    file = tmp_path / "configs/sft.yaml"
+    made = touches("sft", tmp_path)
+    command = replace(made.commands[0], settings={"model": "pocket", "limit": 3}, file=file)
+    run_stages([replace(made, commands=(command,))], tmp_path)
+    assert file.read_text().splitlines()[1:] == ["model: pocket", "limit: 3"]
+    assert file.read_text().startswith("# videopro infer ")
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "stages.json").write_text('[{"name": "sft"')
+    with pytest.raises(RunError, match=r"stages\.json: cannot be read .*; delete it"):
+        Record(tmp_path)
+
+
+def test_a_signal_ends_the_stage_too(tmp_path: Path) -> None:
+    # The road is in a process of its own, as a command is; its stage writes its id and sleeps.
+    road = (
+        "from pathlib import Path; from videopro.cli import exit_status\n"
+        "from videopro.commands.reproduce.running import run_stages\n"
+        "from tests.commands.reproduce.test_running import stage\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "code = \"import time; open('id', 'w').write(str(os.getpid())); time.sleep(600)\"\n"
+        "sleeps = stage('sft', code, folder)\n"
+        "with exit_status() as status: run_stages([sleeps], folder)\n"
+        "raise SystemExit(status.code)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", road], stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "id").exists() or not (tmp_path / "id").read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    child = int((tmp_path / "id").read_text())
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=120)[1]
+    assert (process.returncode, said.strip()) == (143, "stopped; re-run the same command to resume")
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
