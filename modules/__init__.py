@@ -16,11 +16,18 @@ from videopro.modules.loading import (
     expects_pocket,
     is_pocket,
     json_flag,
-    resolve_speech,
 )
-from videopro.modules.needs import cache_need, module_needs, part_needs
+from videopro.modules.needs import cache_need, module_needs, part_needs, speech_needs
 from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
 from videopro.modules.reference import api_reference
+from videopro.modules.transcripts import (
+    SPEECH_HELP,
+    Spoken,
+    Transcripts,
+    check_speech,
+    resolve_speech,
+    speech_identity,
+)
 
 __all__ = [
     "CallError",
@@ -33,12 +40,16 @@ __all__ = [
     "PAPER",
     "PAPER_FRAMES",
     "PAPER_HELP",
+    "SPEECH_HELP",
+    "Spoken",
+    "Transcripts",
     "VideoContext",
     "WHISPER",
     "api_reference",
     "available_modules",
     "cache_need",
     "check_scope",
+    "check_speech",
     "expects_pocket",
     "is_pocket",
     "is_pocket_video",
@@ -48,4 +59,6 @@ __all__ = [
     "paper_notes",
     "part_needs",
     "resolve_speech",
+    "speech_identity",
+    "speech_needs",
 ]

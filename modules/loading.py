@@ -22,14 +22,15 @@ from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
 from videopro.modules.models.encoders import check_dtype
-from videopro.modules.presets import NO_WHISPER, PAPER, PAPER_FRAMES, find_whisper
+from videopro.modules.presets import PAPER, PAPER_FRAMES
+from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts
 from videopro.pocket import model_dir
 from videopro.storage import parse_json
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
 if TYPE_CHECKING:
-    from videopro.modules.models import Ocr, SpeechRecognizer
+    from videopro.modules.models import Ocr
     from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
     from videopro.modules.search import ClipIndex
 
@@ -56,7 +57,6 @@ PAPER_HELP = (
     f"paper: the models of the paper's own modules for those that are not named, and {PAPER_FRAMES} frames a "
     "call"
 )
-NO_TRANSCRIPT = "no transcript: the video has no sound"
 OPTIONS_FLAG = "--options {part}=none"
 """How inference leaves out the model of a part."""
 
@@ -89,10 +89,7 @@ class ModuleSettings:
     tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none"))
     speech: str = field(
         default="auto",
-        metadata=setting(
-            "transcribes videos without subtitles: whisper:NAME, faster-whisper:NAME, whisper (the one on "
-            "this machine, if any) or none; auto: none, or whisper with preset paper"
-        ),
+        metadata=setting(f"{SPEECH_HELP}; auto: none, or whisper with preset paper"),
     )
     summarize: bool | None = field(
         default=None,
@@ -178,8 +175,8 @@ class ModuleModels:
         """
         self._flag = flag
         self.names = settings.resolved(pocket)
-        self._speech_name = resolve_speech(settings.speech)
-        self._lacks_whisper = settings.speech != self._speech_name == "none"
+        self.transcripts = Transcripts(settings.speech, root)
+        """Of the videos that list no subtitles."""
         self._clip_times = settings.clip_times
         self._encoder_dtype = settings.encoder_dtype
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
@@ -194,7 +191,7 @@ class ModuleModels:
 
     def identity(self) -> dict[str, object]:
         """What a run's key hashes: the models' names, and the contents of those that are folders."""
-        names = {**self.names, "speech": self._speech_name}
+        names = {**self.names, "speech": self.transcripts.speech}
         folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
         # EasyOCR's weights are .pth files; elsewhere those are states of training.
         weights = {
@@ -215,22 +212,17 @@ class ModuleModels:
         backbone: Backbone,
         subtitles: Subtitles | None,
         without: Collection[str] = (),
+        spoken: Spoken | None = None,
     ) -> VideoContext:
         """The context of one video's modules; its clips are indexed if needed. `backbone` answers;
-        `without`: families of modules to leave out. Raises ModelError or ConfigError for a model that cannot
+        `without`: families of modules to leave out; `spoken`: what is said without listed subtitles, if that
+        was looked up before. Raises ModelError or ConfigError for a model that cannot
         be loaded, VideoError for an unreadable video."""
         notes: list[str] = []
-        if subtitles is None and self._lacks_whisper:
-            notes.append(NO_WHISPER)
-        if subtitles is None and self._speech_name != "none":
-            from videopro.modules.models import NoSound, transcribe_video, transcript_path
-
-            speech, root = self._speech(), self._root / "speech"
-            try:
-                with self._turn_to_make(transcript_path(video, speech, root)):
-                    subtitles = transcribe_video(video, speech, root)
-            except NoSound:
-                notes.append(NO_TRANSCRIPT)
+        if subtitles is None:
+            spoken = self.spoken(video) if spoken is None else spoken
+            subtitles = spoken.subtitles
+            notes += spoken.notes
         detector = None
         if self.names["detector"] != "none":
             from videopro.modules.models import load_detector
@@ -266,6 +258,10 @@ class ModuleModels:
             notes=notes,
             clip_times=self._clip_times,
         )
+
+    def spoken(self, video: Video) -> Spoken:
+        """What is said in a video that lists no subtitles, transcribed if needed. Raises as `context`."""
+        return self.transcripts.of(video, self._turn_to_make)
 
     def index(self, video: Video) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
         """The clip index of a video, built if it is missing, and what that cost; None and nothing without an
@@ -310,11 +306,6 @@ class ModuleModels:
 
         return self._once("ocr", lambda: load_ocr(self.names["ocr"]))
 
-    def _speech(self) -> SpeechRecognizer:
-        from videopro.modules.models import load_speech
-
-        return self._once("speech", lambda: load_speech(self._speech_name))
-
     def _once(self, part: str, load: Callable[[], LoadedT]) -> LoadedT:
         with self._loading:
             if part not in self._loaded:
@@ -322,10 +313,9 @@ class ModuleModels:
                     self._loaded[part] = load()
                 except (ModelError, ConfigError) as error:
                     flag = self._flag.format(part=part, option=part.replace("_", "-"))
-                    hint = "" if part == "speech" else f" (or run without it: {flag})"
                     # The same class, so that it is handled as it would be elsewhere; only the message gains
                     # the way out.
-                    raise type(error)(f"{error}{hint}") from error
+                    raise type(error)(f"{error} (or run without it: {flag})") from error
             loaded: LoadedT = self._loaded[part]
         return loaded
 
@@ -341,8 +331,3 @@ def _folder(name: str) -> Path | None:
     # easyocr:LANGUAGES@FOLDER, whisper:FOLDER@LANGUAGE
     named = (model, model.rpartition("@")[0], model.partition("@")[2])
     return next((Path(path) for path in named if path and Path(path).is_dir()), None)
-
-
-def resolve_speech(name: str) -> str:
-    """A setting of `speech` with "whisper" replaced by the checkpoint that is on this machine, or "none"."""
-    return (find_whisper() or "none") if name == "whisper" else name

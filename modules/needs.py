@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from videopro.cli import Need, cache_root, folder_problem, is_hub_name, is_installed
-from videopro.modules.loading import OPTIONS_FLAG, ModuleSettings, resolve_speech
+from videopro.modules.loading import OPTIONS_FLAG, ModuleSettings
 from videopro.modules.models.encoders import CHECKPOINTS
+from videopro.modules.transcripts import resolve_speech
 
 _PART_TITLES = {
     "encoder": "clip encoder",
@@ -44,6 +45,12 @@ def module_needs(
     if pocket is None:
         names = {part: name for part, name in names.items() if getattr(settings, part) != "auto"}
     return [*part_needs(names, flag), cache_need()]
+
+
+def speech_needs(speech: str, flag: str = OPTIONS_FLAG) -> list[Need]:
+    """What a method's own transcripts need; nothing without them."""
+    name = resolve_speech(speech)
+    return [] if name == "none" else [*part_needs({"speech": name}, flag), cache_need()]
 
 
 def part_needs(names: Mapping[str, str], flag: str = OPTIONS_FLAG) -> list[Need]:

@@ -2,26 +2,32 @@
 
 from videopro.modules.models.detection import Corners, Detector, load_detector
 from videopro.modules.models.ocr import Ocr, load_ocr
-from videopro.modules.models.speech import (
-    NoSound,
-    SpeechRecognizer,
-    load_speech,
+from videopro.modules.models.sound import BrokenSound, NoSound
+from videopro.modules.models.speech import Heard, SpeechRecognizer, SpeechSpec, read_speech
+from videopro.modules.models.tracking import Tracker, load_tracker
+from videopro.modules.models.transcription import (
+    Transcript,
+    TranscriptBusy,
     transcribe_video,
     transcript_path,
 )
-from videopro.modules.models.tracking import Tracker, load_tracker
 
 __all__ = [
+    "BrokenSound",
     "Corners",
     "Detector",
+    "Heard",
     "NoSound",
     "Ocr",
     "SpeechRecognizer",
+    "SpeechSpec",
     "Tracker",
+    "Transcript",
+    "TranscriptBusy",
     "load_detector",
     "load_ocr",
-    "load_speech",
     "load_tracker",
+    "read_speech",
     "transcribe_video",
     "transcript_path",
 ]

@@ -5,46 +5,46 @@ Off unless a setting or a preset asks for it, because a transcript is a model's 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 
-from videopro.cli import needs_extra
-from videopro.errors import ConfigError, SubtitleError
+from videopro.backbones import folder_fingerprint
+from videopro.cli import did_you_mean, needs_extra
+from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.storage import encodable, parse_json, write_atomically
-from videopro.video import SubtitleLine, Subtitles, Video
-from videopro.video.decoding import Deadline, open_container, probe_video
+from videopro.modules.models.sound import SAMPLE_RATE
+from videopro.video import SubtitleLine
 
-SAMPLE_RATE = 16_000
-"""Whisper's samples per second."""
-# In samples. A shorter gap in the sound is a rounding error of the container.
-_SLACK = SAMPLE_RATE // 20
+_WINDOW = 30 * SAMPLE_RATE
+# OpenAI's own (whisper/transcribe.py): nothing is said in a window if the token for that is more likely than
+# the first, and the text less likely (mean log probability) than the second.
+_NO_SPEECH, _UNLIKELY_TEXT = 0.6, -1.0
 
 
-class NoSound(SubtitleError):
-    """A video has no sound to transcribe."""
+@dataclass(frozen=True)
+class Heard:
+    """What is said in a piece of sound."""
+
+    lines: tuple[SubtitleLine, ...] = ()
+    """Times are in seconds from the first sample."""
+    language: str | None = None
+    """The code of the language, such as "en"; None: the model names none."""
 
 
 class SpeechRecognizer(ABC):
     """Transcribes speech; thread-safe."""
 
     @abstractmethod
-    def identity(self) -> object:
-        """What its results depend on, as JSON-serializable data."""
-
-    @abstractmethod
-    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
-        """Transcribe mono float32 samples at SAMPLE_RATE; times are in seconds from the first sample."""
+    def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
+        """Transcribe mono float32 samples at SAMPLE_RATE. `language`: what an earlier piece of the same video
+        was in, unless the recognizer has a fixed one; None: the model detects it."""
 
 
 class Whisper(SpeechRecognizer):
@@ -52,21 +52,20 @@ class Whisper(SpeechRecognizer):
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
         """`name`: a hub name or a local directory. `language` None: the model detects it. Raises ModelError
-        if the model cannot be loaded."""
+        if the model cannot be loaded, ConfigError for a language that it does not know."""
         from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
-        self._name = name
-        self._language = language
         self._model, self._processor = load_pretrained(
             name, "speech model", WhisperForConditionalGeneration, WhisperProcessor
         )
         self._model.to(device_of(device)).eval()
+        options = self._model.generation_config
+        self._is_multilingual = bool(getattr(options, "is_multilingual", False))
+        codes = [token.strip("<|>") for token in getattr(options, "lang_to_id", None) or {}]
+        self._language = checked_language(language, codes if self._is_multilingual else ["en"], name)
         self._lock = threading.Lock()
 
-    def identity(self) -> object:
-        return ["whisper", self._name, self._language]
-
-    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
         import torch
 
         with self._lock, torch.inference_mode():
@@ -76,17 +75,41 @@ class Whisper(SpeechRecognizer):
                 sampling_rate=SAMPLE_RATE,
                 return_tensors="pt",
                 truncation=False,
-                padding="max_length" if len(sound) <= 30 * SAMPLE_RATE else "longest",
+                padding="max_length" if len(sound) <= _WINDOW else "longest",
                 return_attention_mask=True,
             ).to(self._model.device, self._model.dtype)
-            # Without a language the model detects it; English-only checkpoints refuse both settings.
-            options = {"language": self._language, "task": "transcribe"} if self._language else {}
-            output = self._model.generate(**inputs, return_timestamps=True, return_segments=True, **options)
-            return [
-                SubtitleLine(float(part["start"]), float(part["end"]), text)
+            options: dict[str, Any] = {}
+            spoken = "en"
+            # English-only checkpoints refuse both settings.
+            if self._is_multilingual:
+                spoken = self._language or language or self._detected(inputs["input_features"])
+                options = {"language": spoken, "task": "transcribe"}
+            output = self._model.generate(
+                **inputs,
+                return_timestamps=True,
+                return_segments=True,
+                temperature=0.0,
+                no_speech_threshold=_NO_SPEECH,
+                logprob_threshold=_UNLIKELY_TEXT,
+                **options,
+            )
+            decode = self._processor.decode
+            lines = (
+                SubtitleLine(
+                    float(part["start"]),
+                    float(part["end"]),
+                    decode(part["tokens"], skip_special_tokens=True).strip(),
+                )
                 for part in output["segments"][0]
-                if (text := self._processor.decode(part["tokens"], skip_special_tokens=True).strip())
-            ]
+            )
+            return Heard(_with_text(lines), spoken)
+
+    def _detected(self, features: Any) -> str:
+        """The code of the language of the first window."""
+        window = self._model.config.max_source_positions * 2
+        (token,) = self._model.detect_language(features[:, :, :window]).tolist()
+        names = {number: name for name, number in self._model.generation_config.lang_to_id.items()}
+        return str(names[token]).strip("<|>")
 
 
 class FasterWhisper(SpeechRecognizer):
@@ -94,7 +117,8 @@ class FasterWhisper(SpeechRecognizer):
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
         """`name`: a size ("small"), or a hub name or directory of a CTranslate2 model. Raises
-        MissingExtra without the package, ModelError if the model cannot be loaded."""
+        MissingExtra without the package, ModelError if the model cannot be loaded, ConfigError for a language
+        that it does not know."""
         with needs_extra("speech", "speech=faster-whisper"):
             from faster_whisper import WhisperModel
         # CTranslate2 wants "cuda:1" in two parts.
@@ -106,111 +130,63 @@ class FasterWhisper(SpeechRecognizer):
                 f"speech model {name!r} cannot be loaded: {str(error).splitlines()[0]}. Give a size such as "
                 "small, or the directory of a CTranslate2 model"
             ) from error
-        self._name = name
-        self._language = language
+        self._language = checked_language(language, self._model.supported_languages, name)
         self._lock = threading.Lock()
 
-    def identity(self) -> object:
-        return ["faster-whisper", self._name, self._language]
-
-    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
         with self._lock:
             # `parts` is lazy: the model runs while it is iterated, so keep the lock.
-            parts, _ = self._model.transcribe(sound, language=self._language)
-            return [
-                SubtitleLine(part.start, part.end, part.text.strip()) for part in parts if part.text.strip()
-            ]
+            # Without its filter for voices, it tries again and again to read words out of silence.
+            parts, about = self._model.transcribe(sound, language=self._language or language, vad_filter=True)
+            lines = _with_text(SubtitleLine(part.start, part.end, part.text.strip()) for part in parts)
+            return Heard(lines, about.language)
 
 
-def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
-    """Load a speech recognizer: "whisper:NAME" or "faster-whisper:NAME", optionally followed by "@LANGUAGE"
-    ("@en"). Raises ConfigError for another `spec`."""
+def _with_text(lines: Iterable[SubtitleLine]) -> tuple[SubtitleLine, ...]:
+    return tuple(line for line in lines if line.text)
+
+
+def checked_language(language: str | None, codes: Iterable[str], model: str) -> str | None:
+    """The code of a language. Raises ConfigError if it is none of the model's `codes`."""
+    known = sorted(codes)
+    if language is None or language in known:
+        return language
+    raise ConfigError(
+        f"language {language!r}: speech model {model!r} does not know this code; "
+        f"{did_you_mean(language, known)}"
+    )
+
+
+@dataclass(frozen=True)
+class SpeechSpec:
+    """A setting of `speech` in its parts."""
+
+    kind: str
+    """ "whisper" or "faster-whisper"."""
+    name: str
+    language: str | None = None
+
+    def identity(self) -> object:
+        """What transcripts depend on, as JSON-serializable data. Nothing is loaded for it, so that a machine
+        without the model can read what is there. A folder is named by its contents."""
+        folder = Path(self.name).expanduser()
+        weights = folder_fingerprint(folder) if folder.is_dir() else self.name
+        return [self.kind, weights, self.language]
+
+    def load(self, device: str | None = None) -> SpeechRecognizer:
+        """The recognizer. Raises ModelError or ConfigError."""
+        made = Whisper if self.kind == "whisper" else FasterWhisper
+        return made(self.name, language=self.language, device=device)
+
+
+def read_speech(spec: str) -> SpeechSpec:
+    """The parts of "whisper:NAME" or "faster-whisper:NAME", optionally followed by "@LANGUAGE" ("@en").
+    Raises ConfigError for another `spec`."""
     kind, _, source = spec.partition(":")
     name, _, language = source.partition("@")
-    if kind == "whisper" and name:
-        return Whisper(name, language=language or None, device=device)
-    if kind == "faster-whisper" and name:
-        return FasterWhisper(name, language=language or None, device=device)
+    if kind in ("whisper", "faster-whisper") and name:
+        return SpeechSpec(kind, name, language or None)
     raise ConfigError(
         f"speech {spec!r}: write whisper:NAME or faster-whisper:NAME, as in "
         "whisper:openai/whisper-large-v3-turbo@en"
     )
-
-
-def transcript_path(video: Video, speech: SpeechRecognizer, root: Path) -> Path:
-    """The file under `root` in which a video's transcript is stored."""
-    key = json.dumps([video.id, speech.identity()], sort_keys=True)
-    return root / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-
-
-def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subtitles:
-    """Transcribe a video; times are in seconds of the video. The transcript is stored under `root` by the
-    video's content and the model, and reused; a damaged one is rebuilt, with a message on stderr. Raises
-    NoSound for a video without sound, ConfigError if `root` cannot be written."""
-    path = transcript_path(video, speech, root)
-    source = f"{video.path}, transcribed by {speech.identity()}"
-    try:
-        rows = parse_json(path.read_text(encoding="utf-8"))
-        return Subtitles(
-            tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in rows), source
-        )
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError) as error:
-        print(f"{path}: cannot be read as a transcript ({error}); transcribing again", file=sys.stderr)
-    sound = extract_audio(video.path)
-    # Whisper may write lines after the end of the sound.
-    end = min(video.duration, len(sound) / SAMPLE_RATE)
-    lines = tuple(
-        SubtitleLine(line.start, min(line.end, end), encodable(line.text))
-        for line in speech.transcribe(sound)
-        if line.start < end
-    )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps([[line.start, line.end, line.text] for line in lines])
-        write_atomically(path, text, shared=True)
-    except OSError as error:
-        raise ConfigError(
-            f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
-            "space there, or choose another directory (VIDEOPRO_CACHE)"
-        ) from error
-    return Subtitles(lines, source)
-
-
-def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
-    """The first audio track as mono float32 samples at SAMPLE_RATE, from the start of the video; gaps and a
-    late start are filled with silence. `timeout` in seconds. Raises NoSound if there is no sound,
-    VideoError for an unreadable file."""
-    probe = probe_video(path, timeout)
-    deadline = Deadline(timeout)
-    parts: list[np.ndarray] = []
-    length = 0
-
-    def add(frames: Sequence[av.AudioFrame]) -> None:
-        nonlocal length
-        for frame in frames:
-            samples = frame.to_ndarray().reshape(-1)
-            parts.append(samples)
-            length += len(samples)
-
-    with open_container(path, deadline) as container:
-        if not container.streams.audio:
-            raise NoSound(f"{path} has no audio track; give a subtitle file, or run without subtitles")
-        track = container.streams.audio[0]
-        resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
-        for frame in container.decode(track):
-            deadline.check(path)
-            if frame.pts is not None and frame.time_base is not None:
-                at = round(float(frame.pts * frame.time_base - probe.origin) * SAMPLE_RATE)
-                if at - length > _SLACK:
-                    add(resampler.resample(None))
-                    resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
-                    silence = max(0, at - length)
-                    parts.append(np.zeros(silence, dtype=np.float32))
-                    length += silence
-            add(resampler.resample(frame))
-        add(resampler.resample(None))
-    if not length:
-        raise NoSound(f"{path}: its audio track is empty; give a subtitle file")
-    return np.concatenate(parts).astype(np.float32, copy=False)

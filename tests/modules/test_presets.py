@@ -8,6 +8,7 @@ from typing import Any
 
 import huggingface_hub.constants
 import pytest
+import yaml
 
 from tests.support import method_world, tiny_models
 from tests.support import reason_world as world
@@ -27,7 +28,15 @@ from videopro.data_synthesis.run import prepare_synthesis
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
-from videopro.modules import ModuleModels, ModuleSettings, loading, needs, paper_notes, part_needs, presets
+from videopro.modules import (
+    ModuleModels,
+    ModuleSettings,
+    needs,
+    paper_notes,
+    part_needs,
+    presets,
+    transcripts,
+)
 from videopro.video import Video
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
@@ -268,7 +277,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
 ) -> None:
     loud = with_tone(tmp_path / "loud.mkv", starts=(0.0,), seconds=4.0)
     make(tmp_path / "mute.mp4", 8, rate=4)
-    monkeypatch.setattr(loading, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
+    monkeypatch.setattr(transcripts, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
     heard, silent = contexts(tmp_path, loud, tmp_path / "mute.mp4")
     assert heard.subtitles is not None
     assert heard.notes == ()
@@ -276,7 +285,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
     # A video without sound is no failure.
     assert silent.subtitles is None
     assert silent.notes == ("no transcript: the video has no sound",)
-    monkeypatch.setattr(loading, "find_whisper", lambda: None)
+    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
     (without,) = contexts(tmp_path, loud)
     assert without.subtitles is None
     assert without.notes == ("no transcript: Whisper is not on this machine",)
@@ -285,7 +294,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
 
 
 def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "find_whisper", lambda: None)
+    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
     method = create("program", {**method_world.OPTIONS, "speech": "whisper", "planner": "self"})
     backbone = SceneBackbone(writes=lambda request: world.NATIVE)
     result = method.run(method_world.item(), method_world.context(backbone))
@@ -305,6 +314,7 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
             ("program", "program", {"tau": 1}),
             ("native", "native", {}),
             ("agent", "dvd", {}),
+            ("vca", "vca", {}),
             ("named", "videopro", {"speech": "faster-whisper:small"}),
             ("silent", "videopro", {"subtitles": "none"}),
         )
@@ -312,13 +322,37 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
     assert speech == {
         "videopro": ["whisper"] * 4,
         "program": ["whisper"] * 4,
-        "native": [None] * 4,
-        "agent": [None] * 4,
+        "native": ["whisper"] * 4,
+        "agent": ["whisper"] * 4,
+        "vca": ["whisper"] * 4,
         "named": ["faster-whisper:small"] * 4,
         "silent": [None] * 4,
     }
+    # And reads what is listed, where its own settings leave that out.
+    shown = {"native": "frames", "vca": "listed", "videoagent": "listed", "dvd": None, "lvagent": None}
+    for method, rule in shown.items():
+        assert [run.options.get("subtitles") for run in runs_of(InferConfig(**given, method=method))] == [
+            rule
+        ] * 4
     (single,) = runs_of(InferConfig(**{**given, "benchmark": "lvbench"}, method="videopro"))
     assert single.options == {}
+
+
+def test_a_run_of_the_preset_that_began_without_transcripts_goes_on_without(tmp_path: Path) -> None:
+    paper_folders(tmp_path)
+    output = tmp_path / "run"
+    given: dict[str, Any] = {"benchmark": "videopro", "model": "m", "output": output, "root": tmp_path}
+    old = {"native": {"frames": None, "subtitles": "none"}, "dvd": {"subtitles": "listed"}}
+    for method, recorded in old.items():
+        for name in ("lvbench", "videomme", "longvideobench", "mlvu"):
+            (output / name).mkdir(parents=True, exist_ok=True)
+            identity = {"method": {"name": method, **recorded}}
+            (output / name / "config.yaml").write_text(yaml.safe_dump({"identity": identity}))
+        runs = runs_of(InferConfig(**given, method=method))
+        assert {run.options["speech"] for run in runs} == {"none"}
+        assert {run.options.get("subtitles") for run in runs} == ({"none"} if method == "native" else {None})
+        # Another method in the same folder is refused anyway, and is no old run of this one.
+        assert runs_of(InferConfig(**given, method="vca"))[0].options["speech"] == "whisper"
 
 
 def test_a_protocol_without_subtitles_has_no_transcripts() -> None:

@@ -20,7 +20,7 @@ from videopro.backbones.qwen import find_checkpoint
 from videopro.benchmarks import load
 from videopro.cli import COMMANDS, MissingExtra, check_extra, check_needs, needs_extra, tracker_needs
 from videopro.errors import ConfigError
-from videopro.modules.models import load_ocr, load_speech
+from videopro.modules.models import load_ocr, read_speech
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.pocket import model_dir
 from videopro.train.finetune import VideoSFTConfig
@@ -100,7 +100,7 @@ def annotations(folder: Path, name: str) -> Path:
         ("easyocr", lambda _: load_ocr("easyocr:en"), "ocr=easyocr needs easyocr: EXTRA[easyocr]"),
         (
             "faster_whisper",
-            lambda _: load_speech("faster-whisper:small"),
+            lambda _: read_speech("faster-whisper:small").load(),
             "speech=faster-whisper needs faster_whisper: EXTRA[speech]",
         ),
         (

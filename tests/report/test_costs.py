@@ -13,7 +13,7 @@ from videopro.report.rules import natives_for
 from videopro.report.section import MissingRuns, Section
 from videopro.report.sections import build
 from videopro.report.table import cell_text
-from videopro.traces import Preparation
+from videopro.traces import Cost, Preparation
 
 
 def costs(*folders: Path) -> Section:
@@ -30,7 +30,7 @@ def test_one_row_a_run_with_its_settings_and_budget(tmp_path: Path) -> None:
             tmp_path / "16" / "vca", agent_run("AAAA", prepared=(INDEX,)), method="vca", preset="equal"
         ),
     ]
-    table, every = costs(*paths).tables
+    table, every, _ = costs(*paths).tables
     rows = {str(row[1]): dict(zip(table.heads, map(cell_text, row), strict=True)) for row in table.rows}
     assert list(rows) == ["Native VideoLLM, 8 frames", "Native VideoLLM, 16 frames", "VCA"]
     vca = rows["VCA"]
@@ -45,10 +45,27 @@ def test_one_row_a_run_with_its_settings_and_budget(tmp_path: Path) -> None:
 
 def test_an_unknown_cost_is_a_lower_bound(tmp_path: Path) -> None:
     unknown = Preparation("index", "v0/old", is_known=False)
-    table, _ = costs(write_run(tmp_path / "v", agent_run("AB", prepared=(unknown,)), method="vca")).tables
+    table, *_ = costs(write_run(tmp_path / "v", agent_run("AB", prepared=(unknown,)), method="vca")).tables
     row = dict(zip(table.heads, map(cell_text, table.rows[0]), strict=True))
     assert row["seconds, raw"] == "at least 0.75"
     assert any(note.startswith("At least") for note in table.notes)
+
+
+def test_what_was_prepared_stands_beside_what_questions_cost(tmp_path: Path) -> None:
+    """A transcript of 90 s of sound took 6 s, whichever run made it: 3 s more for each of two questions."""
+    heard = Preparation("transcript", "v0", Cost(seconds=6.0), audio_seconds=90.0)
+    run = write_run(tmp_path / "v", agent_run("AB", prepared=(heard, INDEX)), method="vca")
+    table, _, prepared = costs(run).tables
+    row = dict(zip(table.heads, map(cell_text, table.rows[0]), strict=True))
+    assert (row["seconds"], row["seconds, amortised"], row["seconds, raw"]) == ("0.75", "7.75", "14.75")
+    rows = {
+        str(each[2]): dict(zip(prepared.heads, map(cell_text, each), strict=True)) for each in prepared.rows
+    }
+    assert (rows["transcript"]["how many"], rows["transcript"]["questions that use one"]) == ("1", "2")
+    assert (rows["transcript"]["seconds"], rows["transcript"]["minutes of sound"]) == ("6.0", "1.5")
+    assert (rows["index"]["seconds"], rows["index"]["minutes of sound"]) == ("8.0", "")
+    # A run without any preparation has no such table.
+    assert len(costs(write_run(tmp_path / "n", answers("AB"))).tables) == 2
 
 
 def test_the_planners_own_look_counts_as_frames_shown(tmp_path: Path) -> None:

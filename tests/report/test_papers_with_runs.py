@@ -125,6 +125,13 @@ def test_transcripts_are_those_that_questions_had(tmp_path: Path) -> None:
     assert found == ["75.0", "50.0", "25.0"]
     (table,) = section("dvd-3", deaf, guided).tables
     assert cells(table, "Deep Video Discovery")["accuracy, %"].startswith("75.0 (")
+    # Transcribed, though no listed subtitles were asked for.
+    only_heard = write_run(
+        tmp_path / "only_heard", agent_run("AABB"), method="dvd", subtitles="none", segmentation="transcript",
+        speech="whisper:openai/whisper-large-v3-turbo",
+    )  # fmt: skip
+    (table,) = section("dvd-2", deaf, only_heard).tables
+    assert cells(table, "with transcripts")["accuracy, %"].startswith("50.0 (")
     with pytest.raises(MissingRuns, match=r"dvd-3: .*--options subtitles=none"):
         section("dvd-3", guided)
 

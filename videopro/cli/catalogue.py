@@ -84,6 +84,17 @@ _ALL = (
         ),
     ),
     Command(
+        "transcribe",
+        "videopro.commands.transcribe.command",
+        "Answer",
+        "Write down what is said in videos without subtitles, for every method to read.",
+        (
+            "videopro transcribe film.mp4 --language en --write srt",
+            "videopro transcribe --benchmark lvbench --root DATA/lvbench "
+            "--speech whisper:openai/whisper-large-v3-turbo",
+        ),
+    ),
+    Command(
         "select-agents",
         "videopro.commands.select_agents",
         "Answer",

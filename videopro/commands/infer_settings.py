@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from videopro.benchmarks import PRESETS, SUBTITLE_TRACK_HELP, Benchmark
 from videopro.cli import setting
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
+from videopro.runs import RunFolder
 
 _QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
 
@@ -159,7 +160,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
                 root=root,
                 output=config.output / folder,
                 backbone=backbone,
-                options=_with_speech(config) if hears else config.options,
+                options=_with_transcripts(config, config.output / folder) if hears else config.options,
             )
     return list(runs.values())
 
@@ -193,11 +194,22 @@ def _with_frames(backbone: Mapping[str, Any], preset: str, frames: int) -> dict[
     return {**backbone, "frames": frames}
 
 
-def _with_speech(config: InferConfig) -> dict[str, Any]:
-    """The options of a benchmark preset: videos without subtitles, such as LVBench's, are transcribed by the
-    Whisper of this machine, as in the paper, if there is one and nothing else is asked for."""
-    method = methods.METHODS.get(config.method)
-    takes_speech = method is not None and "speech" in {option.name for option in fields(method.Settings)}
-    if not takes_speech or config.options.get("subtitles") == "none":
+# What makes a method read subtitles whose settings leave them out.
+_READS: Mapping[str, Mapping[str, str]] = {
+    "native": {"subtitles": "frames"},
+    "videoagent": {"subtitles": "listed"},
+    "vca": {"subtitles": "listed"},
+}
+
+
+def _with_transcripts(config: InferConfig, output: Path) -> dict[str, Any]:
+    """The options of a benchmark preset: every method reads the subtitles that are listed, and videos without
+    any, such as LVBench's, are transcribed by the Whisper of this machine, as in the paper, if there is one
+    and nothing else is asked for. A run that began without, in an earlier version, goes on as it began."""
+    if config.options.get("subtitles") == "none":
         return dict(config.options)
-    return {"speech": "whisper", **config.options}
+    added: dict[str, Any] = {"speech": "whisper", **_READS.get(config.method, {})}
+    recorded = (RunFolder(output).recorded_identity() or {}).get("method") or {}
+    if recorded.get("name") == config.method and "speech" not in recorded:
+        added = {"speech": "none", **{name: recorded.get(name, "none") for name in added if name != "speech"}}
+    return {**added, **config.options}

@@ -23,7 +23,7 @@ from videopro.errors import (
 )
 from videopro.methods.observer import Observer
 from videopro.methods.requests import RunRequest
-from videopro.modules import OPTIONS_FLAG
+from videopro.modules import OPTIONS_FLAG, Spoken
 from videopro.traces import Cost, Result, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
@@ -81,6 +81,19 @@ class MethodContext:
                 start_offset=item.subtitle_offset,
                 track=item.subtitle_track,
             )
+
+    def spoken(self, item: Item, transcribe: Callable[[Video], Spoken], *, listed: bool = True) -> Spoken:
+        """What is said: the subtitles that the benchmark lists, unless `listed` is False, else a transcript.
+        Its cost is in its record and in no question's own cost, so that a run that finds it ready costs the
+        same. Raises SubtitleError, and as `transcribe`."""
+        subtitles = self.subtitles(item) if listed else None
+        if subtitles is not None:
+            return Spoken(subtitles)
+        before = self.meter.take()
+        spoken = transcribe(self.video)
+        self.meter.take()
+        self.meter.add(before)
+        return spoken
 
 
 class Method(ABC):

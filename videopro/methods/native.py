@@ -18,6 +18,15 @@ from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
 from videopro.methods.requests import RunRequest
 from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
+from videopro.modules import (
+    SPEECH_HELP,
+    Spoken,
+    Transcripts,
+    check_speech,
+    resolve_speech,
+    speech_identity,
+    speech_needs,
+)
 from videopro.question import (
     Answer,
     extract_intervals,
@@ -26,7 +35,16 @@ from videopro.question import (
     prompts,
     written_intervals,
 )
-from videopro.traces import Call, Execution, Prompt, Result, Round, failed_result, recorded_prompt
+from videopro.traces import (
+    Call,
+    Execution,
+    Preparation,
+    Prompt,
+    Result,
+    Round,
+    failed_result,
+    recorded_prompt,
+)
 from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_times
 
 
@@ -47,6 +65,10 @@ class NativeSettings:
             "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
             "same between the frames), or all; unset: as in the benchmark's protocol"
         ),
+    )
+    speech: str = field(
+        default="none",
+        metadata=setting(f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames"),
     )
     reply: Literal["letter", "text"] | None = field(
         default=None,
@@ -80,6 +102,7 @@ class NativeSettings:
             raise ConfigError(f"native: reply_tokens is {self.reply_tokens}; it must be at least 1")
         if self.fps is not None and not self.fps > 0:
             raise ConfigError(f"native: fps is {self.fps}; it must be above 0")
+        check_speech(self.speech)
 
 
 @dataclass(frozen=True)
@@ -90,6 +113,8 @@ class _Shown:
     prompt: str
     notes: tuple[str, ...]
     """What is missing from the prompt."""
+    prepared: tuple[Preparation, ...] = ()
+    """The transcript whose lines it shows."""
 
 
 class NativeMethod(Method):
@@ -101,10 +126,16 @@ class NativeMethod(Method):
     answers_open_questions = True
     settings: NativeSettings
 
+    def __init__(self, settings: NativeSettings) -> None:
+        super().__init__(settings)
+        self._transcripts = Transcripts(settings.speech)
+
     def identity(self) -> dict[str, Any]:
         """Settings that older runs did not have only if they are given."""
         newer = ("reply", "reply_tokens", "sampling", "system")
         own = super().identity()
+        del own["speech"]
+        own |= speech_identity(self.settings.speech)
         return {name: value for name, value in own.items() if name not in newer or value is not None}
 
     def adapt(self, request: RunRequest) -> Adaptation:
@@ -116,9 +147,21 @@ class NativeMethod(Method):
                 f"native: subtitles is {subtitles!r}, but protocol {protocol.name!r} has none; leave it out, "
                 "or use another --protocol"
             )
+        hears = resolve_speech(self.settings.speech) != "none"
+        if hears and "none" in (subtitles, protocol.subtitles):
+            shows_none = (
+                "subtitles is 'none'" if subtitles else f"protocol {protocol.name!r} has no subtitles"
+            )
+            raise ConfigError(
+                f"native: speech is {self.settings.speech!r}, but {shows_none}: leave one of them out"
+            )
         if subtitles is None and protocol.subtitles not in ("none", "offered"):
             options = {**options, "subtitles": protocol.subtitles}
-        return Adaptation(self.with_options(options), options, request.backbone)
+        elif subtitles is None and hears:
+            options = {**options, "subtitles": "frames"}
+        adapted = self.with_options(options)
+        needs = speech_needs(self.settings.speech, self.flag_without_model)
+        return Adaptation(adapted, options, request.backbone, needs=lambda model: needs)
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix, and divide the cost equally."""
@@ -231,7 +274,10 @@ class NativeMethod(Method):
     def _shown(self, item: Item, frames: Sequence[Frame], context: MethodContext) -> _Shown:
         """What the model is shown. Raises SubtitleError."""
         times = [frame.time for frame in frames]
-        lines, notes = self._lines(item, times, context)
+        spoken = self._spoken(item, context)
+        lines: Sequence[SubtitleLine] = ()
+        if spoken.subtitles is not None:
+            lines = shown_lines(spoken.subtitles, self.settings.subtitles, times)
         official = context.protocol.answer_prompt
         visual = frames
         if self.settings.subtitles == "interleaved":
@@ -242,18 +288,19 @@ class NativeMethod(Method):
         if self.settings.subtitles == "frames_inside":
             said = list(dict.fromkeys(said))
         if official is not None:
-            return _Shown(visual, official.fill(item.question, said, len(frames), times), notes)
-        return _Shown(visual, prompts.with_context("\n".join(said), prompts.direct(item.question)), notes)
+            prompt = official.fill(item.question, said, len(frames), times)
+        else:
+            prompt = prompts.with_context("\n".join(said), prompts.direct(item.question))
+        return _Shown(visual, prompt, spoken.notes, spoken.prepared)
 
-    def _lines(
-        self, item: Item, times: Sequence[float], context: MethodContext
-    ) -> tuple[Sequence[SubtitleLine], tuple[str, ...]]:
+    def _spoken(self, item: Item, context: MethodContext) -> Spoken:
+        """What is said, if the prompt shows any of it. Raises SubtitleError."""
         if self.settings.subtitles == "none":
-            return (), ()
-        subtitles = context.subtitles(item)
-        if subtitles is None:
-            return (), ("no subtitles listed",)
-        return shown_lines(subtitles, self.settings.subtitles, times), ()
+            return Spoken()
+        spoken = context.spoken(item, self._transcripts.of)
+        if spoken.subtitles is None:
+            return replace(spoken, notes=("no subtitles listed", *spoken.notes))
+        return spoken
 
 
 def _said(line: SubtitleLine, official: AnswerPrompt | None) -> str:
@@ -299,4 +346,4 @@ def _result(
     is_answered = answer.letter is not None or bool(intervals) or (is_open and bool(answer.raw.strip()))
     execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
     only = Round("native", answer.raw, execution=execution, mode="native", notes=notes, prompt=prompt)
-    return Result((only,), answer, answer, selected=0, notes=shown.notes)
+    return Result((only,), answer, answer, selected=0, notes=shown.notes, prepared=shown.prepared)

@@ -9,11 +9,12 @@ from videopro.report.cost_point import CostPoint
 from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell
-from videopro.traces import Cost
+from videopro.traces import Cost, Trace
 from videopro.traces.scoring import (
     TOKENS_NOTE,
     QuestionCosts,
     accuracy,
+    cost_metrics,
     is_answerable,
     mean_costs,
     mean_frames_seen,
@@ -40,6 +41,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
     """Accuracy, frames seen, tokens and seconds of each run, and what was prepared for it."""
     rows: list[tuple[Cell, ...]] = []
     parts: list[tuple[Cell, ...]] = []
+    prepared: list[tuple[Cell, ...]] = []
     points: list[CostPoint] = []
     at_least = False
     for data, group in by_dataset(runs).items():
@@ -54,6 +56,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
             rows.append((data.title, run.name, run.preset, run.frames, run.lacks or accuracy_cell(right),
                          len(run.records), len({record.video for record in run.records}),
                          Number(seen, 1), run.planner_frames, *_spent(mean)))  # fmt: skip
+            prepared += [(data.title, run.name, *row) for row in _prepared(answerable)]
             parts += [(data.title, run.name, kind, *_all(cost)) for kind, cost in _views(mean)]
             # A point needs both coordinates, and an accuracy that says something about the method.
             if right.accuracy is not None and not run.lacks:
@@ -88,6 +91,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
         (
             Table("Accuracy against cost", heads, tuple(rows), notes),
             Table("Every cost per question", all_heads, tuple(parts), (NOTES[2], TOKENS_NOTE), suffix="all"),
+            *([_prepared_table(prepared)] if prepared else []),
         ),
         picture if points else None,
         (*protocol_notes(runs), *question_notes(runs)),
@@ -122,6 +126,29 @@ def _all(cost: Cost) -> tuple[Cell, ...]:
         Number(cost.frames, 1), Number(cost.calls, 1), Number(cost.tokens_in, 0),
         Number(cost.tokens_out, 0), Number(cost.seconds, 2),
     )  # fmt: skip
+
+
+def _prepared(traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+    """What was made once for the questions of a run, by kind."""
+    rows: list[tuple[Cell, ...]] = []
+    for kind, made in cost_metrics(traces)["preparations"].items():
+        cost, minutes = made["cost"], made["audio_seconds"] / 60
+        seconds = _bounded(cost["seconds"], 1, bool(made["unknown"]))
+        rows.append(
+            (kind, made["n"], made["questions"], Number(cost["frames"], 0), Number(cost["calls"], 0),
+             Number(cost["tokens_in"], 0), Number(cost["tokens_out"], 0), seconds,
+             Number(minutes, 1) if kind == "transcript" else None)
+        )  # fmt: skip
+    return rows
+
+
+def _prepared_table(rows: Sequence[tuple[Cell, ...]]) -> Table:
+    heads = (
+        *(BENCHMARK, "run", "prepared", "how many", "questions that use one", "frames", "calls"),
+        *("tokens in", "tokens out", "seconds", "minutes of sound"),
+    )
+    note = "Made once for several questions, whichever run made it; no question's own cost holds any of it."
+    return Table("What was prepared", heads, tuple(rows), (note,), suffix="prepared")
 
 
 def _line(run: ReportRun) -> str:

@@ -354,6 +354,12 @@ def _agent_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     for kind, preparation in summary["costs"]["preparations"].items():
         note = f"; the cost of {preparation['unknown']} is not known" if preparation["unknown"] else ""
         cost = preparation["cost"]
+        if kind == "transcript":
+            yield (
+                f"{kind}: {preparation['n']} made for {preparation['questions']} questions, with "
+                f"{cost['seconds']:.1f} s for {preparation['audio_seconds'] / 60:.1f} minutes of sound{note}"
+            )
+            continue
         yield (
             f"{kind}: {preparation['n']} made for {preparation['questions']} questions, with "
             f"{cost['seconds']:.1f} s, {cost['calls']:.0f} calls, {cost['frames']:.0f} frames and "

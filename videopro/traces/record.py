@@ -191,13 +191,15 @@ class Preparation:
     """Something that is made once and serves many questions, such as the index or the database of a video."""
 
     kind: str
-    """ "index", "database" or "selection"."""
+    """ "index", "database", "transcript" or "selection"."""
     key: str
     """Names it: traces with equal keys share it."""
     cost: Cost = field(default_factory=Cost)
     """What making it cost, whichever run made it; no question's own cost contains it."""
     is_known: bool = True
     """Whether that cost was recorded when it was made."""
+    audio_seconds: float = 0.0
+    """Seconds of sound that a transcript was made of."""
 
 
 @dataclass(frozen=True)

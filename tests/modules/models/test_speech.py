@@ -15,8 +15,16 @@ from tests.support.making_videos import make
 from tests.support.sounds import TONE, with_tone
 from videopro.errors import ConfigError, SubtitleError
 from videopro.modules.errors import ModelError
-from videopro.modules.models import SpeechRecognizer, load_speech, transcribe_video
-from videopro.modules.models.speech import SAMPLE_RATE, Whisper, extract_audio
+from videopro.modules.models import (
+    Heard,
+    SpeechRecognizer,
+    SpeechSpec,
+    Transcript,
+    read_speech,
+    transcribe_video,
+)
+from videopro.modules.models.sound import SAMPLE_RATE, extract_audio
+from videopro.modules.models.speech import Whisper
 from videopro.video import SubtitleLine, Video
 
 
@@ -48,14 +56,14 @@ class Counting(SpeechRecognizer):
     """Transcribes audio as given lines, and counts its calls."""
 
     def __init__(self, lines: list[SubtitleLine], name: str = "counting") -> None:
-        self.lines, self.name, self.heard = lines, name, 0
+        self.lines, self.spec, self.heard = lines, SpeechSpec("whisper", name), 0
 
-    def identity(self) -> object:
-        return [self.name]
-
-    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
         self.heard += 1
-        return self.lines
+        return Heard(tuple(self.lines), "de")
+
+    def of(self, video: Video, root: Path) -> Transcript:
+        return transcribe_video(video, self.spec, lambda: self, root)
 
 
 def test_audio_is_transcribed_once_and_cut_to_the_video(
@@ -69,23 +77,23 @@ def test_audio_is_transcribed_once_and_cut_to_the_video(
             SubtitleLine(7.8, 9.5, "imagined"),
         ]
     )
-    said = transcribe_video(video, speech, tmp_path / "kept")
+    said = speech.of(video, tmp_path / "kept")
     assert said.lines == (
         SubtitleLine(0.5, 1.25, "Grüße – 猫"),
         SubtitleLine(7.0, pytest.approx(7.5, abs=0.01), "late"),
     )
-    assert transcribe_video(video, speech, tmp_path / "kept").lines == said.lines
+    assert speech.of(video, tmp_path / "kept").lines == said.lines
     assert speech.heard == 1
     other = Counting([], "another")
-    assert transcribe_video(video, other, tmp_path / "kept").lines == ()
-    assert transcribe_video(video, other, tmp_path / "kept").lines == ()
+    assert other.of(video, tmp_path / "kept").lines == ()
+    assert other.of(video, tmp_path / "kept").lines == ()
     assert other.heard == 1
     for heard, damage in enumerate(
         ("{broken", "[[0.5, 1.2", "[[null, 1.2, 3]]", "7", "[[0.5]]", ""), start=2
     ):
         for path in (tmp_path / "kept").iterdir():
             path.write_text(damage)
-        assert transcribe_video(video, speech, tmp_path / "kept").lines == said.lines
+        assert speech.of(video, tmp_path / "kept").lines == said.lines
         assert speech.heard == heard
         assert "transcribing again" in capsys.readouterr().err
 
@@ -95,7 +103,7 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
 
     name = str(tiny_models.whisper())
     sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
-    lines = Whisper(name, language="en", device="cpu").transcribe(sound)
+    lines = Whisper(name, language="en", device="cpu").transcribe(sound).lines
     # The same from the tokens of a plain generation, their times read by hand: <|0.64|> text <|6.38|>.
     model = WhisperForConditionalGeneration.from_pretrained(name).eval()
     processor = WhisperProcessor.from_pretrained(name)
@@ -114,12 +122,14 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
 
 def test_audio_longer_than_whispers_window_is_transcribed_to_its_end() -> None:
     sound = np.random.default_rng(0).normal(size=70 * SAMPLE_RATE).astype(np.float32)
-    lines = Whisper(str(tiny_models.whisper()), language="en", device="cpu").transcribe(sound)
+    lines = Whisper(str(tiny_models.whisper()), language="en", device="cpu").transcribe(sound).lines
     assert max(line.end for line in lines) > 60
     assert [line.start for line in lines] == sorted(line.start for line in lines)
 
 
-def test_faster_whisper_transcribes_with_a_converted_model(tmp_path: Path) -> None:
+def test_faster_whisper_transcribes_with_a_converted_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     converters = pytest.importorskip("ctranslate2.converters")
     pytest.importorskip("faster_whisper")
     files = ["tokenizer.json", "preprocessor_config.json"]
@@ -127,7 +137,13 @@ def test_faster_whisper_transcribes_with_a_converted_model(tmp_path: Path) -> No
         str(tmp_path / "model")
     )
     sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
-    lines = load_speech(f"faster-whisper:{tmp_path / 'model'}@en", device="cpu").transcribe(sound)
+    speech = read_speech(f"faster-whisper:{tmp_path / 'model'}@en").load("cpu")
+    # Nobody speaks in noise, and the model does not hear it.
+    assert speech.transcribe(sound).lines == ()
+    monkeypatch.setattr(
+        "faster_whisper.transcribe.get_speech_timestamps", lambda audio, _: [{"start": 0, "end": len(audio)}]
+    )
+    lines = speech.transcribe(sound).lines
     assert lines
     assert all(line.text and 0 <= line.start <= line.end for line in lines)
     assert [line.start for line in lines] == sorted(line.start for line in lines)
@@ -135,10 +151,10 @@ def test_faster_whisper_transcribes_with_a_converted_model(tmp_path: Path) -> No
 
 def test_invalid_models_and_specs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"speech model .* cannot be loaded"):
-        load_speech(f"whisper:{tmp_path}")
+        read_speech(f"whisper:{tmp_path}").load()
     if importlib.util.find_spec("faster_whisper"):
         with pytest.raises(ModelError, match="the directory of a CTranslate2 model"):
-            load_speech(f"faster-whisper:{tmp_path}")
+            read_speech(f"faster-whisper:{tmp_path}").load()
     for spec in ("whisper", "whisper:", "ears:x", "whisper:@en"):
         with pytest.raises(ConfigError, match="whisper:NAME"):
-            load_speech(spec)
+            read_speech(spec)

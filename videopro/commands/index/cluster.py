@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from videopro.cli import Counter, trim_heap
-from videopro.commands.index.faults import Unindexed
+from videopro.commands.unprepared import Unprepared
 from videopro.engine import CrashRecord, Unit
 from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.errors import NativeError, RunError, VideoError, unexpected_as
@@ -106,7 +106,7 @@ def index_on_cluster(
     """
     job = IndexJob(clip_seconds, root or default_root())
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
-    failed, unindexed = 0, Unindexed()
+    failed, unindexed = 0, Unprepared("indexed")
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
         make = partial(IndexingWorker, load)
         pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
@@ -122,7 +122,7 @@ def index_on_cluster(
                         unindexed.tell(Path(name), result)
                         failed += 1
                     else:
-                        unindexed.indexed()
+                        unindexed.prepared()
                         _check_seen(name, result)
                         print(f"{name}: {result.clips} clips, {result.seconds:.1f} s, {result.where}")
                 for item, reason in given_up:

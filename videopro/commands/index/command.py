@@ -23,32 +23,28 @@ from typing import Any, Literal
 
 from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting
 from videopro.commands.index.cluster import index_on_cluster
-from videopro.commands.index.faults import Unindexed
+from videopro.commands.unprepared import Unprepared
+from videopro.commands.video_files import VIDEOS_HELP, named_videos
 from videopro.engine import Walk, shard
 from videopro.engine.cluster import ENGINE, RAY, read_ray_settings
 from videopro.errors import ConfigError, VideoError
 from videopro.modules import cache_need, check_scope, part_needs
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
-from videopro.pocket import VIDEO_PREFIX, find_video
-from videopro.video import Video, check_no_url, files_below
+from videopro.pocket import VIDEO_PREFIX
+from videopro.video import Video
 
 # Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
 # sooner, for another process may be free to take it.
 IN_FLIGHT = 2
 _LAST_CLIPS = BATCH_SIZE
-_SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
 
 
 @dataclass(frozen=True)
 class IndexConfig:
     """The settings of `videopro index`."""
 
-    videos: tuple[str, ...] = field(
-        metadata=setting(
-            "video files, folders of them, or pocket videos such as pocket:test/long_004", positional=True
-        )
-    )
+    videos: tuple[str, ...] = field(metadata=setting(VIDEOS_HELP, positional=True))
     encoder: str | None = field(
         default=None,
         metadata=setting(
@@ -99,9 +95,7 @@ def index(config: IndexConfig) -> int:
         raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
     if not config.videos:
         raise ConfigError("give a video file or a folder of videos")
-    for video in config.videos:
-        check_no_url(video)
-    paths = list(dict.fromkeys(path for video in config.videos for path in _videos(Path(video))))
+    paths = named_videos(config.videos)
     if config.shard is not None:
         # Sorted: commands that name the same files in another order still split them alike.
         paths = shard(sorted(paths), config.shard)
@@ -151,7 +145,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
     # The real one: while a bar is shown, `sys.stdout` is the bar's.
     out = sys.stdout
     failed: list[Path] = []
-    unindexed = Unindexed()
+    unindexed = Unprepared("indexed")
 
     def work(counter: Counter) -> None:
         while index_next(counter):
@@ -191,7 +185,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                     raise
                 failed.append(path)
             else:
-                unindexed.indexed()
+                unindexed.prepared()
                 # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
                 print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
             if len(paths) > 1:
@@ -230,15 +224,6 @@ def index_video(
             start, end = clip_index.clips[number]
             lines.append(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
     return lines
-
-
-def _videos(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [find_video(path)]
-    files = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
-    if not files:
-        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
-    return files
 
 
 if __name__ == "__main__":

@@ -29,7 +29,16 @@ from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Adaptation, Method, MethodContext
 from videopro.methods.program import error_of_look
 from videopro.methods.requests import RunRequest
-from videopro.modules import ModuleModels, ModuleSettings, expects_pocket, is_pocket, module_needs
+from videopro.modules import (
+    ModuleModels,
+    ModuleSettings,
+    Transcripts,
+    expects_pocket,
+    is_pocket,
+    module_needs,
+    speech_identity,
+    speech_needs,
+)
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer, prompts
 from videopro.traces import (
@@ -123,6 +132,7 @@ class AgentMethod(Method):
         self._lock = threading.Lock()
         self._loader: ModelLoader | None = None
         self._module_models: ModuleModels | None = None
+        self._transcripts = Transcripts(settings.speech)
 
     # ---- what a subclass defines -----------------------------------------------------------------------
 
@@ -153,13 +163,15 @@ class AgentMethod(Method):
         if named:
             settings, pocket = ModuleSettings(**named), expects_pocket(model)
             needs += module_needs(settings, pocket=pocket, flag=self.flag_without_model, parts=tuple(named))
-        return needs
+        return [*needs, *speech_needs(self.settings.speech, self.flag_without_model)]
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
         # Neither changes an answer.
         del facts["max_parallel"]
         del facts["api_key_env"]
+        del facts["speech"]
+        facts |= speech_identity(self.settings.speech)
         equipment = self.equipment()
         for role, name in equipment.roles.items():
             facts[role] = public_role(name)
@@ -208,11 +220,13 @@ class AgentMethod(Method):
         # Not the metered backbone: each session counts its own calls.
         models = self.models(context.backbone.inner)
         try:
-            subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
-            opened = context.meter.take().share(len(items))
             with unexpected_as(NativeError):
                 context.doing("preparing")
-            prepared = self.prepare(Scene(context, models, subtitles))
+            spoken = context.spoken(
+                items[0], self._transcripts.of, listed=self.settings.subtitles == "listed"
+            )
+            opened = context.meter.take().share(len(items))
+            prepared = self.prepare(Scene(context, models, spoken.subtitles))
             context.doing("answering")
         except QUESTION_ERRORS as error:
             cost = context.meter.take().share(len(items))
@@ -221,6 +235,7 @@ class AgentMethod(Method):
         # Recorded apart, so that a run that finds it ready reports the same cost as the one that made it.
         context.meter.take()
         clock, sees_evidence = SharedClock(), self.equipment().evidence
+        is_to_read = self.settings.subtitles == "listed" or self.settings.speech != "none"
 
         def answer(item: Item) -> Result:
             session = Session(
@@ -228,19 +243,19 @@ class AgentMethod(Method):
                 context.video,
                 models,
                 self.settings,
-                subtitles=subtitles,
+                subtitles=spoken.subtitles,
                 seed=context.seed,
                 evidence=item.evidence if sees_evidence else (),
                 observer=context.observer,
             )
             with clock.running() as watch:
                 result = self._answer(session, prepared)
-            lacks = self.settings.subtitles == "listed" and subtitles is None
-            notes = (*((NO_SUBTITLES,) if lacks else ()), *result.notes)
+            lacks = is_to_read and spoken.subtitles is None
+            notes = (*((NO_SUBTITLES,) if lacks else ()), *spoken.notes, *result.notes)
             return replace(
                 result,
                 cost=opened + _shared(session.settle(), watch),
-                prepared=prepared.records,
+                prepared=(*spoken.prepared, *prepared.records),
                 notes=notes,
             )
 

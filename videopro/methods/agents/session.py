@@ -99,6 +99,13 @@ class Session:
             self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")
         return allowed
 
+    def said_at(self, times: Sequence[float]) -> str:
+        """The subtitle lines that are shown at some of these times (s), as LongVideoBench shows them beside
+        frames; "" if there are none."""
+        if self.subtitles is None:
+            return ""
+        return "\n".join(line.text for line in self.subtitles.visible_at(times))
+
     def note(self, text: str) -> None:
         """A remark for readers of the result; a repeated one is noted once."""
         if text not in self.notes:

@@ -9,6 +9,7 @@ from videopro.backbones import Sampling, check_key_name
 from videopro.cli import constant, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents.budget import BudgetLimits
+from videopro.modules import SPEECH_HELP, check_speech
 from videopro.traces import FallbackRule
 
 PRESET_HELP = (
@@ -36,6 +37,7 @@ class AgentSettings:
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles: those the benchmark lists, or none")
     )
+    speech: str = field(default="none", metadata=setting(SPEECH_HELP))
     max_frames: int | None = field(
         default=None, metadata=setting("frames that a question may look at; unset: no limit")
     )
@@ -64,6 +66,7 @@ class AgentSettings:
         if self.max_parallel < 1:
             raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
         check_key_name(self.api_key_env)
+        check_speech(self.speech)
         self.limits()
         self.sampling()
 

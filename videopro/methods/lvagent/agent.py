@@ -169,11 +169,8 @@ class LvAgentRun(AgentRun):
 
     def _context(self, frames: Sequence[Frame]) -> str:
         """The history, and the subtitle lines at the frames."""
-        lines: list[str] = []
-        if self.session.subtitles is not None:
-            visible = self.session.subtitles.visible_at([frame.time for frame in frames])
-            lines = [line.text for line in visible]
-        return "\n".join(part for part in (self._history, *lines) if part)
+        said = self.session.said_at([frame.time for frame in frames])
+        return "\n".join(part for part in (self._history, said) if part)
 
     @property
     def _count(self) -> int:

@@ -258,11 +258,14 @@ class BaseProgramMethod(Method):
         adapter = None if self.settings.answer_adapter == "on" else False
         thread_meter = ThreadMeter()
         answerer = MeteredBackbone(share_backbone(loaded.answerer, adapter=adapter), thread_meter)
-        subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
         context.doing("indexing")
-        records = _index(loaded.models, context)
+        listed = self.settings.subtitles == "listed"
+        spoken = context.spoken(item, loaded.models.spoken, listed=listed)
+        records = (*spoken.prepared, *_index(loaded.models, context))
         with context.meter.stage("modules"), thread_meter.into(context.meter):
-            modules = loaded.models.context(context.video, answerer, subtitles, self.settings.without)
+            modules = loaded.models.context(
+                context.video, answerer, spoken.subtitles, self.settings.without, spoken
+            )
         context.doing("answering")
         reasoner = Reasoner(
             loaded.planner,

@@ -45,7 +45,10 @@ class VcaSettings(AgentSettings):
     )
     shortest: float = field(default=1.0, metadata=constant())
     temperature: float = field(default=0.5, metadata=setting("sampling temperature of replies; 0: greedy"))
-    subtitles: Literal["none"] = field(default="none", metadata=setting("VCA reads no subtitles"))
+    subtitles: Literal["none", "listed"] = field(
+        default="none",
+        metadata=setting("subtitle lines at the shown frames: listed, or none (the paper)"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

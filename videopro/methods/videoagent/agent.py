@@ -108,9 +108,11 @@ class VideoAgentRun(AgentRun):
         indices = sorted(self._seen)
         times = [self._timeline.time(index) for index in indices]
         if self._captions is not None:
-            return State(duration, tuple(times), tuple(self._seen[index] for index in indices)), []
+            captions = tuple(self._seen[index] for index in indices)
+            return State(duration, tuple(times), captions, self.session.said_at(times)), []
         frames = self.session.frames(times, LLM)
-        return State(duration, tuple(frame.time for frame in frames)), frames
+        shown = tuple(frame.time for frame in frames)
+        return State(duration, shown, said=self.session.said_at(shown)), frames
 
     # ---- how much may be looked at -----------------------------------------------------------------------
 

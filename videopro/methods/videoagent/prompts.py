@@ -20,6 +20,8 @@ class State:
     """Seconds of the seen frames, ascending."""
     captions: tuple[str, ...] = ()
     """What each shows; empty: the model is shown the frames."""
+    said: str = ""
+    """The subtitle lines at these frames."""
 
 
 def caption(is_detailed: bool) -> str:
@@ -74,11 +76,12 @@ def search(question: Question, state: State, segments: Sequence[VideoSegment]) -
 
 def _state(state: State) -> str:
     head = f"A video lasts {state.duration:.1f} seconds."
+    said = [prompts.said_at_frames(state.said)] if state.said else []
     if not state.captions:
         times = ", ".join(f"{time:.1f}" for time in state.times)
-        return f"{head} The frames are from these times in seconds: {times}"
+        return "\n".join([f"{head} The frames are from these times in seconds: {times}", *said])
     lines = [f"{time:.1f} s: {text}" for time, text in zip(state.times, state.captions, strict=True)]
-    return "\n".join([f"{head} Some of its frames show:", *lines])
+    return "\n".join([f"{head} Some of its frames show:", *lines, *said])
 
 
 def _question(question: Question) -> str:

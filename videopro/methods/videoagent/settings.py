@@ -57,7 +57,10 @@ class VideoAgentSettings(AgentSettings):
         default=True, metadata=setting("stop when the llm is confident; off: always all rounds (Table 5)")
     )
     reflect_last: bool = field(default=True, metadata=constant())
-    subtitles: Literal["none"] = field(default="none", metadata=setting("VideoAgent reads no subtitles"))
+    subtitles: Literal["none", "listed"] = field(
+        default="none",
+        metadata=setting("subtitle lines at the seen frames: listed, or none (the paper)"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

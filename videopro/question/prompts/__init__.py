@@ -11,6 +11,7 @@ from videopro.question.prompts.answers import (
     locate,
     multiple_choice,
     open_ended,
+    said_at_frames,
     summarize,
     with_context,
     yes_no,
@@ -48,6 +49,7 @@ __all__ = [
     "question_block",
     "result_line",
     "summarize",
+    "said_at_frames",
     "with_context",
     "yes_no",
 ]

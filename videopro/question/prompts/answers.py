@@ -61,6 +61,11 @@ def locate(text: str) -> str:
     return f"Locate the {name} in the image.\nReply with its box as JSON only."
 
 
+def said_at_frames(lines: str) -> str:
+    """The subtitle lines at the frames that a model sees or knows, for the prompts of agents."""
+    return f"Subtitles at the frames:\n{lines}"
+
+
 def with_context(context: str, text: str) -> str:
     """Put text that was found (subtitle lines, OCR text) before a prompt."""
     return f"{context}\n{text}" if context else text

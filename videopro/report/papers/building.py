@@ -81,11 +81,14 @@ def own_runs(
 
 def setting(run: ReportRun, name: str, default: Any = None) -> Any:
     """A setting of the run's method; `default` where an older version had no such setting. Subtitles that
-    were asked for, but that no question had, are "none"."""
+    were asked for, but that no question had, are "none"; transcripts count as listed ones."""
     if name == "subtitles":
         answered = [trace for trace in run.traces if trace.error is None]
         if answered and all(NO_SUBTITLES in trace.notes for trace in answered):
             return "none"
+        recorded = run.identity["method"]
+        if recorded.get(name) == "none" and recorded.get("speech", "none") != "none":
+            return "listed"
     return run.identity["method"].get(name, default)
 
 

@@ -87,6 +87,7 @@ def cost_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
                 "unknown": sum(part.kind == kind and not part.is_known for part in parts.values()),
                 "questions": sum(any(part.kind == kind for part in trace.prepared) for trace in traces),
                 "cost": asdict(sum((part.cost for part in parts.values() if part.kind == kind), Cost())),
+                "audio_seconds": sum(part.audio_seconds for part in parts.values() if part.kind == kind),
             }
             for kind in kinds
         },

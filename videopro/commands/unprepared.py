@@ -1,5 +1,5 @@
-"""Videos whose index ends in an exception that nobody foresaw, such as an encoder's: they are named, and the
-others are indexed.
+"""Videos whose preparation ends in an exception that nobody foresaw, such as an encoder's: they are named,
+and the others are prepared.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from videopro.errors import (
 )
 
 
-class Unindexed:
+class Unprepared:
     """What went wrong so far. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, participle: str) -> None:
+        """`participle`: what cannot be done with such a video, for messages."""
+        self._participle = participle
         self._streaks = Streaks()
         self._lock = threading.Lock()
         self._reported: set[tuple[str, str]] = set()
 
-    def indexed(self) -> None:
-        """A video was indexed."""
+    def prepared(self) -> None:
+        """A video was prepared."""
         with self._lock:
             self._streaks.spare()
 
     def tell(self, path: Path, error: BaseException) -> None:
-        """Name a video that could not be indexed, and print the first traceback of each exception. Raises
+        """Name a video that could not be prepared, and print the first traceback of each exception. Raises
         what ends the command: anything that was foreseen, the machine's errors, and WorkerBug for an
         exception that goes on and on."""
         if isinstance(error, UnexpectedError):
@@ -48,7 +50,7 @@ class Unindexed:
             if record.key not in self._reported:
                 self._reported.add(record.key)
                 print(record.traceback, file=sys.stderr)
-            print(f"error: {path}: cannot be indexed: {unexpected}", file=sys.stderr)
+            print(f"error: {path}: cannot be {self._participle}: {unexpected}", file=sys.stderr)
             is_over = self._streaks.end(record, str(path))
         if is_over:
             raise WorkerBug(

@@ -1,0 +1,335 @@
+"""Transcripts of videos, made once and stored by the video's content and the model.
+
+A video is heard in chunks of a few minutes, so that a long film is never in memory as a whole. A chunk ends
+where the next one can begin without cutting a sentence, and is written as soon as it is done: a killed
+command loses at most the chunk in hand. One process transcribes a video, others wait or do something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from videopro.errors import ConfigError, VideoError
+from videopro.modules.models.sound import SAMPLE_RATE, BrokenSound, NoSound, SoundTrack
+from videopro.modules.models.speech import SpeechRecognizer, SpeechSpec
+from videopro.storage import JsonLinesLog, encodable, parse_json, write_atomically
+from videopro.traces import Cost, Preparation
+from videopro.video import SubtitleLine, Subtitles, Video
+
+CHUNK_SECONDS = 300.0
+# Seconds. A line that ends so near to the end of its chunk may have been cut.
+_CUT = 1.0
+# The loudest sample of a chunk that is silent (-60 dB): Whisper writes phrases into silence.
+_SILENT = 1e-3
+_FORMAT = 2
+
+SpeechProgress = Callable[[float, float], None]
+"""Called with the seconds of sound that are done and those of the video."""
+
+
+class TranscriptBusy(Exception):
+    """Another process is transcribing this video."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What is said in a video. Without lines, nothing is."""
+
+    path: Path
+    """Where it is stored."""
+    lines: tuple[SubtitleLine, ...]
+    has_sound: bool = True
+    language: str | None = None
+    """The code that the model detected, or that was asked for."""
+    sound_seconds: float = 0.0
+    """How much sound was heard."""
+    seconds: float | None = None
+    """How long that took, whichever process did it; None: not recorded, by an earlier version."""
+    damaged: int = 0
+    """Packets of the sound that could not be decoded."""
+    is_new: bool = field(default=False, compare=False)
+    """Whether it was made just now."""
+
+    def subtitles(self, source: str) -> Subtitles | None:
+        """The lines as subtitles from `source`; None for a video without sound."""
+        return Subtitles(self.lines, source) if self.has_sound else None
+
+    @property
+    def preparation(self) -> Preparation:
+        """What it cost."""
+        cost = Cost(seconds=self.seconds or 0.0)
+        return Preparation(
+            "transcript", self.path.stem, cost, self.seconds is not None, audio_seconds=self.sound_seconds
+        )
+
+
+def transcript_path(video: Video, speech: SpeechSpec, root: Path) -> Path:
+    """The file under `root` in which a video's transcript is stored."""
+    key = json.dumps([video.id, speech.identity()], sort_keys=True)
+    return root / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def transcribe_video(
+    video: Video,
+    speech: SpeechSpec,
+    load: Callable[[], SpeechRecognizer],
+    root: Path,
+    *,
+    progress: SpeechProgress = lambda done, total: None,
+    wait: bool = True,
+) -> Transcript:
+    """The transcript of a video from `root`, or made and stored there; times are in seconds of the video. A
+    damaged one is made again, with a message on stderr. `load`: gives the recognizer of `speech`, and is
+    called only if something has to be heard.
+
+    Raises BrokenSound for sound that cannot be read, ConfigError if `root` cannot be written, RunError for a
+    full disk, and, unless it may `wait`, TranscriptBusy while another process transcribes this video.
+    """
+    path = transcript_path(video, speech, root)
+    if (stored := _read(path)) is not None:
+        return stored
+    chunks = path.with_suffix(".chunks.jsonl")
+    try:
+        with closing(JsonLinesLog(chunks, make_folder=True)) as log, _turn(log, wait):
+            # The process that had the turn before may have made it.
+            made = _read(path)
+            if made is None:
+                try:
+                    made = _made(video, load, path, log, progress)
+                except BrokenSound:
+                    chunks.unlink(missing_ok=True)
+                    raise
+                write_atomically(path, json.dumps(_document(made, speech)), shared=True)
+            chunks.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
+            "space there, or choose another directory (VIDEOPRO_CACHE)"
+        ) from error
+    return made
+
+
+def _turn(log: JsonLinesLog, wait: bool) -> AbstractContextManager[None]:
+    """This process's turn at a video, until the log is closed. The kernel frees that of a killed process."""
+    if wait:
+        return log.locked()
+    if not log.hold():
+        raise TranscriptBusy(str(log.path))
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A part of the sound that is done."""
+
+    start: float
+    end: float
+    """Where the next one begins (s)."""
+    lines: tuple[SubtitleLine, ...]
+    language: str | None
+    seconds: float
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "start": self.start,
+            "end": self.end,
+            "lines": _rows(self.lines),
+            "language": self.language,
+            "seconds": self.seconds,
+        }
+
+
+def _made(
+    video: Video,
+    load: Callable[[], SpeechRecognizer],
+    path: Path,
+    log: JsonLinesLog,
+    progress: SpeechProgress,
+) -> Transcript:
+    done = _done_chunks(log)
+    track = SoundTrack(video.path)
+    heard = done[-1].end if done else 0.0
+    try:
+        for chunk in _chunks(video, load, track, done):
+            log.append(chunk.record())
+            done.append(chunk)
+            heard = chunk.end
+            progress(min(heard, video.duration), video.duration)
+    except NoSound:
+        return Transcript(path, (), has_sound=False, seconds=0.0, is_new=True)
+    except VideoError as error:
+        # The video itself was opened.
+        raise BrokenSound(str(error)) from error
+    return Transcript(
+        path,
+        tuple(line for chunk in done for line in chunk.lines),
+        language=_language(done),
+        sound_seconds=heard,
+        seconds=sum(chunk.seconds for chunk in done),
+        damaged=track.damaged,
+        is_new=True,
+    )
+
+
+def _chunks(
+    video: Video, load: Callable[[], SpeechRecognizer], track: SoundTrack, done: list[_Chunk]
+) -> Iterator[_Chunk]:
+    """The chunks that are missing after those that are done, each as soon as it was heard."""
+    at, language = done[-1].end if done else 0.0, _language(done)
+    last = max((line.end for chunk in done for line in chunk.lines), default=0.0)
+    pieces = _Pieces(track.blocks(video.duration))
+    while True:
+        began = time.monotonic()
+        sound, is_last = pieces.take(at)
+        if not len(sound):
+            return
+        start, end = at, at + len(sound) / SAMPLE_RATE
+        lines: list[SubtitleLine] = []
+        if np.abs(sound).max() > _SILENT:
+            before = time.monotonic()
+            recognizer = load()
+            # Loading it is no cost of this video.
+            began += time.monotonic() - before
+            heard = recognizer.transcribe(sound, language)
+            # A language that was detected where nothing is said says nothing.
+            language = language or (heard.language if heard.lines else None)
+            lines = _placed(heard.lines, start, end, last)
+            # A sentence across the end is heard again, as a whole, by the next chunk.
+            if not is_last and lines and lines[-1].end > end - _CUT and lines[-1].start > (start + end) / 2:
+                end = lines.pop().start
+        last = max((line.end for line in lines), default=last)
+        at = end
+        yield _Chunk(start, end, tuple(lines), language, time.monotonic() - began)
+        if is_last:
+            return
+
+
+class _Pieces:
+    """A sound in pieces of at most CHUNK_SECONDS."""
+
+    def __init__(self, blocks: Iterator[np.ndarray]) -> None:
+        self._blocks = blocks
+        self._held: list[np.ndarray] = []
+        self._first = 0
+        """The number of the first sample that is held."""
+        self._count = 0
+        self._has_ended = False
+
+    def take(self, start: float) -> tuple[np.ndarray, bool]:
+        """The samples from `start` (s) on, which is no earlier than before, and whether nothing follows."""
+        at, size = round(start * SAMPLE_RATE), round(CHUNK_SECONDS * SAMPLE_RATE)
+        # One sample more than a piece tells that something follows.
+        while not self._has_ended and self._first + self._count - at <= size:
+            block = next(self._blocks, None)
+            if block is None:
+                self._has_ended = True
+            elif self._first + self._count + len(block) <= at:
+                # It was heard by an earlier command.
+                self._first += self._count + len(block)
+                self._held, self._count = [], 0
+            else:
+                self._held.append(block)
+                self._count += len(block)
+        held = np.concatenate([np.zeros(0, dtype=np.float32), *self._held])[max(0, at - self._first) :]
+        self._first, self._held, self._count = max(self._first, at), [held], len(held)
+        return held[:size], self._has_ended and len(held) <= size
+
+
+def _placed(lines: tuple[SubtitleLine, ...], start: float, end: float, last: float) -> list[SubtitleLine]:
+    """The lines of a piece in seconds of the video, one after the other, from `last` on. Whisper may write
+    lines after the end of the sound."""
+    placed: list[SubtitleLine] = []
+    for line in lines:
+        begins = max(start + line.start, last)
+        if begins >= end:
+            break
+        last = min(max(start + line.end, begins), end)
+        placed.append(SubtitleLine(round(begins, 3), round(last, 3), encodable(line.text)))
+    return placed
+
+
+def _language(chunks: list[_Chunk]) -> str | None:
+    return next((chunk.language for chunk in chunks if chunk.language is not None), None)
+
+
+# ---- files ------------------------------------------------------------------------------------------------
+
+
+def _done_chunks(log: JsonLinesLog) -> list[_Chunk]:
+    """The chunks of an earlier command, up to one that is missing or damaged."""
+    log.cut_torn_tail()
+    found = {chunk.start: chunk for line in log.read().splitlines() if (chunk := _chunk(line)) is not None}
+    done: list[_Chunk] = []
+    while (chunk := found.get(done[-1].end if done else 0.0)) is not None:
+        done.append(chunk)
+    return done
+
+
+def _chunk(line: bytes) -> _Chunk | None:
+    """The chunk in a line; None if the line is damaged."""
+    try:
+        record = parse_json(line)
+        start, end, seconds = (float(record[name]) for name in ("start", "end", "seconds"))
+        chunk = _Chunk(start, end, _lines(record["lines"]), record["language"], seconds)
+    except (ValueError, TypeError, KeyError):
+        return None
+    return chunk if end > start else None
+
+
+def _document(made: Transcript, speech: SpeechSpec) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "model": speech.identity(),
+        "language": made.language,
+        "has_sound": made.has_sound,
+        "sound_seconds": made.sound_seconds,
+        "seconds": made.seconds,
+        "damaged": made.damaged,
+        "lines": _rows(made.lines),
+    }
+
+
+def _read(path: Path) -> Transcript | None:
+    """The transcript in a file; None if there is none, or a damaged one."""
+    try:
+        document = parse_json(path.read_text(encoding="utf-8"))
+        # Earlier versions wrote the lines alone.
+        if isinstance(document, list):
+            return Transcript(path, _lines(document))
+        return _stored(path, document)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        print(f"{path}: cannot be read as a transcript ({error}); transcribing again", file=sys.stderr)
+        return None
+
+
+def _stored(path: Path, document: Mapping[str, Any]) -> Transcript:
+    language = document["language"]
+    return Transcript(
+        path,
+        _lines(document["lines"]),
+        has_sound=bool(document["has_sound"]),
+        language=None if language is None else str(language),
+        sound_seconds=float(document["sound_seconds"]),
+        seconds=float(document["seconds"]),
+        damaged=int(document["damaged"]),
+    )
+
+
+def _rows(lines: tuple[SubtitleLine, ...]) -> list[list[float | str]]:
+    return [[line.start, line.end, line.text] for line in lines]
+
+
+def _lines(rows: Any) -> tuple[SubtitleLine, ...]:
+    return tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in rows)

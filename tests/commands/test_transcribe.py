@@ -1,0 +1,131 @@
+"""`videopro transcribe`: many films with every kind of sound, subtitle files, a benchmark's videos."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.loudness import Loudness
+from tests.support.making_videos import make
+from tests.support.sounds import with_damaged_sound, with_tone
+from videopro.commands.transcribe.command import main
+from videopro.modules import transcripts
+from videopro.modules.models import SpeechSpec
+from videopro.video import load_subtitles
+
+SPEECH = ["--speech", "whisper:loudness"]
+
+
+@pytest.fixture
+def speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loudness:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("videopro.commands.transcribe.command.check_needs", lambda needs: None)
+    heard = Loudness()
+    monkeypatch.setattr(SpeechSpec, "load", lambda spec, device=None: heard)
+    return heard
+
+
+def test_every_kind_of_film_is_counted_and_named_and_the_rest_goes_on(
+    tmp_path: Path, speech: Loudness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    films = tmp_path / "films"
+    films.mkdir()
+    with_tone(films / "a.mkv", starts=(1.0, 3.0), seconds=1.0)
+    shutil.copy(films / "a.mkv", films / "same.mkv")
+    make(films / "mute.mp4", 16, rate=4)
+    with_damaged_sound(films / "broken.mkv", range(5, 80))
+    (films / "no.mp4").write_text("nothing")
+    assert main([str(films), *SPEECH]) == 2
+    done = capsys.readouterr()
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in done.out.splitlines() if line.strip()}
+    assert rows["a.mkv"].startswith("transcribed de 0.1 ")
+    # The same film is heard once.
+    assert rows["same.mkv"].startswith("was there de 0.1 ")
+    assert len(speech.heard) == 1
+    assert rows["mute.mp4"].startswith("no sound")
+    assert rows["broken.mkv"].startswith("failed")
+    assert "5 videos" in done.out
+    assert "2 failed" in done.out
+    assert "without a transcript: broken.mkv, no.mp4" in done.out
+    assert f"error: {films / 'broken.mkv'}: its audio track is damaged" in done.err
+    assert f"error: {films / 'no.mp4'}" in done.err
+    assert done.out.splitlines()[-1].startswith(f"next: videopro ask {films / 'a.mkv'}")
+    assert "--options speech=whisper:loudness" in done.out
+
+
+def test_a_subtitle_file_can_be_corrected_and_is_not_written_over(
+    tmp_path: Path, speech: Loudness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film = with_tone(tmp_path / "a.mkv", starts=(1.0, 3.0), seconds=1.0)
+    for kind in ("srt", "vtt"):
+        assert main([str(film), *SPEECH, "--write", kind, "--output", str(tmp_path / "texts")]) == 0
+        lines = load_subtitles(tmp_path / f"texts/a.{kind}").lines
+        assert [(line.start, line.end, line.text) for line in lines] == [
+            (pytest.approx(1.0, abs=0.03), pytest.approx(2.0, abs=0.03), "loud"),
+            (pytest.approx(3.0, abs=0.03), pytest.approx(4.0, abs=0.03), "loud"),
+        ]
+    assert f"{tmp_path / 'texts/a.vtt'}: written" in capsys.readouterr().out
+    (tmp_path / "texts/a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\ncorrected\n")
+    assert main([str(film), *SPEECH, "--write", "srt", "--output", str(tmp_path / "texts")]) == 0
+    assert "left as it is" in capsys.readouterr().out
+    assert load_subtitles(tmp_path / "texts/a.srt").text() == "corrected"
+    make(tmp_path / "mute.mp4", 8, rate=4)
+    assert main([str(tmp_path / "mute.mp4"), *SPEECH, "--write", "srt"]) == 0
+    assert "not written: nothing is said" in capsys.readouterr().out
+    assert not (tmp_path / "mute.srt").exists()
+
+
+def test_a_benchmarks_videos_without_subtitles_are_transcribed(
+    tmp_path: Path, speech: Loudness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_tone(tmp_path / "a.mkv", starts=(1.0,), seconds=1.0)
+    with_tone(tmp_path / "b.mkv", starts=(2.0,), seconds=1.0)
+    (tmp_path / "b.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nhello\n")
+    questions = [
+        {"id": "1", "video": "a.mkv", "question": "Who?", "choices": ["x", "y"], "answer": "A"},
+        {"id": "2", "video": "a.mkv", "question": "Where?", "choices": ["x", "y"], "answer": "A"},
+        {
+            "id": "3",
+            "video": "b.mkv",
+            "question": "Who?",
+            "choices": ["x", "y"],
+            "answer": "A",
+            "subtitles": "b.srt",
+        },
+    ]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    flags = ["--benchmark", "jsonl", "--root", str(tmp_path), *SPEECH, "--language", "de"]
+    assert main(flags) == 0
+    out = capsys.readouterr().out
+    assert "1 video " in out
+    assert "left out, since subtitles are listed: 1" in out
+    assert f"next: videopro infer --benchmark jsonl --root {tmp_path} --method videopro" in out
+    assert "speech=whisper:loudness@de" in out
+    assert main([*flags, "--subtitles", "none"]) == 0
+    assert "2 videos" in capsys.readouterr().out
+    assert len(speech.heard) == 2
+
+
+def test_what_contradicts_itself_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
+    film = str(tmp_path / "a.mp4")
+    for words, expected in (
+        ([], "give a video file, a folder of videos, or --benchmark"),
+        ([film, "--benchmark", "lvbench"], "brings its own videos; leave out"),
+        ([film, "--split", "val"], "--split: is of a benchmark"),
+        ([film, "--output", "x"], "add --write srt or --write vtt"),
+        ([film, "--speech", "ears:x"], "write whisper:NAME"),
+        ([film, "--speech", "none"], "nothing is transcribed"),
+        ([film, "--speech", "whisper:x@en", "--language", "de"], "names another; leave one out"),
+    ):
+        given = words if "--speech" in words else [*words, *SPEECH]
+        assert main(given) == 2
+        assert expected in capsys.readouterr().err
+    assert main([film]) == 2
+    assert "Whisper is not on this machine; name one to download" in capsys.readouterr().err

@@ -1,0 +1,248 @@
+"""videopro transcribe: write down what is said in videos, so that every method can read it.
+
+    videopro transcribe film.mp4 --language en --write srt
+    videopro transcribe FOLDER --speech whisper:openai/whisper-large-v3-turbo
+    videopro transcribe --benchmark lvbench --root DATA/lvbench
+    videopro transcribe --benchmark videopro --root DATA
+
+Runs with the same `speech` find the transcripts. Re-run the same command to resume. Several commands may work
+on the same files at the same time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from videopro.cli import CommandLine, Counter, cache_root, check_needs, exit_status, setting
+from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
+from videopro.commands.transcribe.outcomes import Outcome, Outcomes
+from videopro.commands.transcribe.subtitle_files import SubtitleFormat, write_subtitles
+from videopro.commands.unprepared import Unprepared
+from videopro.commands.video_files import VIDEOS_HELP, named_videos
+from videopro.engine import Walk, shard
+from videopro.errors import ConfigError, SubtitleError, VideoError
+from videopro.modules import WHISPER, cache_need, check_speech, part_needs, resolve_speech
+from videopro.modules.models import (
+    SpeechRecognizer,
+    SpeechSpec,
+    TranscriptBusy,
+    read_speech,
+    transcribe_video,
+)
+from videopro.video import Video
+
+_QUESTIONS, _MODEL, _OUTPUT = "Videos", "Model", "Output"
+
+
+@dataclass(frozen=True)
+class TranscribeConfig:
+    """The settings of `videopro transcribe`."""
+
+    videos: tuple[str, ...] = field(default=(), metadata=setting(VIDEOS_HELP, positional=True))
+    benchmark: str | None = field(
+        default=None,
+        metadata=setting(
+            "the videos of a benchmark, as videopro infer names it, instead of files", group=_QUESTIONS
+        ),
+    )
+    split: str = field(
+        default="", metadata=setting("split of the benchmark; unset: its default", group=_QUESTIONS)
+    )
+    root: Path | None = field(
+        default=None, metadata=setting("folder of the benchmark's files", group=_QUESTIONS)
+    )
+    annotations: str = field(
+        default="",
+        metadata=setting("file with the benchmark's questions; unset: the official one", group=_QUESTIONS),
+    )
+    subtitles: Literal["listed", "none"] = field(
+        default="listed",
+        metadata=setting(
+            "listed: leave out a benchmark's videos whose subtitles it lists; none: transcribe them too",
+            group=_QUESTIONS,
+        ),
+    )
+    shard: str | None = field(
+        default=None,
+        metadata=setting(
+            "part i of n of the videos, such as 2/8, with n commands on n machines", group=_QUESTIONS
+        ),
+    )
+    speech: str = field(
+        default="whisper",
+        metadata=setting(
+            "whisper:NAME, faster-whisper:NAME, or whisper: the best one on this machine; runs read the "
+            "transcripts with the same --options speech=...",
+            group=_MODEL,
+        ),
+    )
+    language: str | None = field(
+        default=None,
+        metadata=setting(
+            "code of the spoken language, such as en, as @en after the model; unset: detected", group=_MODEL
+        ),
+    )
+    device: str | None = field(
+        default=None, metadata=setting("such as cuda:1; default: the first accelerator", group=_MODEL)
+    )
+    write: SubtitleFormat | None = field(
+        default=None,
+        metadata=setting(
+            "also write a subtitle file for each video, srt or vtt, to look at and to correct", group=_OUTPUT
+        ),
+    )
+    output: Path | None = field(
+        default=None, metadata=setting("folder for these files; unset: beside each video", group=_OUTPUT)
+    )
+
+
+COMMAND = CommandLine("transcribe", TranscribeConfig)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    with exit_status() as status:
+        status.code = transcribe(COMMAND.parse(argv))
+    return status.code
+
+
+def transcribe(config: TranscribeConfig) -> int:
+    """Transcribe every video. One whose sound cannot be read is reported and skipped, and the status is then
+    2. Raises VideoProError for errors that concern all videos."""
+    if config.output is not None and config.write is None:
+        raise ConfigError("--output: is for subtitle files; add --write srt or --write vtt")
+    speech = _speech(config)
+    paths, listed = _videos(config)
+    if config.shard is not None:
+        # Sorted: commands that name the same files in another order still split them alike.
+        paths = shard(sorted(paths), config.shard)
+    check_needs([*part_needs({"speech": speech}, "--speech whisper:FOLDER"), cache_need()])
+    outcomes = Outcomes(listed)
+    try:
+        _transcribe_all(paths, read_speech(speech), config, outcomes)
+    finally:
+        # After Ctrl-C too: what is done stays done.
+        if outcomes.rows:
+            Console().print(outcomes.table())
+            for remark in outcomes.remarks():
+                print(remark)
+    for problem in outcomes.problems():
+        print(problem, file=sys.stderr)
+    print(f"next: {_next_command(config, speech, paths)}")
+    return 2 if outcomes.problems() else 0
+
+
+def _speech(config: TranscribeConfig) -> str:
+    """The model, with its language. Raises ConfigError."""
+    check_speech(config.speech)
+    speech = resolve_speech(config.speech)
+    if speech == "none":
+        raise ConfigError(
+            f"speech is {config.speech!r}: "
+            + ("nothing is transcribed; leave it out" if config.speech == "none" else
+               "Whisper is not on this machine; name one to download, as in --speech "
+               f"whisper:{WHISPER[0]}, or a folder with --speech whisper:FOLDER")
+        )  # fmt: skip
+    if config.language is None:
+        return speech
+    named = read_speech(speech).language
+    if named not in (None, config.language):
+        raise ConfigError(f"--language {config.language}: --speech {speech} names another; leave one out")
+    return speech if named is not None else f"{speech}@{config.language}"
+
+
+def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
+    """The videos, each once, and how many others have subtitles. Raises VideoProError."""
+    if config.benchmark is None:
+        for name in ("split", "root", "annotations"):
+            if getattr(config, name):
+                raise ConfigError(f"--{name}: is of a benchmark; add --benchmark, or leave it out")
+        if not config.videos:
+            raise ConfigError("give a video file, a folder of videos, or --benchmark")
+        return named_videos(config.videos), 0
+    if config.videos:
+        raise ConfigError(
+            f"--benchmark {config.benchmark}: brings its own videos; leave out {config.videos[0]}"
+        )
+    asked = InferConfig(
+        config.benchmark,
+        model="",
+        output=Path(),
+        split=config.split,
+        root=config.root,
+        annotations=config.annotations,
+    )
+    silent: dict[Path, None] = {}
+    listed: dict[Path, None] = {}
+    for run in runs_of(asked):
+        benchmark = load_benchmark(run)
+        if benchmark.fetch is not None:
+            benchmark.fetch(benchmark.items)
+        for item in benchmark.items:
+            leaves_out = item.subtitles is not None and config.subtitles == "listed"
+            (listed if leaves_out else silent)[item.video] = None
+    return [path for path in silent if path not in listed], len(listed)
+
+
+def _transcribe_all(
+    paths: Sequence[Path], speech: SpeechSpec, config: TranscribeConfig, outcomes: Outcomes
+) -> None:
+    walk, unprepared = Walk(paths), Unprepared("transcribed")
+    loaded: list[SpeechRecognizer] = []
+
+    def load() -> SpeechRecognizer:
+        # Only if something has to be heard.
+        if not loaded:
+            loaded.append(speech.load(config.device))
+        return loaded[0]
+
+    doing, total = (paths[0].name, None) if len(paths) == 1 else ("transcribing", len(paths))
+    with Counter(doing, total) as counter:
+
+        def progress(done: float, seconds: float) -> None:
+            if len(paths) == 1:
+                counter.update(round(done), round(seconds))
+
+        while (path := walk.take()) is not None:
+            try:
+                video = Video.open(path)
+                made = transcribe_video(
+                    video, speech, load, cache_root() / "speech", progress=progress, wait=False
+                )
+                written = write_subtitles(made, path, config.write, config.output)
+                outcome = Outcome(path, made, written=written)
+                unprepared.prepared()
+            except TranscriptBusy:
+                walk.put_off(path)
+                continue
+            except (VideoError, SubtitleError) as error:
+                outcome = Outcome(path, problem=str(error))
+            except Exception as error:
+                unprepared.tell(path, error)
+                outcome = Outcome(path, problem=f"{path}: cannot be transcribed: {error}")
+            outcomes.add(outcome)
+            if len(paths) > 1:
+                counter.advance()
+
+
+def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) -> str:
+    """A command that reads the transcripts."""
+    options = f"--model MODEL --options speech={speech}"
+    if config.benchmark is None:
+        film = paths[0] if paths else "film.mp4"
+        return f'videopro ask {film} "What is said?" {options}'
+    given = {"split": config.split, "root": config.root, "annotations": config.annotations}
+    flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
+    return (
+        f"videopro infer --benchmark {config.benchmark}{flags} --method videopro {options} --output runs/NAME"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

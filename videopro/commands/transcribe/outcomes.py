@@ -1,0 +1,108 @@
+"""What became of each video, and the table at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.table import Table
+
+from videopro.commands.transcribe.subtitle_files import Written
+from videopro.modules.models import Transcript
+
+_MOST_ROWS = 20
+"""Videos that the table lists one by one."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a video."""
+
+    path: Path
+    transcript: Transcript | None = None
+    problem: str = ""
+    """Why there is no transcript."""
+    written: Written | None = None
+
+    @property
+    def kind(self) -> str:
+        if self.transcript is None:
+            return "failed"
+        if not self.transcript.has_sound:
+            return "no sound"
+        if not self.transcript.lines:
+            return "nothing said"
+        return "transcribed" if self.transcript.is_new else "was there"
+
+
+@dataclass
+class Outcomes:
+    """What became of all videos so far."""
+
+    listed: int = 0
+    """Videos that were left out, because their subtitles are listed."""
+    rows: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """One more video."""
+        self.rows.append(outcome)
+
+    def problems(self) -> list[str]:
+        """A line for each video without a transcript."""
+        return [f"error: {row.problem}" for row in self.rows if row.transcript is None]
+
+    def table(self) -> Table:
+        """The videos, if they are few, and their sums."""
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("video", overflow="fold")
+        for name in ("", "language"):
+            table.add_column(name)
+        for name in ("sound, min", "took, s", "lines"):
+            table.add_column(name, justify="right")
+        if len(self.rows) <= _MOST_ROWS:
+            for row in self.rows:
+                table.add_row(row.path.name, row.kind, _language(row), *_figures([row]))
+        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(row.kind for row in self.rows).items())
+        languages = Counter(_language(row) for row in self.rows if _language(row))
+        table.add_row(
+            f"{len(self.rows)} video{'s' if len(self.rows) != 1 else ''}",
+            kinds,
+            ", ".join(f"{language}: {count}" for language, count in languages.most_common()),
+            *_figures(self.rows),
+        )
+        return table
+
+    def remarks(self) -> list[str]:
+        """What is below the table: what was left out, damaged, written, or failed."""
+        remarks = []
+        if self.listed:
+            remarks.append(
+                f"left out, since subtitles are listed: {self.listed} (--subtitles none transcribes them too)"
+            )
+        for row in self.rows:
+            if row.transcript is not None and row.transcript.damaged:
+                packets = f"{row.transcript.damaged} packets of its sound"
+                remarks.append(f"{row.path.name}: {packets} cannot be decoded; nothing was heard there")
+            if row.written is not None:
+                remarks.append(str(row.written))
+        failed = [row.path.name for row in self.rows if row.transcript is None]
+        if failed:
+            remarks.append(f"without a transcript: {', '.join(failed)}")
+        return remarks
+
+
+def _language(row: Outcome) -> str:
+    return (row.transcript.language if row.transcript is not None else None) or ""
+
+
+def _figures(rows: Sequence[Outcome]) -> tuple[str, str, str]:
+    """Minutes of sound, the seconds of the command that heard it, and lines."""
+    made = [row.transcript for row in rows if row.transcript is not None]
+    seconds = [each.seconds for each in made if each.seconds is not None]
+    return (
+        f"{sum(each.sound_seconds for each in made) / 60:.1f}",
+        f"{sum(seconds):.1f}" if seconds else "",
+        str(sum(len(each.lines) for each in made)),
+    )

@@ -1,0 +1,30 @@
+"""The video files that a command is given: files, folders of them, or pocket videos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from videopro.errors import ConfigError
+from videopro.pocket import find_video
+from videopro.video import check_no_url, files_below
+
+VIDEOS_HELP = "video files, folders of them, or pocket videos such as pocket:test/long_004"
+_SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
+
+
+def named_videos(names: Sequence[str]) -> list[Path]:
+    """The files, each once, in their order. Raises VideoProError for an address, a folder without videos or
+    an unknown pocket video."""
+    for name in names:
+        check_no_url(name)
+    return list(dict.fromkeys(path for name in names for path in _videos(Path(name))))
+
+
+def _videos(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [find_video(path)]
+    files = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
+    return files
