@@ -10,7 +10,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-GROUPS = ("Answer", "Look at runs", "Benchmarks and models", "Train", "Shell")
+GROUPS = ("Answer", "Look at runs", "Benchmarks and models", "Train", "Publish", "Shell")
 
 
 @dataclass(frozen=True)
@@ -237,6 +237,26 @@ _ALL = (
         "Train",
         "Train ASP-CLIP, LVAgent's retriever, on caption-video pairs.",
         ("videopro asp-clip --config asp_clip_longvr --output runs/asp-clip",),
+    ),
+    Command(
+        "push",
+        "videopro.commands.publishing.push",
+        "Publish",
+        "Push an adapter, a planner, a dataset or a run to the hub, with a card made from its records.",
+        (
+            "videopro push runs/sft OWNER/NAME --results runs/videopro",
+            "videopro push runs/synth OWNER/NAME --dry-run",
+        ),
+    ),
+    Command(
+        "pull",
+        "videopro.commands.publishing.pull",
+        "Publish",
+        "Pull one from the hub into a folder that the other commands read, and check it.",
+        (
+            "videopro pull OWNER/NAME planner",
+            "videopro pull OWNER/NAME@v1 programs --videos FOLDER",
+        ),
     ),
     Command(
         "completion",

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,16 @@ class RunFolder:
     def read(self) -> list[Trace]:
         """The run's traces, one per question, in the order they were written; a line that is none is told
         once. Raises RunError if there is no file, and for a line of another run or of a later version."""
-        return read_traces(self.traces, self.key(), set_aside=self.set_aside)
+        traces = read_traces(self.traces, self.key(), set_aside=self.set_aside)
+        return [self._with_video(trace) for trace in traces]
+
+    def _with_video(self, trace: Trace) -> Trace:
+        """The trace, with a video beside its run where it names one by a relative path: a run from the hub
+        does, as absolute paths are those of the machine that made it."""
+        beside = self.path / trace.video.path
+        if Path(trace.video.path).is_absolute() or not beside.is_file():
+            return trace
+        return replace(trace, video=replace(trace.video, path=str(beside.absolute())))
 
     def log(self, *, writable: bool = True, redo_errors: bool = False) -> TraceLog:
         """The run's log of traces; see `TraceLog`. Raises RunError."""

@@ -1,0 +1,545 @@
+"""videopro push and pull, by the hub's real client, against a hub on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard, constants
+
+from tests.support.benchmark_runs import coloured, in_this_process, infer  # noqa: F401
+from tests.support.fakes import make_video
+from tests.support.hub import TOKEN, Hub, connected, running_hub
+from tests.support.publishing_world import MACHINE, adapter, dataset, planner
+from videopro.commands.publishing.pull import main as pull
+from videopro.commands.publishing.push import main as push
+from videopro.commands.view import main as view
+from videopro.runs import RunFolder
+from videopro.train.rl import read_grpo_rows
+
+QWEN = "Qwen/Qwen3-VL-8B-Instruct"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    with running_hub() as server, connected(server, monkeypatch, tmp_path / "cache"):
+        yield server
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of method native on three questions about two videos, one of which is missing."""
+    coloured(tmp_path / "lvb")
+    flags = ["--benchmark", "longvideobench", "--method", "native", "--limit", "3"]
+    assert infer(tmp_path / "lvb", tmp_path / "run", *flags) == 0
+    return tmp_path / "run"
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err
+
+
+def refused(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of an error."""
+    lines = [line for line in said(capsys).splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+# ---- adapters and planners ---------------------------------------------------------------------------------
+
+
+def test_an_adapter_goes_up_without_its_machine_and_comes_back(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = adapter(tmp_path / "sft")
+    assert push([str(folder), "mina/planner", "--license", "mit", "--datasets", "mina/programs"]) == 0
+    out, err = capsys.readouterr()
+    assert "its name on the hub is not known: give --base OWNER/NAME" in err
+    for line in ("training_args.bin: a pickle", "checkpoint-20/: a checkpoint of the training"):
+        assert f"not pushed: {line}" in out
+    repository = hub.repositories["model", "mina/planner"]
+    assert repository.private
+    records = {"adapter_config.json", "adapter_model.safetensors", "videopro.json", "training_record.json"}
+    assert set(repository.files) == {".gitattributes", "README.md", *records}
+    for name, content in repository.files.items():
+        assert b"/scratch" not in content, name
+        assert b"q7.mp4" in content or name != "training_record.json"
+    card = ModelCard(repository.files["README.md"].decode())
+    assert card.data.to_dict() == {
+        "datasets": ["mina/programs"],
+        "library_name": "peft",
+        "license": "mit",
+        "pipeline_tag": "video-text-to-text",
+        "tags": ["videopro", "sft"],
+    }
+    for text in (
+        "Base: `Qwen3-VL-8B`, a folder of the machine that trained it",
+        "- 41 rows: 11 native, 30 plan_program",
+        "- 1 rows were dropped: ",
+        "| 20 | 1.25 |",
+        "- no benchmark: nothing is known of how it answers",
+        "- no other seed than 3",
+        "64 frames of at most 50,176 pixels",
+    ):
+        assert text in card.text
+
+    assert pull(["mina/planner", str(tmp_path / "pulled")]) == 0
+    assert "--model BASE --backbone adapter=" + str(tmp_path / "pulled") in capsys.readouterr().out
+    for name in records:
+        assert (tmp_path / "pulled" / name).read_bytes() == repository.files[name]
+    weights = (folder / "adapter_model.safetensors").read_bytes()
+    assert repository.files["adapter_model.safetensors"] == weights
+
+
+@pytest.mark.parametrize(
+    ("recorded", "named", "known"),
+    [
+        (QWEN, None, QWEN),
+        (f"{MACHINE}/hub/models--Qwen--Qwen3-VL-8B-Instruct/snapshots/0f3a", None, QWEN),
+        (f"{MACHINE}/models/Qwen3-VL-8B", QWEN, QWEN),
+        ("pocket", None, ""),
+    ],
+)
+def test_the_card_names_the_base(
+    hub: Hub, tmp_path: Path, recorded: str, named: str | None, known: str
+) -> None:
+    folder = adapter(tmp_path / "sft", base=recorded)
+    assert push([str(folder), "mina/planner", *(["--base", named] if named else [])]) == 0
+    files = hub.repositories["model", "mina/planner"].files
+    card = ModelCard(files["README.md"].decode())
+    assert (card.data.base_model or "") == known
+    assert card.data.get("base_model_relation") == ("adapter" if known else None)
+    base = known or "pocket"
+    assert f"--model {base} --backbone adapter=mina/planner" in card.text
+    assert json.loads(files["videopro.json"])["base"] == {"name": base, "weights": "0" * 16}
+    assert json.loads(files["adapter_config.json"])["base_model_name_or_path"] == base
+
+
+def test_a_base_that_contradicts_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = adapter(tmp_path / "sft", base=QWEN)
+    assert push([str(folder), "mina/planner", "--base", "Qwen/Qwen2.5-VL-7B-Instruct", "--dry-run"]) == 2
+    assert f"says that it was trained on {QWEN}; leave --base out" in refused(capsys)
+
+
+def test_a_dry_run_connects_to_nothing(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    assert push([str(planner(tmp_path / "merged")), "mina/planner", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "planner" in out
+    assert "model-00002-of-00002.safetensors" in out
+    assert f"base_model: {QWEN}" in out
+    assert "base_model_relation: finetune" in out
+    assert hub.requests == []
+
+
+def test_what_the_owner_wrote_stays(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = adapter(tmp_path / "sft", base=QWEN)
+    assert push([str(folder), "mina/planner"]) == 0
+    repository = hub.repositories["model", "mina/planner"]
+    written = repository.files["README.md"].decode()
+    edited = written.replace("\n# planner\n", "\n# Mina's planner\n\nMind the step.\n") + "\nThanks to all.\n"
+    edited = edited.replace("library_name: peft", "library_name: peft\nlicense: mit\nlanguage: en")
+    edited = edited.replace("41 rows", "a million rows").replace("- sft\n", "- sft\n- mine\n")
+    repository.commit({**repository.files, "README.md": edited.encode()})
+    assert push([str(folder), "mina/planner"]) == 0
+    card = ModelCard(repository.files["README.md"].decode())
+    assert card.text.startswith("\n# Mina's planner\n\nMind the step.\n")
+    assert card.text.endswith("\nThanks to all.\n")
+    assert "- 41 rows:" in card.text
+    assert "million" not in card.text
+    assert card.text.count("## Trained on") == 1
+    kept = {"license": "mit", "language": "en", "tags": ["videopro", "sft", "mine"], "base_model": QWEN}
+    assert card.data.to_dict().items() >= kept.items()
+
+    # Without a mark, nobody can tell what is whose.
+    broken = edited.replace("<!-- videopro: end of that part -->", "")
+    repository.commit({**repository.files, "README.md": broken.encode()})
+    capsys.readouterr()
+    assert push([str(folder), "mina/planner"]) == 2
+    assert "the card on the hub has 1 times the mark" in refused(capsys)
+    assert repository.files["README.md"].decode() == broken
+
+
+def test_a_card_that_was_there_before_is_continued(hub: Hub, tmp_path: Path) -> None:
+    text = "---\nlicense: mit\n---\n# By hand\n"
+    repository = hub.add("model", "mina/planner", {"README.md": text.encode()}, private=True)
+    assert push([str(adapter(tmp_path / "sft")), "mina/planner"]) == 0
+    card = ModelCard(repository.files["README.md"].decode())
+    assert card.text.startswith("# By hand\n")
+    assert "## Trained on" in card.text
+    assert card.data.license == "mit"
+
+
+def test_results_are_those_of_runs_with_this_model(
+    hub: Hub, tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = adapter(tmp_path / "sft", base=QWEN)
+    flags = [str(folder), "mina/planner", "--results", str(run)]
+    assert push(flags) == 2
+    assert f"--results {run}: was made with another adapter (files of none; " in refused(capsys)
+    assert hub.requests == []
+
+    from videopro.backbones import folder_fingerprint
+
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["identity"]["model"] = {"kind": "qwen", "adapter": folder_fingerprint(folder)}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    assert push(flags) == 0
+    card = ModelCard(hub.repositories["model", "mina/planner"].files["README.md"].decode())
+    # The colours of both readable videos are answered right; the third question has no video.
+    (accuracy,) = [each for each in card.data.eval_results if each.metric_type == "accuracy"]
+    assert (accuracy.dataset_type, accuracy.dataset_split, accuracy.metric_value) == (
+        "longvideobench",
+        "val",
+        100.0,
+    )
+    assert "| all | 2 | 2 | 100.0 |" in card.text
+    assert "- no benchmark but longvideobench val" in card.text
+    assert "without an answer: 1 VideoError" in card.text
+    assert push(flags[:2]) == 0
+    card = ModelCard(hub.repositories["model", "mina/planner"].files["README.md"].decode())
+    assert card.data.eval_results is None
+
+
+def test_a_stopped_push_sends_the_rest(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = planner(tmp_path / "merged")
+    second = hashlib.sha256((folder / "model-00002-of-00002.safetensors").read_bytes()).hexdigest()
+    hub.refuse[f"PUT /large/{second}"] = 403
+    assert push([str(folder), "mina/planner"]) == 2
+    assert "re-run the same command: what the hub has is not sent again" in refused(capsys)
+    assert len(hub.large) == 1
+    assert set(hub.repositories["model", "mina/planner"].files) == {".gitattributes"}
+    hub.refuse.clear()
+    hub.requests.clear()
+    assert push([str(folder), "mina/planner"]) == 0
+    assert [request for request in hub.requests if request.startswith("PUT")] == [f"PUT /large/{second}"]
+    assert "model-00002-of-00002.safetensors" in hub.repositories["model", "mina/planner"].files
+
+
+# ---- datasets and runs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("xet", [False, True], ids=["one commit", "the client's pipeline"])
+def test_a_dataset_finds_its_videos_on_another_machine(
+    hub: Hub, tmp_path: Path, xet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", not xet)
+    films = tmp_path / "films"
+    folder = dataset(tmp_path / "synth", films)
+    assert push([str(folder), "mina/programs"]) == 0
+    repository = hub.repositories["dataset", "mina/programs"]
+    for name, content in repository.files.items():
+        assert str(tmp_path).encode() not in content, name
+        assert b"gpu17" not in content, name
+    videos = [json.loads(line)["video"] for line in repository.files["grpo.jsonl"].splitlines()]
+    assert videos == ["videos/a.mp4", "videos/long/b.mp4"]
+    for name in ("sft.jsonl", "grpo.jsonl"):
+        digest = hashlib.sha256(repository.files[name]).hexdigest()
+        assert json.loads(repository.files["card.json"])["sha256"][name] == digest
+        assert digest in repository.files["CARD.md"].decode()
+    card = repository.files["README.md"].decode()
+    assert yaml.safe_load(card.split("---")[1])["configs"] == [
+        {"config_name": "sft", "data_files": "sft.jsonl", "default": True},
+        {"config_name": "grpo", "data_files": "grpo.jsonl", "default": False},
+    ]
+    assert "- questions not asked: 3 no known answer" in card
+
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "long").mkdir(parents=True)
+    make_video(elsewhere / "a.mp4", "red", 0.5)
+    (elsewhere / "a.srt").write_text("")
+    capsys.readouterr()
+    pulled = tmp_path / "pulled"
+    assert pull(["mina/programs", str(pulled), "--videos", str(elsewhere)]) == 0
+    out, err = capsys.readouterr()
+    assert f"1 of 3 videos and subtitles are not in {pulled / 'videos'}, such as long/b.mp4" in err
+    assert f"videopro grpo --model_name_or_path MODEL --train_data {pulled / 'grpo.jsonl'}" in out
+    rows = read_grpo_rows(pulled / "grpo.jsonl").rows
+    assert rows[0].video.samefile(elsewhere / "a.mp4")
+    # What was pulled is pushed as it is.
+    assert push([str(pulled), "mina/again"]) == 0
+    again = hub.repositories["dataset", "mina/again"].files
+    assert again["grpo.jsonl"] == repository.files["grpo.jsonl"]
+
+
+def test_a_run_is_viewed_where_it_was_pulled_to(
+    hub: Hub, tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push([str(run), "mina/answers"]) == 0
+    files = hub.repositories["dataset", "mina/answers"].files
+    assert set(files) == {".gitattributes", "README.md", "config.yaml", "summary.json", "traces.jsonl"}
+    assert not any(str(tmp_path).encode() in content for content in files.values())
+    assert "| all | 2 | 2 | 100.0 |" in files["README.md"].decode()
+    assert "- without an answer: 1 VideoError" in files["README.md"].decode()
+    pulled = tmp_path / "pulled"
+    assert pull(["mina/answers", str(pulled), "--videos", str(tmp_path / "lvb" / "videos")]) == 0
+    first, other = RunFolder(pulled).read(), RunFolder(run).read()
+    assert {Path(trace.video.path).name for trace in first} == {"vid1.mp4", "vid2.mp4", "vid3.mp4"}
+    assert [trace.final for trace in first] == [trace.final for trace in other]
+    capsys.readouterr()
+    assert view([str(pulled)]) == 0
+    # A sheet of pictures of each video that is there.
+    assert len(list((pulled / "view" / "pictures").glob("*.jpg"))) == 2
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("secret", "kind"),
+    [
+        ("hf_" + "Zz9" * 11, "a token of the hub"),
+        ("sk-proj-" + "a1B2" * 6, "a key of an API"),
+        ("http://mina:pa55word@gpu17:8000/v1", "an address with a password"),
+        ("correct-horse-battery", "the value of ACME_API_KEY"),
+    ],
+)
+def test_secrets_do_not_go_up(
+    hub: Hub,
+    tmp_path: Path,
+    secret: str,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ACME_API_KEY", "correct-horse-battery")
+    folder = dataset(tmp_path / "synth", tmp_path / "films")
+    with (folder / "grpo.jsonl").open("a") as file:
+        file.write(json.dumps({"prompt": f"asked with {secret}"}) + "\n")
+    assert push([str(folder), "mina/programs"]) == 2
+    line = refused(capsys)
+    assert f"{folder / 'grpo.jsonl'}, line 3: {kind}" in line
+    assert secret not in line
+    assert hub.requests == []
+
+
+def _read_only(hub: Hub, folder: Path) -> None:
+    hub.role = "read"
+
+
+def _public(hub: Hub, folder: Path) -> None:
+    hub.add("model", "mina/planner", {"a": b""})
+
+
+def _incomplete(hub: Hub, folder: Path) -> None:
+    (folder / "adapter_model.safetensors").unlink()
+
+
+def _unrecorded(hub: Hub, folder: Path) -> None:
+    (folder / "videopro.json").unlink()
+    (folder / "training_record.json").unlink()
+
+
+def _empty(hub: Hub, folder: Path) -> None:
+    (folder / "adapter_config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "repo", "message"),
+    [
+        (_read_only, "mina/planner", "the token of the hub may only read"),
+        (
+            _public,
+            "mina/planner",
+            "is public: everybody could read what is pushed; give --public",
+        ),
+        (None, "acme/planner", "the token is of mina, who may write to mina and not to acme"),
+        (None, "planner", "'planner' is no name on the hub; give OWNER/NAME"),
+        (None, "mina/a planner", "'mina/a planner' is no name on the hub"),
+        (_incomplete, "mina/planner", "looks like an adapter, and adapter_model.safetensors is missing"),
+        (_unrecorded, "mina/planner", "has no videopro.json and no training_record.json"),
+        (_empty, "mina/planner", "is no adapter (adapter_config.json), no planner (config.json), no dataset"),
+    ],
+)
+def test_what_is_not_pushed(
+    hub: Hub, tmp_path: Path, change: object, repo: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = adapter(tmp_path / "sft")
+    if callable(change):
+        change(hub, folder)
+    before = {key: list(repository.commits) for key, repository in hub.repositories.items()}
+    assert push([str(folder), repo]) == 2
+    assert message in refused(capsys)
+    assert {key: list(repository.commits) for key, repository in hub.repositories.items()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HF_HUB_OFFLINE", True, "HF_HUB_OFFLINE is set; unset it, or look at the card with --dry-run"),
+        ("ENDPOINT", "http://127.0.0.1:9", "127.0.0.1:9 cannot be reached"),
+        (
+            "HF_TOKEN",
+            None,
+            "there is no token of the hub: run `hf auth login`, or set HF_TOKEN to one with",
+        ),
+        ("HF_TOKEN", "hf_" + "x" * 30, "the hub does not know the token"),
+    ],
+)
+def test_without_the_hub(
+    hub: Hub,
+    tmp_path: Path,
+    name: str,
+    value: object,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if name != "HF_TOKEN":
+        monkeypatch.setattr(constants, name, value)
+    elif value is None:
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, str(value))
+    assert push([str(adapter(tmp_path / "sft")), "mina/planner"]) == 2
+    assert message in refused(capsys)
+
+
+# ---- pull --------------------------------------------------------------------------------------------------
+
+
+def pushed(hub: Hub, tmp_path: Path) -> None:
+    assert push([str(adapter(tmp_path / "sft", base=QWEN)), "mina/planner"]) == 0
+
+
+def test_an_older_revision(hub: Hub, tmp_path: Path) -> None:
+    pushed(hub, tmp_path)
+    repository = hub.repositories["model", "mina/planner"]
+    commit = repository.head
+    repository.commit({**repository.files, "README.md": b"newer"})
+    assert pull([f"mina/planner@{commit}", str(tmp_path / "old")]) == 0
+    assert (tmp_path / "old" / "README.md").read_text() != "newer"
+    # The same folder takes the newer one.
+    assert pull(["mina/planner", str(tmp_path / "old")]) == 0
+    assert (tmp_path / "old" / "README.md").read_text() == "newer"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["mina/other"],
+            "the hub has no mina/other, or it is private: check the name, and that",
+        ),
+        (["mina/planner@v9"], "mina/planner has no revision 'v9'"),
+        (["planner"], "'planner' is no name on the hub; give OWNER/NAME[@REVISION]"),
+        (["mina/gated"], "mina/gated is gated: accept its terms on"),
+        (["mina/both"], "the hub has a model and a dataset mina/both; give --repo-type model or dataset"),
+        (["mina/text"], "is no adapter (adapter_config.json), no planner"),
+        (["mina/planner", "--videos", "/no/such"], "--videos /no/such: there is no such folder"),
+    ],
+)
+def test_what_is_not_pulled(
+    hub: Hub, tmp_path: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pushed(hub, tmp_path)
+    hub.add("model", "mina/gated", {"config.json": b"{}"})
+    hub.gated.add("mina/gated")
+    for kind in ("model", "dataset"):
+        hub.add(kind, "mina/both", {"config.json": b"{}"})
+    hub.add("model", "mina/text", {"README.md": b"nothing else"})
+    assert pull([words[0], str(tmp_path / "pulled"), *words[1:]]) == 2
+    assert message in refused(capsys)
+
+
+def test_private_without_a_token(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pushed(hub, tmp_path)
+    monkeypatch.delenv("HF_TOKEN")
+    assert pull(["mina/planner", str(tmp_path / "pulled")]) == 2
+    assert "the hub has no mina/planner, or it is private" in refused(capsys)
+
+
+def test_a_damaged_file_is_named(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pushed(hub, tmp_path)
+    content = hub.repositories["model", "mina/planner"].files["adapter_model.safetensors"]
+    hub.damage["adapter_model.safetensors"] = content[:-1] + bytes([content[-1] ^ 1])
+    assert pull(["mina/planner", str(tmp_path / "pulled")]) == 2
+    line = refused(capsys)
+    assert "adapter_model.safetensors is not as mina/planner has it: delete" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("traces.jsonl", b'{"schema": 999}\n', "written by a later version of videopro (schema 999;"),
+        ("videopro.json", b'{"frames": 4, "colours": 3}', "unknown key 'colours'"),
+        ("grpo.jsonl", b'{"id": "1"}\n', "is not the file that card.json describes; pull both again"),
+    ],
+)
+def test_what_this_version_cannot_read(
+    hub: Hub,
+    tmp_path: Path,
+    run: Path,
+    name: str,
+    content: bytes,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folders = {
+        "traces.jsonl": run,
+        "videopro.json": adapter(tmp_path / "sft"),
+        "grpo.jsonl": dataset(tmp_path / "synth", tmp_path / "films"),
+    }
+    assert push([str(folders[name]), "mina/new"]) == 0
+    repository = next(iter(hub.repositories.values()))
+    repository.commit({**repository.files, name: content})
+    assert pull(["mina/new", str(tmp_path / "pulled")]) == 2
+    assert message in refused(capsys)
+
+
+def test_a_folder_of_another_origin_is_left_alone(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    assert pull(["mina/planner", str(tmp_path / "mine")]) == 2
+    assert "has files of another origin; name a new folder" in refused(capsys)
+    assert hub.requests == []
+
+
+def test_offline_takes_what_is_in_the_cache(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from huggingface_hub import snapshot_download
+
+    pushed(hub, tmp_path)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert pull(["mina/planner", str(tmp_path / "pulled")]) == 2
+    assert "it is not in the hub's cache here" in refused(capsys)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    snapshot_download("mina/planner")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert pull(["mina/planner", str(tmp_path / "pulled")]) == 0
+    assert "taken from the hub's cache, and not compared with the hub" in said(capsys)
+    weights = tmp_path / "pulled" / "adapter_model.safetensors"
+    assert not weights.is_symlink()
+    assert weights.read_bytes() == (tmp_path / "sft" / "adapter_model.safetensors").read_bytes()
+
+
+def test_as_a_user_types_it(tmp_path: Path) -> None:
+    """With the client as it is installed, by its documented variables."""
+    folder = adapter(tmp_path / "sft", base=QWEN)
+    with running_hub() as server:
+        variables = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_HUB_OFFLINE": "0"}
+        variables |= {"HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "home")}
+        done = subprocess.run(
+            [sys.executable, "-m", "videopro", "push", str(folder), "mina/planner"],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"pushed: {server.url}/mina/planner/commit/" in done.stdout
+        assert "adapter_model.safetensors" in server.repositories["model", "mina/planner"].files

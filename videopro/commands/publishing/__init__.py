@@ -1,0 +1,1 @@
+"""Pushing adapters, planners, datasets and runs to the hub, and pulling them."""
