@@ -49,9 +49,11 @@ def model_card(
     another model."""
     if results:
         _check_model(artefact, staged, results)
-    record = next(
-        (parse_json(file.read(), infinite=True) for file in staged if file.name == TRAINING_RECORD), {}
-    )
+    # As it goes up, not as it is here.
+    records = {file.name: file for file in staged}
+    record: dict[str, Any] = {}
+    if TRAINING_RECORD in records:
+        record = parse_json(records[TRAINING_RECORD].read(), infinite=True)
     way = _way(record)
     data = ModelCardData(
         base_model=base.hub_name or None,
