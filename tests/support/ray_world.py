@@ -103,9 +103,12 @@ class TestCluster:
 @contextmanager
 def cluster(nodes: int = 2, **environment: str) -> Iterator[TestCluster]:
     """A cluster of a head and so many nodes with one CPU each."""
+    terminated = signal.getsignal(signal.SIGTERM)
     made = TestCluster(**environment)
     try:
         made.add_nodes(nodes)
+        # Every node that starts here sets Ray's handler, which would stay in the test's process.
+        signal.signal(signal.SIGTERM, terminated)
         yield made
     finally:
         made.close()
