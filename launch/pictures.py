@@ -2,8 +2,7 @@
 
 The runs that they show are made in FOLDER first, or resumed: two minutes on two cores. Needs the set-up of
 `launch/test.sh` (chromium and playwright). The pictures of VideoAgent and Deep Video Discovery are not made
-here: their agents' replies were written by hand. Nor is docs/view/one_question.svg, which was drawn around
-frames of a pocket video.
+here: their agents' replies were written by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from one_question import draw
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -93,6 +93,9 @@ def main(argv: Sequence[str]) -> int:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for picture in pictures():
             take(picture, browser, folder)
+    drawing = VIEW / "one_question.svg"
+    drawing.write_text(draw(folder / "demo" / "videopro"), encoding="utf-8")
+    print(f"{drawing.relative_to(DOCS)}: {drawing.stat().st_size // 1000} kB")
     return 0
 
 
