@@ -18,6 +18,7 @@ from tests.support.benchmark_runs import coloured, in_this_process, infer  # noq
 from tests.support.fakes import make_video
 from tests.support.hub import TOKEN, Hub, connected, running_hub
 from tests.support.publishing_world import MACHINE, adapter, dataset, planner
+from videopro.commands.publishing.portable import Portable
 from videopro.commands.publishing.pull import main as pull
 from videopro.commands.publishing.push import main as push
 from videopro.commands.view import main as view
@@ -296,12 +297,52 @@ def test_a_run_is_viewed_where_it_was_pulled_to(
 
 
 @pytest.mark.parametrize(
+    ("paths", "shown"),
+    [
+        # Folders that the videos share are this machine's; those below are the dataset's.
+        (["/ssd/mlvu/video/1/a.mp4", "/ssd/mlvu/video/2/b.mp4"], ["videos/1/a.mp4", "videos/2/b.mp4"]),
+        (["/ssd/größe/a.mp4"], ["videos/a.mp4"]),
+        # Nothing but the root in common: no folder's name goes up.
+        (["/ssd1/mina/a.mp4", "/ssd2/omar/b.mp4"], ["videos/a.mp4", "videos/b.mp4"]),
+        (["/ssd1/mina/a.mp4", "/ssd2/omar/a.mp4"], ["videos/0/a.mp4", "videos/1/a.mp4"]),
+    ],
+)
+def test_names_of_videos(paths: list[str], shown: list[str]) -> None:
+    portable = Portable(paths)
+    for escaped in (True, False):
+        line = json.dumps({"videos": paths, "log": f"{paths[0]}: no such file"}, ensure_ascii=escaped)
+        row = json.loads(portable.json_lines(line))
+        assert row == {"videos": shown, "log": f"{shown[0]}: no such file"}
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ('File "/home/mina/video-lm/train/sft.py", line 3', 'File "sft.py", line 3'),
+        ("server:qwen@http://gpu17:8000/v1", "server:qwen@http://localhost:8000/v1"),
+        ("http://10.0.0.7:8000 http://[fd00::7]/v1", "http://localhost:8000 http://localhost/v1"),
+        (
+            "https://api.openai.com/v1 http://127.0.0.1:8000",
+            "https://api.openai.com/v1 http://127.0.0.1:8000",
+        ),
+        (
+            "1/2 of /r/AskReddit and/or https://a.org/home/x/y",
+            "1/2 of /r/AskReddit and/or https://a.org/home/x/y",
+        ),
+    ],
+)
+def test_texts_without_their_machine(text: str, public: str) -> None:
+    assert Portable(()).text(text) == public
+
+
+@pytest.mark.parametrize(
     ("secret", "kind"),
     [
         ("hf_" + "Zz9" * 11, "a token of the hub"),
         ("sk-proj-" + "a1B2" * 6, "a key of an API"),
         ("http://mina:pa55word@gpu17:8000/v1", "an address with a password"),
         ("correct-horse-battery", "the value of ACME_API_KEY"),
+        ("'Authorization': 'Bearer 0123456789'", "an Authorization header"),
     ],
 )
 def test_secrets_do_not_go_up(
@@ -321,6 +362,16 @@ def test_secrets_do_not_go_up(
     assert f"{folder / 'grpo.jsonl'}, line 3: {kind}" in line
     assert secret not in line
     assert hub.requests == []
+
+
+def test_what_only_looks_like_a_secret_or_a_path_goes_up_as_it_is(hub: Hub, tmp_path: Path) -> None:
+    folder = adapter(tmp_path / "sft")
+    tokens = {"think": "/think", "slash": "/", "url": "https://example.org/a/b", "ratio": "and/or/not"}
+    template = 'Basic characterization of a task-oriented-conversational-agent: {{ "/a/b" }}'
+    (folder / "tokenizer_config.json").write_text(json.dumps({**tokens, "chat_template": template}))
+    assert push([str(folder), "mina/planner"]) == 0
+    files = hub.repositories["model", "mina/planner"].files
+    assert json.loads(files["tokenizer_config.json"]) == {**tokens, "chat_template": template}
 
 
 def _read_only(hub: Hub, folder: Path) -> None:

@@ -26,6 +26,7 @@ _PATH = re.compile(rf"(?<![\w.~/:<-])/(?:{'|'.join(_ROOTS)})(?:/[^\s\"'\\,;:()<>
 """An absolute path inside a text, such as a message."""
 _WHOLE_PATH = re.compile(r'(?<=")(?:/[^"\\\s/]+){2,}/?(?=")')
 """A JSON text that is nothing but an absolute path."""
+_ABSOLUTE = re.compile(r"(?:/[^/\n]+){2,}/?|~/[^\n]+")
 _ADDRESS = re.compile(r"(?P<scheme>https?://)(?P<host>\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _LOCAL_ENDINGS = (".local", ".internal", ".lan", ".localdomain", ".home", ".corp", ".intranet")
 
@@ -33,19 +34,21 @@ _LOCAL_ENDINGS = (".local", ".internal", ".lan", ".localdomain", ".home", ".corp
 class Portable:
     """Replaces paths and addresses in texts, and counts what it replaced."""
 
-    def __init__(self, videos: Iterable[str], names: Mapping[str, str] | None = None) -> None:
-        """`videos`: absolute paths of video and subtitle files; `names`: further texts to replace, such as
-        the folder of a base model by its name on the hub."""
+    def __init__(self, videos: Iterable[str]) -> None:
+        """`videos`: absolute paths of video and subtitle files."""
         self.counts: Counter[str] = Counter()
-        self._replaced = _variants({**_video_folders(videos), **(names or {})})
+        self._replaced = _variants(_video_folders(videos))
         longest = sorted(self._replaced, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, longest))) if longest else None
+
+    def json_lines(self, text: str) -> str:
+        """JSON lines for another machine; other bytes than those of paths and addresses stay as they are."""
+        return _WHOLE_PATH.sub(self._last_part, self.text(text))
 
     def text(self, text: str) -> str:
         """The text for another machine."""
         if self._known is not None:
             text = self._known.sub(self._replace, text)
-        text = _WHOLE_PATH.sub(self._last_part, text)
         text = _PATH.sub(self._last_part, text)
         return _ADDRESS.sub(self._public_address, text)
 
@@ -61,8 +64,8 @@ class Portable:
         if not isinstance(value, str):
             return value
         text = self.text(value)
-        # A folder below a root that `_ROOTS` does not list.
-        if text == value and value.startswith(("/", "~/")) and "\n" not in value:
+        # A folder below a root that `_ROOTS` does not list. A single part may be a token, such as /think.
+        if text == value and _ABSOLUTE.fullmatch(value):
             self.counts["paths"] += 1
             return PurePath(value).name
         return text

@@ -18,7 +18,7 @@ _PATTERNS: Mapping[str, re.Pattern[str]] = {
     "a key of Google": re.compile(r"\bAIza[0-9A-Za-z_-]{35}"),
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     "an address with a password": re.compile(r"[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/@\"']+@"),
-    "an Authorization header": re.compile(r"\b(?:Bearer|Basic) [A-Za-z0-9+/_=.-]{16,}"),
+    "an Authorization header": re.compile(r"(?i)\bauthorization\W{1,6}(?:bearer|basic) [a-z0-9+/_=.-]{8,}"),
 }
 
 

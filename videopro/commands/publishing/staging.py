@@ -83,7 +83,7 @@ def _staged(artefact: Artefact, name: str, videos: set[str], base: str) -> Stage
         content = portable.value(read_yaml(source))
         after = yaml.safe_dump(content, sort_keys=False, allow_unicode=True) if portable.counts else before
     else:
-        after = portable.text(before)
+        after = portable.json_lines(before) if source.suffix == ".jsonl" else portable.text(before)
     counts = [f"{count} {noun if count > 1 else _SINGULAR[noun]}" for noun, count in portable.counts.items()]
     changes = f"{' and '.join(counts)} of this machine replaced" if counts else ""
     return StagedFile(name, source, None if after == before else after, changes)
