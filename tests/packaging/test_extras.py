@@ -200,6 +200,14 @@ def sources() -> dict[Path, str]:
     }
 
 
+def test_all_holds_every_extra_but_those_for_work_on_the_project() -> None:
+    extras = PROJECT["optional-dependencies"]
+    (requirement,) = extras["all"]
+    names = re.fullmatch(r"videopro\[(.*)\]", requirement)
+    assert names is not None
+    assert sorted(names[1].split(",")) == sorted({*extras} - {"all", "test", "docs", "perf"})
+
+
 def test_the_extras_that_are_named_exist() -> None:
     named = set()
     for text in sources().values():

@@ -170,7 +170,8 @@ def test_a_missing_run_is_named_with_its_command(ablation: list[Path]) -> None:
 def test_a_familys_name_makes_what_the_runs_allow(ablation: list[Path]) -> None:
     runs = read_runs(list(map(str, ablation)))
     made, lacking = build(runs, ("vca",))
-    assert [section.name for section in made] == ["vca-1", "vca-2", "vca-3", "vca-4", "vca-10", "vca-11"]
+    numbers = [section.name.removeprefix("vca-") for section in made]
+    assert numbers == ["1", "2", "3", "4", "9", "10", "11"]
     assert [reason.partition(":")[0] for reason in lacking] == ["vca-5", "vca-6", "vca-fig5"]
     # Without names: the tables of the methods that were given, and no reasons about others.
     made, lacking = build(runs)

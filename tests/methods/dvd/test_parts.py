@@ -6,9 +6,12 @@ from itertools import pairwise
 
 import pytest
 
+from tests.support.adapting import adapted
+from tests.support.reason_world import SceneBackbone
+from videopro.backbones import BackboneConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
-from videopro.methods.agents import ToolCall, UnparsedReply, parse_reply
+from videopro.methods.agents import ModelLoader, ToolCall, UnparsedReply, parse_reply
 from videopro.methods.dvd.registry import (
     MergedSubject,
     MergeReply,
@@ -151,3 +154,24 @@ def test_the_defaults_are_the_papers() -> None:
 def test_impossible_settings_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         create("dvd", options)
+
+
+def test_720p_is_asked_of_every_role_and_changes_no_other_run() -> None:
+    """1280 x 720 pixels, for the run's own model by its setting, for the others by the loader."""
+    sharp = adapted("dvd", {"resolution": "720p"}, backbone={"frames": 8})
+    assert sharp.backbone == {"frames": 8, "pixels": 921_600}
+    assert adapted("dvd", {}, backbone={"frames": 8}).backbone == {"frames": 8}
+    with pytest.raises(ConfigError, match="backbone pixels is 50176, but resolution asks for 921600"):
+        adapted("dvd", {"resolution": "720p"}, backbone={"pixels": 50_176})
+    loaded: list[BackboneConfig] = []
+
+    def load(config: BackboneConfig) -> SceneBackbone:
+        loaded.append(config)
+        return SceneBackbone()
+
+    loader = ModelLoader(SceneBackbone(), pixels=921_600, load=load)
+    loader["server:qwen@http://localhost:8000/v1"]
+    assert [config.pixels for config in loaded] == [921_600]
+    plain = create("dvd", {}).identity()
+    assert "resolution" not in plain
+    assert create("dvd", {"resolution": "720p"}).identity() == {**plain, "resolution": "720p"}

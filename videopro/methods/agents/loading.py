@@ -30,12 +30,15 @@ class ModelLoader:
         *,
         api_key_env: str | None = None,
         frames: int | None = None,
+        pixels: int | None = None,
         load: Callable[[BackboneConfig], Backbone] = load_backbone,
     ) -> None:
-        """`frames`: maximum frames per call of every model; None: each model's own."""
+        """`frames`: maximum frames per call of every model, `pixels`: maximum pixels of a frame for every
+        one but the run's own; None: each model's own."""
         self.backbone = backbone
         self._api_key_env = api_key_env
         self._frames = frames
+        self._pixels = pixels
         self._load = load
         self._models: dict[str, AgentModel] = {}
         self._lock = threading.Lock()
@@ -55,6 +58,8 @@ class ModelLoader:
         config = config.but(**self._server_settings(config, name))
         if self._frames is not None:
             config = config.but(frames=self._frames)
+        if self._pixels is not None:
+            config = config.but(pixels=self._pixels)
         if name.startswith("api:"):
             return ApiModel(config)
         return _around(self._load(config))

@@ -123,6 +123,8 @@ class AgentMethod(Method):
 
     Settings: ClassVar[type[AgentSettings]]
     settings: AgentSettings
+    pixels: int | None = None
+    """Maximum pixels of a frame for every model, if the settings ask for one."""
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
@@ -152,7 +154,15 @@ class AgentMethod(Method):
     # ---- the interface of a method ---------------------------------------------------------------------
 
     def adapt(self, request: RunRequest) -> Adaptation:
-        return replace(super().adapt(request), models=self.equipment().roles, needs=self._needs)
+        made = replace(super().adapt(request), models=self.equipment().roles, needs=self._needs)
+        if self.pixels is None:
+            return made
+        if made.backbone.get("pixels", self.pixels) != self.pixels:
+            raise ConfigError(
+                f"{self.name}: backbone pixels is {made.backbone['pixels']}, but resolution asks for "
+                f"{self.pixels}; leave one of them out"
+            )
+        return replace(made, backbone={**made.backbone, "pixels": self.pixels})
 
     def _needs(self, model: BackboneConfig) -> list[Need]:
         needs, equipment = [], self.equipment()
@@ -196,7 +206,9 @@ class AgentMethod(Method):
         with self._lock:
             if self._loader is None or self._loader.backbone is not backbone:
                 frames = backbone.frames if self.settings.preset == "equal" else None
-                self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
+                self._loader = ModelLoader(
+                    backbone, api_key_env=self.settings.api_key_env, frames=frames, pixels=self.pixels
+                )
             loader = self._loader
         return {role: loader[name] for role, name in self.equipment().roles.items()}
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from videopro.cli import cache_root
 from videopro.methods.agents import AgentMethod, AgentRun, Equipment, Prepared, Scene, Session
 from videopro.methods.dvd.agent import DvdRun
 from videopro.methods.dvd.database import CAPTIONER, DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.modules import ModuleSettings
+
+PIXELS_720P = 1280 * 720
 
 
 class DvdMethod(AgentMethod):
@@ -17,6 +21,17 @@ class DvdMethod(AgentMethod):
     Settings = DvdSettings
     settings: DvdSettings
     answers_open_questions = True
+
+    def __init__(self, settings: DvdSettings) -> None:
+        super().__init__(settings)
+        self.pixels = PIXELS_720P if settings.resolution == "720p" else None
+
+    def identity(self) -> dict[str, Any]:
+        """Without the resolution where it is each model's own, as in the keys of older runs."""
+        own = super().identity()
+        if own["resolution"] == "model":
+            del own["resolution"]
+        return own
 
     def equipment(self) -> Equipment:
         settings = self.settings

@@ -47,6 +47,13 @@ class DvdSettings(AgentSettings):
     top_k: int = field(default=16, metadata=setting("clips that clip_search returns, unless the model says"))
     inspect_frames: int = field(default=50, metadata=constant())
     browse_frames: int = field(default=50, metadata=constant())
+    resolution: Literal["model", "720p"] = field(
+        default="model",
+        metadata=setting(
+            "size of the frames: model (that of each model), or 720p (the paper's: up to 1280 x 720 pixels, "
+            "for every role)"
+        ),
+    )
     max_tool_steps: int = field(default=15, metadata=setting("N: steps before a forced answer"))
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""VCA: its Tables 1 to 6, 10 and 11, and Fig. 5 (CVPR 2025 version with its supplement)."""
+"""VCA: its Tables 1 to 6 and 9 to 11, and Fig. 5 (CVPR 2025 version with its supplement)."""
 
 from __future__ import annotations
 
