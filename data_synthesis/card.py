@@ -13,7 +13,9 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
+from videopro.data_synthesis.balance import rule_of
 from videopro.data_synthesis.datasets import Datasets, letters_of
+from videopro.data_synthesis.plan_table import FILTER_HEADS, filter_rows
 from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, trace_oracle_mode
 from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
 from videopro.traces import CUT_OFF, Round, Trace, is_confident
@@ -30,9 +32,12 @@ def make_card(
     left_out: Mapping[str, int],
     spent: TeacherUsage,
     prices: Prices | None,
+    filters: Sequence[Mapping[str, Any]] = (),
+    plan: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The card's numbers, JSON-able. `about`: source, settings, fingerprints; `left_out`: questions that were
-    never asked, by reason; `spent`: requests to the teacher, including those of unfinished questions."""
+    never asked, by reason; `spent`: requests to the teacher, including those of unfinished questions;
+    `filters`: what each left of the source; `plan`: the one that was made before."""
     labelled = [trace for trace in traces if trace.error is None and trace.gold is not None]
     return {
         "about": _public(about),
@@ -56,7 +61,7 @@ def make_card(
             "cost": round(prices.of(spent.tokens_in, spent.tokens_out), 4) if prices is not None else None,
             "prices per million tokens": asdict(prices) if prices is not None else None,
         },
-        "sft": _rows(datasets.sft),
+        "sft": {**_rows(datasets.sft), "by rule": _counts(rule_of(row) for row in datasets.sft)},
         "grpo": {
             **_rows(datasets.grpo),
             "oracle mode of plans": _counts(
@@ -65,6 +70,8 @@ def make_card(
             "right letters": letters_of(datasets.grpo),
         },
         "rejected": dict(sorted(datasets.rejected.items())),
+        "filters": list(filters),
+        "plan": None if plan is None else dict(plan),
         "sha256": datasets.digests(),
     }
 
@@ -191,6 +198,7 @@ def card_text(card: Mapping[str, Any]) -> str:
             ("replies", "no program", "not well-formed", "repeated", "failed", "gave no answer", "right"),
         ),
         "Failures of first programs: " + _inline(card["programs"]["first"]["failure classes"]) + ".",
+        *_planned(card),
         "## Rejected",
         _list(card["rejected"]),
         "Questions without a result: "
@@ -205,6 +213,42 @@ def card_text(card: Mapping[str, Any]) -> str:
         "SHA-256: " + "; ".join(f"{name} `{digest}`" for name, digest in card["sha256"].items()) + ".",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _planned(card: Mapping[str, Any]) -> list[str]:
+    """What each filter left, and what was planned beside what happened."""
+    parts = []
+    if card["filters"]:
+        parts += ["## Questions left after each filter", _lines(FILTER_HEADS, filter_rows(card["filters"]))]
+    plan = card["plan"]
+    if plan is None:
+        return parts
+    teacher, spent = plan["teacher"], card["teacher"]
+    rows = [("questions", plan["questions"], card["questions"]["recorded"])]
+    if spent["requests"]:
+        rows += [
+            ("requests to the teacher", teacher["requests"], spent["requests"]),
+            ("tokens of prompts", teacher["tokens in"], spent["tokens_in"]),
+            ("tokens of replies", teacher["tokens out"], spent["tokens_out"]),
+            ("cost", teacher["cost"], spent["cost"]),
+        ]
+    happened = {"sft": card["sft"]["by rule"], "grpo": card["grpo"]["by kind"]}
+    for name, counts in happened.items():
+        kept = plan["rows"][name]["kept"]
+        rows.append((f"rows of {name}.jsonl", plan["rows"][name]["rows"], card[name]["rows"]))
+        rows += [
+            (f"- {group}", kept.get(group, 0), counts.get(group, 0)) for group in sorted({*kept, *counts})
+        ]
+    basis = "; ".join(f"{what}: {on}" for what, on in plan["rests on"].items())
+    return [
+        *parts,
+        "## Planned and happened",
+        _lines(
+            ("", "planned", "happened"),
+            [(name, *("-" if value is None else f"{value:,}" for value in values)) for name, *values in rows],
+        ),
+        f"The plan is an estimate, made before the questions were asked. It rests on: {basis}.",
+    ]
 
 
 def _inline(counts: Mapping[str, Any]) -> str:
@@ -222,9 +266,11 @@ def _cross(table: Mapping[str, Mapping[str, int]], columns: Sequence[str]) -> st
 
 
 def _table(rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
-    lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-    lines += [
-        f"| {name} | " + " | ".join(str(row[column]) for column in columns) + " |"
-        for name, row in rows.items()
-    ]
-    return "\n".join(lines)
+    return _lines(
+        ("", *columns), [(name, *(str(row[column]) for column in columns)) for name, row in rows.items()]
+    )
+
+
+def _lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])

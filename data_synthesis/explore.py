@@ -23,7 +23,7 @@ from videopro.data_synthesis.rules import (
     refinement_needed,
     shown_prompt,
 )
-from videopro.data_synthesis.split import UNDIVIDED, VideoSplit
+from videopro.data_synthesis.split import UNDIVIDED, Side, VideoSplit
 from videopro.data_synthesis.teacher import Refusal, collect
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.executor import Limits, Program
@@ -67,7 +67,11 @@ class ExploreSettings:
 
     def effort(self, video_key: str) -> tuple[int, int]:
         """First programs of each question about a video, and refinements of each of these."""
-        if self.split.serves(video_key, "sft"):
+        return self.effort_of("sft" if self.split.serves(video_key, "sft") else "grpo")
+
+    def effort_of(self, side: Side) -> tuple[int, int]:
+        """First programs of each question of a side, and refinements of each of these."""
+        if side == "sft":
             return self.programs, self.refinements if self.programs else 0
         # A prompt for GRPO shows what is to be refined; the planner in training writes the refinement.
         return (self.programs if self.grpo_programs is None else self.grpo_programs), 0

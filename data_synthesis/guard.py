@@ -47,15 +47,16 @@ class DecontaminationGuard:
     def allowed(
         self,
         selection: QuestionSelection,
-        *,
         limit: int | None = None,
         offset: int = 0,
         ids: Sequence[str] = (),
+        *,
+        make_videos: bool = True,
     ) -> list[Item]:
         """The questions to ask: `QuestionSelection.select` of those that are for training. The others are
         counted, or refused. Videos that are made on demand are made here, since their content is unknown
-        before."""
-        fetch = selection.benchmark.fetch
+        before, unless `make_videos` is false."""
+        fetch = selection.benchmark.fetch if make_videos else None
         self._hold_questions_out(selection)
         if self.skip:
             self._leave_videos_out(selection, selection.filters.items)

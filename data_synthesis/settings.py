@@ -179,6 +179,13 @@ class SynthesisConfig(ModuleSettings):
         default=None,
         metadata=setting("number of the source's videos to set aside for evaluation, drawn by seed"),
     )
+    plan: bool = field(
+        default=False,
+        metadata=setting(
+            "only show what the filters leave, and what rows, tokens, cost and hours to expect; nothing is "
+            "loaded, asked or written"
+        ),
+    )
     redo_errors: bool = field(
         default=False, metadata=setting("retry questions whose recorded result is an error")
     )

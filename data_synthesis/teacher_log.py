@@ -20,6 +20,8 @@ from videopro.storage import JsonLinesLog, SetAside, parse_json
 
 # Seconds between two looks at whether other processes' requests have left room under a cap.
 POLL_SECONDS = 0.2
+ENOUGH_REPLIES = 30
+"""Recorded replies from which mean tokens are taken."""
 _OUTCOME = "a reply without another line is asked for again"
 
 
@@ -235,6 +237,41 @@ def read_teacher_usage(path: Path) -> TeacherUsage:
             for record in _records(file.read(), SetAside(path, _OUTCOME)):
                 spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
     return spent
+
+
+@dataclass(frozen=True)
+class ReplyTokens:
+    """Tokens of recorded replies: those to first prompts, and those to refinements."""
+
+    first: tuple[int, int, int] = (0, 0, 0)
+    """Replies, their prompts' tokens, their own."""
+    refining: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def count(self) -> int:
+        """Replies."""
+        return self.first[0] + self.refining[0]
+
+    def mean(self, *, refining: bool) -> tuple[float, float] | None:
+        """Mean tokens of a prompt and of its reply; None below ENOUGH_REPLIES."""
+        count, tokens_in, tokens_out = self.refining if refining else self.first
+        return None if count < ENOUGH_REPLIES else (tokens_in / count, tokens_out / count)
+
+
+def read_reply_tokens(path: Path) -> ReplyTokens:
+    """The tokens that a file records; none for a missing file."""
+    sums = {False: (0, 0, 0), True: (0, 0, 0)}
+    if path.exists():
+        with JsonLinesLog(path, writable=False) as file:
+            for record in _records(file.read(), SetAside(path, _OUTCOME)):
+                refining = record["kind"] != "plan_program"
+                count, tokens_in, tokens_out = sums[refining]
+                sums[refining] = (
+                    count + 1,
+                    tokens_in + record["tokens_in"],
+                    tokens_out + record["tokens_out"],
+                )
+    return ReplyTokens(sums[False], sums[True])
 
 
 def read_reply(line: bytes) -> dict[str, Any]:

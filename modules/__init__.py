@@ -19,7 +19,7 @@ from videopro.modules.loading import (
 )
 from videopro.modules.needs import cache_need, module_needs, part_needs, speech_needs
 from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
-from videopro.modules.reference import api_reference
+from videopro.modules.reference import api_reference, full_reference
 from videopro.modules.transcripts import (
     SPEECH_HELP,
     Spoken,
@@ -51,6 +51,7 @@ __all__ = [
     "check_scope",
     "check_speech",
     "expects_pocket",
+    "full_reference",
     "is_pocket",
     "is_pocket_video",
     "json_flag",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from functools import lru_cache
 
-from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module
+from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module, modules_for
 
 # What the sandbox allows; the tests compare it with the sandbox's own list.
 _IMPORTS = """## What a program may import
@@ -27,6 +27,11 @@ def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") ->
     """The reference of these modules as Markdown, by family in the order of FAMILIES. `clip_times`: what the
     times in the trims of a clip count from."""
     return _reference(tuple(modules), clip_times)
+
+
+def full_reference() -> str:
+    """The reference of all modules; of a video, some may have nothing to work on."""
+    return api_reference(list(modules_for(is_open=False).values()))
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
-from perf.tables import benchmarks, house, results, sampling, serving, speed, tiers, where
+from perf.tables import benchmarks, house, results, sampling, serving, speed, tiers, training_data, where
 from perf.tables.shared import Tables, titled
 
 TABLES: Tables = {
@@ -10,6 +10,7 @@ TABLES: Tables = {
     **benchmarks.TABLES,
     **house.TABLES,
     **tiers.TABLES,
+    **training_data.TABLES,
     **where.TABLES,
     **sampling.TABLES,
 }

@@ -52,6 +52,7 @@ def test_the_records_of_a_finished_one_give_the_same_datasets(old: Path) -> None
     assert datasets(folder)[0] == sft
     assert rows(folder, "grpo.jsonl") == grpo
     assert (folder / "records.jsonl").read_bytes() == records
+    assert json.loads((folder / "card.json").read_text())["plan"] is None, "none was made before it"
 
 
 def test_one_resumes_with_a_larger_limit(old: Path, tmp_path: Path) -> None:

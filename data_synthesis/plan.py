@@ -1,0 +1,222 @@
+"""The plan of a synthesis: what is left after each filter, what would be asked, what rows, tokens, costs and
+hours to expect. It is made from annotations alone: nothing is loaded, asked or spent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from videopro.benchmarks import Item
+from videopro.data_synthesis.balance import RowLimits
+from videopro.data_synthesis.filters import Filters
+from videopro.data_synthesis.rates import ASSUMED, SIDES, Rates, rates_of
+from videopro.data_synthesis.rules import RULES
+from videopro.data_synthesis.settings import SynthesisConfig
+from videopro.data_synthesis.split import Side
+from videopro.data_synthesis.teacher_log import ReplyTokens, TeacherUsage
+from videopro.methods.program import refinement_prompt
+from videopro.modules import full_reference
+from videopro.question import prompts
+from videopro.traces import Trace
+
+# Characters of a prompt for a token; of English and code, tokenizers of teachers make about as many.
+_CHARACTERS = 4
+# Questions whose prompts are measured.
+_PROMPTS = 200
+
+Counts = dict[str, float]
+
+
+def make_plan(
+    config: SynthesisConfig,
+    filters: Filters,
+    items: Sequence[Item],
+    traces: Sequence[Trace],
+    *,
+    spent: TeacherUsage,
+    replies: ReplyTokens,
+) -> dict[str, Any]:
+    """The plan for asking these questions, JSON-able. `traces`: what the folder has recorded, and `spent` and
+    `replies` what its requests used; their rates replace assumptions."""
+    settings, split = config.explore_settings(), config.video_split()
+    is_divided = split.sft_share is not None
+    sides = SIDES if is_divided else SIDES[:1]
+    side_of = {item.id: next(s for s in sides if split.serves(item.video_key, s)) for item in items}
+    rates = {side: rates_of(traces, side, settings, always_program=config.always_program) for side in sides}
+    recorded = {trace.question_id for trace in traces}
+    open_items = [item for item in items if item.id not in recorded]
+    tokens = _reply_tokens(config, items, replies)
+    per_question = {side: _usage(rates[side], tokens) for side in sides}
+    ahead = _sum(per_question[side_of[item.id]] for item in open_items)
+    rows: dict[str, Counts] = {"sft": {}, "grpo": {}}
+    for item in items:
+        for name in SIDES:
+            for kind, rate in getattr(rates[side_of[item.id]], name).items():
+                rows[name][kind] = rows[name].get(kind, 0.0) + rate
+    requests = spent.requests + ahead.get("requests", 0.0)
+    prices = config.prices()
+    expected = {
+        "requests": round(requests),
+        "tokens in": round(spent.tokens_in + ahead.get("tokens_in", 0.0)),
+        "tokens out": round(spent.tokens_out + ahead.get("tokens_out", 0.0)),
+    }
+    videos = len({item.video_key for item in open_items})
+    model = sum(rates[side_of[item.id]].seconds for item in open_items) + videos * ASSUMED.video_seconds
+    teacher = ahead.get("requests", 0.0) * ASSUMED.reply_seconds / config.concurrency
+    return {
+        "filters": [asdict(step) for step in filters.steps],
+        "asks": _asks(config, items),
+        "questions": len(items),
+        "videos": len({item.video_key for item in items}),
+        "recorded": len(items) - len(open_items),
+        "limit": config.limit,
+        "sides": {
+            name: _side([item for item in items if not is_divided or side_of[item.id] == name])
+            for name in SIDES
+        },
+        "rests on": {side: _basis(rates[side]) for side in sides}
+        | {"tokens": tokens["basis"], "time": "assumed"},
+        "per question": {side: asdict(rates[side]) for side in sides},
+        "teacher": {
+            **expected,
+            "cost": None
+            if prices is None
+            else round(prices.of(expected["tokens in"], expected["tokens out"]), 2),
+            "most": None
+            if prices is None
+            else round(
+                prices.of(spent.tokens_in, spent.tokens_out)
+                + ahead.get("requests", 0.0) * prices.of(tokens["in_first"], config.max_new_tokens),
+                2,
+            ),
+            "max_cost": config.max_cost,
+            "ends at": _end(config, open_items, side_of, per_question, spent),
+        },
+        "hours": {"teacher": round(teacher / 3600, 1), "model": round(model / 3600, 1)},
+        "rows": {
+            "sft": _rows(rows["sft"], config.limits_sft(), RULES),
+            "grpo": _rows(rows["grpo"], config.limits_grpo(), {}),
+        },
+    }
+
+
+def _asks(config: SynthesisConfig, items: Sequence[Item]) -> str:
+    """16 hex digits of what is asked: the plan of the same questions stays the one made before them."""
+    limits = (config.sft_rows, config.grpo_rows, config.sft_caps, config.grpo_caps)
+    text = json.dumps([sorted(item.id for item in items), *limits, config.always_program])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _side(items: Sequence[Item]) -> dict[str, int]:
+    return {"questions": len(items), "videos": len({item.video_key for item in items})}
+
+
+def _basis(rates: Rates) -> str:
+    return f"{rates.questions} recorded questions" if rates.questions else "assumed"
+
+
+def _reply_tokens(config: SynthesisConfig, items: Sequence[Item], replies: ReplyTokens) -> dict[str, Any]:
+    """Tokens of a request that asks for a first program, and of one that refines one."""
+    if not config.asks_teacher or not (config.teacher or "").startswith("api:"):
+        return {"in_first": 0.0, "out_first": 0.0, "in_refined": 0.0, "out_refined": 0.0, "basis": "free"}
+    first = replies.mean(refining=False)
+    if first is not None:
+        refined = replies.mean(refining=True) or first
+        return {
+            "in_first": first[0],
+            "out_first": first[1],
+            "in_refined": refined[0],
+            "out_refined": refined[1],
+            "basis": f"{replies.count} recorded replies",
+        }
+    file, reference = config.asked_prompts(), full_reference()
+    shown = [item.question for item in items[:: max(1, len(items) // _PROMPTS)]]
+    asked = refining = 0
+    for question in shown:
+        if file is not None:
+            asked += len(file.fill("plan_program", question, reference=reference))
+        else:
+            asked += len(prompts.plan(question, adaptive=False, reference=reference, examples=True))
+        refining += len(
+            refinement_prompt("native_refinement", question, prompts.NATIVE_PROGRAM, reference=reference)
+        )
+    return {
+        "in_first": asked / len(shown) / _CHARACTERS,
+        "out_first": ASSUMED.tokens_out,
+        "in_refined": refining / len(shown) / _CHARACTERS,
+        "out_refined": ASSUMED.tokens_out,
+        "basis": f"prompts of {len(shown)} questions at {_CHARACTERS} characters a token; "
+        f"replies assumed at {ASSUMED.tokens_out:,.0f} tokens",
+    }
+
+
+def _usage(rates: Rates, tokens: Mapping[str, Any]) -> Counts:
+    """Requests and tokens of a question."""
+    if tokens["basis"] == "free":
+        return {}
+    first = rates.requests - rates.refinements
+    return {
+        "requests": rates.requests,
+        "tokens_in": first * tokens["in_first"] + rates.refinements * tokens["in_refined"],
+        "tokens_out": first * tokens["out_first"] + rates.refinements * tokens["out_refined"],
+    }
+
+
+def _sum(usages: Iterable[Counts]) -> Counts:
+    total: Counts = {}
+    for usage in usages:
+        for name, number in usage.items():
+            total[name] = total.get(name, 0.0) + number
+    return total
+
+
+def _end(
+    config: SynthesisConfig,
+    open_items: Sequence[Item],
+    side_of: Mapping[str, Side],
+    per_question: Mapping[Side, Counts],
+    spent: TeacherUsage,
+) -> int | None:
+    """The number of open questions after which a cap is expected to be reached; None if none is."""
+    prices = config.prices()
+    requests: float = spent.requests
+    cost = 0.0 if prices is None else prices.of(spent.tokens_in, spent.tokens_out)
+    for number, item in enumerate(open_items):
+        usage = per_question[side_of[item.id]]
+        requests += usage.get("requests", 0.0)
+        if config.max_requests is not None and requests > config.max_requests:
+            return number
+        if prices is None or config.max_cost is None:
+            continue
+        cost += prices.of(usage.get("tokens_in", 0.0), usage.get("tokens_out", 0.0))
+        if cost > config.max_cost:
+            return number
+    return None
+
+
+def _rows(counts: Counts, limits: RowLimits, rules: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Expected rows by kind, and their number within the limits. Caps of modes are not foreseen."""
+    capped = dict(counts)
+    for key, cap in limits.caps.items():
+        kinds = [kind for kind in capped if kind == key or kind in rules.get(key, ())]
+        total = sum(capped[kind] for kind in kinds)
+        for kind in kinds:
+            capped[kind] *= min(1.0, cap / total) if total else 1.0
+    groups: Counts = {}
+    rule_of = {kind: rule for rule, kinds in rules.items() for kind in kinds}
+    for kind, count in capped.items():
+        group = rule_of.get(kind, kind)
+        groups[group] = groups.get(group, 0.0) + count
+    left = sum(groups.values()) if limits.rows is None else min(limits.rows, sum(groups.values()))
+    kept: Counts = {}
+    for position, (group, count) in enumerate(sorted(groups.items(), key=lambda entry: entry[1])):
+        kept[group] = min(count, (left - sum(kept.values())) / (len(groups) - position))
+    return {
+        "by kind": {kind: round(count) for kind, count in counts.items()},
+        "kept": {group: round(count) for group, count in sorted(kept.items())},
+        "rows": round(sum(kept.values())),
+        "target": limits.rows,
+    }
