@@ -48,7 +48,7 @@ def _rows(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "cost (estimate)", _about(teacher["cost"]), "tokens, price_in and price_out"
         yield "cost if every reply is of max_new_tokens", _about(teacher["most"]), "requests"
     if teacher["max_cost"] is not None and basis["tokens"] != "free":
-        yield "max_cost", f"{teacher['max_cost']:,}", "set"
+        yield "max_cost", f"{teacher['max_cost']:,.6g}", "set"
     if teacher["ends at"] is not None:
         open_questions = plan["questions"] - plan["recorded"]
         yield "a cap ends it", f"after about question {teacher['ends at']:,} of {open_questions:,}", "cost"

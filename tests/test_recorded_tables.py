@@ -65,6 +65,7 @@ _NO_MEASUREMENTS = {
         ("docs/methods/videopro.md", "| setting | default | |"),
         ("docs/own-videos.md", "| field | |"),
         ("docs/serving.md", "| flag | reason |"),
+        ("docs/synthesis.md", "| setting | |"),
     ],
     "exit statuses": [
         ("docs/commands.md", "| exit status | when |"),

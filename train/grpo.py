@@ -52,6 +52,7 @@ with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo"))
         TrainingSetup,
         coverage_line,
         load_trainable,
+        overlap_warning,
         put_trained,
         read_settings,
         run_command,
@@ -72,6 +73,8 @@ def train(
 
     # The rows; their videos are decoded once
     rows = TrainingRows.read(training, functools.partial(read_grpo_rows, kinds=training.kinds))
+    if state.is_main_process:
+        _tell_overlap(start, rows.train)
     make_prompts = None
     if training.prompt_video:
         training.check_sampling()
@@ -142,6 +145,13 @@ def train(
         # TRL's copy of the initial adapter, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)
     return trainer
+
+
+def _tell_overlap(start: TrainingSetup, rows: Sequence[GRPORow]) -> None:
+    who = f"adapter {start.adapter!r}" if start.adapter else f"model {start.checkpoint.name!r}"
+    warning = overlap_warning(start.trained_videos(), rows, who)
+    if warning is not None:
+        print(warning, file=sys.stderr)
 
 
 def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> None:

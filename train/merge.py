@@ -9,6 +9,7 @@ then answers inside programs, and the prompts that it was trained on (`videopro.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -17,14 +18,14 @@ from typing import Any
 import torch
 
 from videopro.backbones import ModelRecord, library_versions, read_spec, write_model_record
-from videopro.backbones.qwen import find_checkpoint, keep_beyond, load_model, made_from
+from videopro.backbones.qwen import adapter_folder, find_checkpoint, keep_beyond, load_model, made_from
 from videopro.cli import exit_status, needs_extra
 from videopro.errors import ConfigError, writing
 from videopro.storage import non_finite
 from videopro.train.settings import MERGE, MergeConfig
 
 with needs_extra("train", "videopro merge", __name__, MERGE.print_help):
-    from videopro.train.runtime import publish_checkpoint
+    from videopro.train.runtime import RECORD, publish_checkpoint, recorded_videos
 
 
 def merge(config: MergeConfig) -> None:
@@ -59,6 +60,10 @@ def merge(config: MergeConfig) -> None:
                 loaded.frames, loaded.pixels, checkpoint.as_base, planner, library_versions()
             )
             write_model_record(part, record)
+            videos = recorded_videos(adapter_folder(config.adapter) / RECORD)
+            if videos:
+                # GRPO of the merged planner compares its own with them.
+                (part / RECORD).write_text(json.dumps({"videos": videos}) + "\n", encoding="utf-8")
             publish_checkpoint(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -7,9 +7,8 @@ from videopro.train.runtime.dummy_vision import DummyVision
 from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.loop import run_training
-from videopro.train.runtime.record import RECORD
 from videopro.train.runtime.rows import RowsOfFile, digest, read_rows_of_file
-from videopro.train.runtime.setup import TrainingRows, TrainingSetup
+from videopro.train.runtime.setup import RECORD, TrainingRows, TrainingSetup
 from videopro.train.runtime.trainable import (
     Part,
     load_trainable,
@@ -19,6 +18,7 @@ from videopro.train.runtime.trainable import (
     trained_parts,
     without_adapter,
 )
+from videopro.train.runtime.trained_videos import overlap_warning, recorded_videos
 from videopro.train.runtime.trainer import RunTrainer
 from videopro.train.runtime.trl_parser import read_settings, run_command
 
@@ -37,6 +37,7 @@ __all__ = [
     "coverage_line",
     "digest",
     "load_trainable",
+    "overlap_warning",
     "parameter_groups",
     "part_of",
     "publish_checkpoint",
@@ -44,6 +45,7 @@ __all__ = [
     "read_chat",
     "read_rows_of_file",
     "read_settings",
+    "recorded_videos",
     "run_command",
     "run_training",
     "trained_parts",

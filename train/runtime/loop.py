@@ -18,6 +18,7 @@ from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpo
 from videopro.train.runtime.record import check_same_run, describe_run, write_record
 from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
+from videopro.train.runtime.trained_videos import with_stage
 from videopro.train.runtime.trainer import RunTrainer
 from videopro.train.runtime.whole_checkpoints import RESUME_HINT, find_resume_checkpoint
 
@@ -47,8 +48,10 @@ def run_training(
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
         last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
+        videos = {}
         if state.is_main_process:
-            write_record(output, run, rows=rows.train, dropped=rows.dropped)
+            videos = with_stage(start.trained_videos(), training.STAGE, rows.train)
+            write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trainer.check_weights()
     with trainer.staged_checkpoint("the trained weights") as aside:
@@ -64,9 +67,8 @@ def run_training(
             files = sorted(aside.iterdir(), key=lambda path: (path.suffix == ".safetensors", path.name))
             for path in files:
                 publish_checkpoint(path, output / path.name)
-            write_record(
-                output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history
-            )
+            history = trainer.state.log_history
+            write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos, history=history)
         state.wait_for_everyone()
 
 

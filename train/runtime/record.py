@@ -18,7 +18,8 @@ from videopro.backbones import folder_fingerprint, library_versions
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
 from videopro.train.runtime.harmless import deciding_settings
-from videopro.train.runtime.setup import TrainingSetup
+from videopro.train.runtime.setup import RECORD, TrainingSetup
+from videopro.train.runtime.trained_videos import VideosByStage
 
 
 class HasKind(Protocol):
@@ -27,8 +28,6 @@ class HasKind(Protocol):
     @property
     def kind(self) -> str: ...
 
-
-RECORD = "training_record.json"
 
 _UNRECORDED: Mapping[str, Any] = {"prompts": None, "adapter": None}
 """What earlier versions did not record, and what that means; of other settings it means that it is not
@@ -93,14 +92,17 @@ def write_record(
     *,
     rows: Sequence[HasKind],
     dropped: Mapping[str, str],
+    videos: VideosByStage,
     history: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write the record. `dropped`: the reason for each dropped row, by id; `history`: what was logged."""
+    """Write the record. `dropped`: the reason for each dropped row, by id; `videos`: those that the planner
+    was trained on, by stage; `history`: what was logged."""
     record = {
         "run": run,
         "rows": len(rows),
         "kinds": dict(Counter(row.kind or "unnamed" for row in rows)),
         "dropped": dict(dropped),
+        "videos": {stage: list(ids) for stage, ids in videos.items()},
         "versions": library_versions(),
         "history": list(history),
     }

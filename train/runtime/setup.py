@@ -20,6 +20,7 @@ from videopro.backbones.qwen import (
     Checkpoint,
     QwenInputs,
     ResolvedRecord,
+    adapter_folder,
     find_checkpoint,
     made_from,
     resolve_record,
@@ -32,9 +33,12 @@ from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
 from videopro.train.runtime.needs import training_needs
 from videopro.train.runtime.rows import HasVideo, RowsOfFile, drop_unreadable
+from videopro.train.runtime.trained_videos import recorded_videos
 from videopro.train.settings import TrainingConfig
 
 R = TypeVar("R", bound=HasVideo)
+
+RECORD = "training_record.json"
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,11 @@ class TrainingSetup:
         frames, pixels = resolved.frames, resolved.pixels
         inputs = QwenInputs(checkpoint.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
         return cls(checkpoint, spec.adapter, frames, pixels, inputs, prompts)
+
+    def trained_videos(self) -> dict[str, list[str]]:
+        """The videos that the start was trained on, by stage."""
+        folder = adapter_folder(self.adapter) if self.adapter else self.checkpoint.folder
+        return recorded_videos(folder / RECORD)
 
     def record(self, *, is_adapter: bool) -> ModelRecord:
         """What the folder of the trained planner records of it. An adapter leaves its base when it is turned

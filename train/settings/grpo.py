@@ -22,6 +22,7 @@ class GRPOSettings(TrainingConfig):
     """A mixin: list it before TRL's GRPOConfig in the bases."""
 
     ROWS = "grpo.jsonl"
+    STAGE = "grpo"
 
     kinds: list[str] = field(
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}

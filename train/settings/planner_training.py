@@ -26,6 +26,8 @@ class TrainingConfig:
 
     ROWS: ClassVar[str] = "rows"
     """The kind of file that `train_data` must be, for messages."""
+    STAGE: ClassVar[str]
+    """What its record calls the videos of this training."""
 
     train_data: str | None = field(
         default=None,

@@ -15,6 +15,7 @@ class SFTSettings(TrainingConfig):
     """A mixin: list it before TRL's SFTConfig in the bases."""
 
     ROWS = "sft.jsonl"
+    STAGE = "sft"
 
     eval_modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
     eval_max_new_tokens: int = field(default=1024, metadata={"help": "maximum length of a program in tokens"})

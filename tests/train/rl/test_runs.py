@@ -30,6 +30,7 @@ from videopro.train import merge
 from videopro.train.rl import VideoGRPOConfig, as_dataset
 from videopro.train.runtime import read_settings, without_adapter
 from videopro.train.runtime.trainable import choose_trained
+from videopro.video import Video
 
 
 def run(output: Path, **changes: Any) -> Any:
@@ -89,12 +90,15 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path
 
 @pytest.mark.usefixtures("some_rewards")
 def test_a_merged_planner_is_trained_and_its_base_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No setting names the base: the merged checkpoint records it, and so does what is trained from it."""
+    """No setting names the base: the merged checkpoint records it, and so does what is trained from it. It
+    also records that the adapter was fine-tuned on one of the three videos."""
     model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
     lora = choose_trained(model, world.model_settings("qwen3_vl"), ["language"])
     get_peft_model(model, lora).save_pretrained(tmp_path / "sft")
+    taught = Video.open(world.folder() / "videos" / "a.mp4").id
+    (tmp_path / "sft" / "training_record.json").write_text(json.dumps({"videos": {"sft": [taught]}}))
     words = ["--base", str(checkpoint("qwen3_vl")), "--adapter", str(tmp_path / "sft")]
     assert merge.main([*words, "--output", str(tmp_path / "merged")]) == 0
     asked: list[BackboneConfig] = []
@@ -105,6 +109,10 @@ def test_a_merged_planner_is_trained_and_its_base_answers(
 
     monkeypatch.setattr(command, "load_backbone", load)
     run(tmp_path / "peft", model_name_or_path=tmp_path / "merged", max_steps=1)
+    told = capsys.readouterr().err
+    assert "warning: 1 of 3 videos of train_data are among those that model" in told
+    videos = json.loads((tmp_path / "peft" / "training_record.json").read_text())["videos"]
+    assert (videos["sft"], len(videos["grpo"]), taught in videos["grpo"]) == ([taught], 3, True)
     whole = {"use_peft": "false", "beta": 0.0, "max_steps": 1}
     run(tmp_path / "whole", model_name_or_path=tmp_path / "merged", **whole)
     base = str(checkpoint("qwen3_vl").resolve())
