@@ -15,7 +15,7 @@ from videopro.data_synthesis.split import VideoSplit
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
-from videopro.methods.planners import PromptFile, check_planner, read_prompts
+from videopro.methods.planners import FILE, PromptFile, check_planner, read_prompts
 from videopro.modules import ModuleSettings
 from videopro.traces import REFINEMENT_KINDS, PromptKind
 
@@ -246,6 +246,11 @@ class SynthesisConfig(ModuleSettings):
         if self.teacher == "self":
             raise ConfigError(
                 "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL@URL"
+            )
+        if self.teacher.startswith(FILE):
+            raise ConfigError(
+                f"teacher {self.teacher!r}: one program for all questions teaches nothing; give "
+                "pocket-teacher or api:MODEL@URL"
             )
         if self.teacher.startswith("server:"):
             raise ConfigError(

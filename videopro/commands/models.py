@@ -35,6 +35,7 @@ WRITERS = {
     "api:MODEL@URL": "a teacher behind an OpenAI-compatible API",
     "pocket-teacher": "an offline stand-in for such a teacher, in the pocket world",
     "pocket-teacher:unread": "the same without its reader of questions",
+    "file:PROGRAM.py": "your own program, the same for every question; nothing refines it",
 }
 
 

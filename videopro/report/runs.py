@@ -35,15 +35,17 @@ METHOD_TITLES: Mapping[str, str] = {
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
     *("answer_adapter", "encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "summarize"),
-    *("prompts", "answerer", "planner_pixels", "planner_weights", "clip_times", "teacher"),
+    *("prompts", "answerer", "planner_pixels", "planner_weights", "planner_program", "clip_times"),
+    "teacher",
 )
 
 
 def sampling_of(method: Mapping[str, Any]) -> str:
     """How the programs or the replies of a run were decoded, of its method's identity: "greedy", or "sampled
-    at" a temperature; "" where nothing is decoded, as by the pocket teacher or a direct answer."""
+    at" a temperature; "" where nothing is decoded, as by the pocket teacher, a program of the user's own or a
+    direct answer."""
     temperature = method.get("temperature")
-    if temperature is None or str(method.get("planner")).startswith("pocket-teacher"):
+    if temperature is None or str(method.get("planner")).startswith(("pocket-teacher", "file:")):
         return ""
     if temperature == 0:
         return "greedy"

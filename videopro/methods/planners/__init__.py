@@ -28,6 +28,13 @@ from videopro.methods.planners.planner import (
     PlannerReply,
     PlanRequest,
 )
+from videopro.methods.planners.program_file import (
+    FILE,
+    FilePlanner,
+    program_digest,
+    read_program,
+    recorded_file,
+)
 from videopro.methods.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
 from videopro.methods.planners.server import ApiPlanner, ServerPlanner, settle_served_planner
 
@@ -36,6 +43,7 @@ __all__ = [
     "PAPER_TEMPERATURE",
     "PLAN_SAMPLING",
     "EmptyReply",
+    "FILE",
     "PlannerReply",
     "PromptFile",
     "PlanRequest",
@@ -45,8 +53,11 @@ __all__ = [
     "load_answerer",
     "load_planner",
     "planner_needs",
+    "program_digest",
     "prompt_notes",
+    "read_program",
     "read_prompts",
+    "recorded_file",
     "settle_served_planner",
     "spec_identity",
     "teacher_of",
@@ -67,7 +78,12 @@ def check_planner(spec: str) -> None:
     if spec.startswith("server:") or "://" in spec:
         read_spec(spec)
         return
-    specs = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL"]
+    if spec.startswith(FILE):
+        # Its file is read where a run begins: a worker on another machine gets the text.
+        if spec == FILE:
+            raise ConfigError(f"planner {spec!r}: names no file; give file:PROGRAM.py")
+        return
+    specs = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL", "file:PROGRAM.py"]
     raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, specs)}")
 
 
@@ -99,23 +115,28 @@ def load_planner(
     pixels: int | None = None,
     server: ServerSettings | None = None,
     weights: Mapping[str, str] | None = None,
+    program: str | None = None,
 ) -> Planner:
     """Load a planner.
 
     Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
-    ("pocket-teacher:unread": without its reader of questions), "api:MODEL@URL" or "server:MODEL@URL";
+    ("pocket-teacher:unread": without its reader of questions), "api:MODEL@URL", "server:MODEL@URL" or
+    "file:PROGRAM.py";
     `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
     (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
     not used; `api_key_env`, the environment variable that holds a server's key; `server`, how requests
     go to a server (None: the defaults), of which at most 8 at a time to "api:", which limits its
     rate; `concurrency` replaces that of both; `frames` and `pixels`, of the video that a server's model is
-    shown; `weights`, what the run recorded of those of a server's model. Raises ConfigError for any other
-    spec, and for a server's model without a record; RunError if a server cannot be asked for it, or serves
-    other weights.
+    shown; `weights`, what the run recorded of those of a server's model; `program`, the text of the file
+    where that was read before. Raises ConfigError for any other spec, for a file that holds no program, and
+    for a server's model without a record; RunError if a server cannot be asked for it, or serves other
+    weights.
     """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
         return teacher_of(spec)
+    if spec.startswith(FILE):
+        return FilePlanner(spec, read_program(spec) if program is None else program)
     if spec == "self":
         if backbone is None:
             raise ConfigError("planner 'self': there is no backbone in this process; give another planner")

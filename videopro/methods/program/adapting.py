@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from videopro.backbones import SHIPPED_PLANNER
-from videopro.methods.planners import PAPER_TEMPERATURE
+from videopro.methods.planners import FILE, PAPER_TEMPERATURE
 from videopro.methods.program.settings import ProgramSettings
 from videopro.modules import PAPER_FRAMES, ModuleSettings, paper_notes
 
@@ -28,8 +28,8 @@ def as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict
 
 def temperature_notes(given: Mapping[str, Any], began: Mapping[str, Any]) -> tuple[str, ...]:
     """What to tell the user of a temperature that `as_it_began` added."""
-    is_teachers = str(given.get("planner")).startswith("pocket-teacher")  # which does not sample
-    if is_teachers or given.get("temperature") == began.get("temperature"):
+    samples = not str(given.get("planner")).startswith(("pocket-teacher", FILE))
+    if not samples or given.get("temperature") == began.get("temperature"):
         return ()
     temperature = began["temperature"]
     return (

@@ -36,8 +36,10 @@ from videopro.methods.planners import (
     load_answerer,
     load_planner,
     planner_needs,
+    program_digest,
     prompt_notes,
     read_prompts,
+    recorded_file,
     settle_served_planner,
     spec_identity,
     teacher_of,
@@ -52,6 +54,8 @@ from videopro.traces import REFINEMENT_KINDS, Cost, Preparation, PromptKind, Res
 from videopro.video import uniform_times
 
 logger = logging.getLogger(__name__)
+
+_NO_REFINEMENT = "there is no planner to refine its program, so failed and unsure answers are not refined"
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,9 @@ class BaseProgramMethod(Method):
         if self.settings.planner.startswith("server:"):
             # A server's address changes no answer.
             facts["planner"] = spec_identity(self.settings.planner)["model"]
+        if self.settings.planner_program is not None:
+            facts["planner"] = recorded_file(self.settings.planner)
+            facts["planner_program"] = program_digest(self.settings.planner_program)
         facts["planner"] = recorded_spec(facts["planner"])
         # The texts, and not where they were read: a run can be resumed and viewed without the file.
         del facts["prompts"]
@@ -126,6 +133,7 @@ class BaseProgramMethod(Method):
         for name, default in (
             ("planner_pixels", None),
             ("planner_weights", None),
+            ("planner_program", None),
             ("clip_times", "video"),
             ("encoder_dtype", "float32"),
             ("module_seconds", DEFAULT_LIMITS.module_seconds),
@@ -158,6 +166,11 @@ class BaseProgramMethod(Method):
         if adapted._prompt_file is not None:
             # Workers get the texts that were checked, even if the file changes meanwhile.
             options["prompts"] = dict(adapted._prompt_file.texts)
+        if adapted.settings.planner_program is not None:
+            # For the same reason, and because a worker on another machine has no such file.
+            options["planner_program"] = adapted.settings.planner_program
+            if isinstance(adapted.settings, VideoProSettings):
+                notes = (*notes, f"planner {adapted.settings.planner}: {_NO_REFINEMENT}")
         return Adaptation(adapted, options, backbone, (*notes, *added_notes), needs=adapted._needs)
 
     def _needs(self, model: BackboneConfig) -> list[Need]:
@@ -317,6 +330,7 @@ class BaseProgramMethod(Method):
             pixels=settings.planner_pixels,
             server=backbone.server_settings,
             weights=settings.planner_weights,
+            program=settings.planner_program,
         )
         answerer = shared
         if settings.answer_adapter == "off":

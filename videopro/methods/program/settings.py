@@ -9,7 +9,14 @@ from videopro.backbones import Sampling, check_key_name
 from videopro.cli import did_you_mean, recorded, setting
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, Limits
-from videopro.methods.planners import PAPER_TEMPERATURE, PLAN_SAMPLING, check_answerer, check_planner
+from videopro.methods.planners import (
+    FILE,
+    PAPER_TEMPERATURE,
+    PLAN_SAMPLING,
+    check_answerer,
+    check_planner,
+    read_program,
+)
 from videopro.methods.program.reasoner import ReasoningSettings
 from videopro.methods.program.refinement import RefinementShows
 from videopro.modules import ModuleSettings
@@ -23,7 +30,7 @@ FINAL_HELP = (
 FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
 PLANNER_HELP = (
     "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
-    "api:MODEL@URL (sees the text only), pocket-teacher"
+    "api:MODEL@URL (sees the text only), pocket-teacher, or file:PROGRAM.py (your own program)"
 )
 PLANNER_FRAMES_HELP = (
     "frames in the planner's prompt, 0 for none; unset: the backbone's budget; of server:MODEL@URL, that "
@@ -58,6 +65,9 @@ class ProgramSettings(ModuleSettings):
     )
     planner_weights: dict[str, str] | None = field(
         default=None, metadata=recorded("a run asks server:MODEL@URL where it has its weights from")
+    )
+    planner_program: str | None = field(
+        default=None, metadata=recorded("a run reads the program of --planner file:PROGRAM.py from its file")
     )
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
@@ -113,6 +123,8 @@ class ProgramSettings(ModuleSettings):
             object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
         super().__post_init__()
         check_planner(self.planner)
+        if self.planner.startswith(FILE) and self.planner_program is None:
+            object.__setattr__(self, "planner_program", read_program(self.planner))
         check_key_name(self.api_key_env)
         if self.planner_frames is not None and self.planner_frames < 0:
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
@@ -145,6 +157,8 @@ class ProgramSettings(ModuleSettings):
         """Raise ConfigError if other settings contradict the prompts of a file."""
         if self.planner.startswith("pocket-teacher"):
             raise ConfigError(f"planner {self.planner!r} reads our prompts only; leave --prompts out")
+        if self.planner.startswith(FILE):
+            raise ConfigError(f"planner {self.planner!r} reads no prompts; leave --prompts out")
         if self.planner_prompt != "auto":
             raise ConfigError(
                 f"planner_prompt is {self.planner_prompt!r}, which is a form of our prompts; leave it or "
@@ -185,6 +199,17 @@ class VideoProSettings(ProgramSettings):
             "result), or log (program, result and log)"
         ),
     )
+
+    def __post_init__(self) -> None:
+        if self.planner.startswith(FILE):
+            # 1 is the default, so it says nothing of what the user wants.
+            if self.max_rounds > 1 or self.refine_below is not None:
+                raise ConfigError(
+                    f"planner {self.planner!r} cannot refine its program; leave max_rounds and "
+                    "refine_below out"
+                )
+            object.__setattr__(self, "max_rounds", 0)
+        super().__post_init__()
 
     def _check_prompts(self) -> None:
         super()._check_prompts()
