@@ -193,7 +193,7 @@ def test_open_questions_are_taken() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"subtitles": "listed"}, "subtitles"),
+        ({"subtitles": "frames"}, "subtitles"),
         ({"borders": 0}, "borders is 0"),
         ({"buffer": 0}, "buffer is 0"),
         ({"buffer": 8, "preset": "equal"}, "takes the model's frames"),

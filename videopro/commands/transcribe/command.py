@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from rich.console import Console
@@ -128,14 +129,15 @@ def transcribe(config: TranscribeConfig) -> int:
         _transcribe_all(paths, read_speech(speech), config, outcomes)
     finally:
         # After Ctrl-C too: what is done stays done.
-        if outcomes.rows:
+        if outcomes.rows or outcomes.listed:
             Console().print(outcomes.table())
             for remark in outcomes.remarks():
                 print(remark)
-    for problem in outcomes.problems():
-        print(problem, file=sys.stderr)
+    for row in outcomes.failed():
+        if row.problem:
+            print(f"error: {row.problem}", file=sys.stderr)
     print(f"next: {_next_command(config, speech, paths)}")
-    return 2 if outcomes.problems() else 0
+    return 2 if outcomes.failed() else 0
 
 
 def _speech(config: TranscribeConfig) -> str:
@@ -177,6 +179,8 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         split=config.split,
         root=config.root,
         annotations=config.annotations,
+        # What a preset adds for a method's run is of no interest here.
+        options={"subtitles": "none"},
     )
     silent: dict[Path, None] = {}
     listed: dict[Path, None] = {}
@@ -187,7 +191,8 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         for item in benchmark.items:
             leaves_out = item.subtitles is not None and config.subtitles == "listed"
             (listed if leaves_out else silent)[item.video] = None
-    return [path for path in silent if path not in listed], len(listed)
+    # Some questions about a video may list subtitles, and others none.
+    return list(silent), len(listed.keys() - silent.keys())
 
 
 def _transcribe_all(
@@ -224,8 +229,9 @@ def _transcribe_all(
             except (VideoError, SubtitleError) as error:
                 outcome = Outcome(path, problem=str(error))
             except Exception as error:
+                # Named at once, with its traceback.
                 unprepared.tell(path, error)
-                outcome = Outcome(path, problem=f"{path}: cannot be transcribed: {error}")
+                outcome = Outcome(path)
             outcomes.add(outcome)
             if len(paths) > 1:
                 counter.advance()
@@ -233,12 +239,12 @@ def _transcribe_all(
 
 def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) -> str:
     """A command that reads the transcripts."""
-    options = f"--model MODEL --options speech={speech}"
+    options = f"--model MODEL --options {quote(f'speech={speech}')}"
     if config.benchmark is None:
         film = paths[0] if paths else "film.mp4"
-        return f'videopro ask {film} "What is said?" {options}'
+        return f'videopro ask {quote(str(film))} "What is said?" {options}'
     given = {"split": config.split, "root": config.root, "annotations": config.annotations}
-    flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
+    flags = "".join(f" --{name} {quote(str(value))}" for name, value in given.items() if value)
     return (
         f"videopro infer --benchmark {config.benchmark}{flags} --method videopro {options} --output runs/NAME"
     )

@@ -23,7 +23,7 @@ class Outcome:
     path: Path
     transcript: Transcript | None = None
     problem: str = ""
-    """Why there is no transcript."""
+    """Why there is no transcript; "" if that was printed when it happened."""
     written: Written | None = None
 
     @property
@@ -49,9 +49,9 @@ class Outcomes:
         """One more video."""
         self.rows.append(outcome)
 
-    def problems(self) -> list[str]:
-        """A line for each video without a transcript."""
-        return [f"error: {row.problem}" for row in self.rows if row.transcript is None]
+    def failed(self) -> list[Outcome]:
+        """The videos without a transcript."""
+        return [row for row in self.rows if row.transcript is None]
 
     def table(self) -> Table:
         """The videos, if they are few, and their sums."""
@@ -87,9 +87,8 @@ class Outcomes:
                 remarks.append(f"{row.path.name}: {packets} cannot be decoded; nothing was heard there")
             if row.written is not None:
                 remarks.append(str(row.written))
-        failed = [row.path.name for row in self.rows if row.transcript is None]
-        if failed:
-            remarks.append(f"without a transcript: {', '.join(failed)}")
+        if failed := self.failed():
+            remarks.append(f"without a transcript: {', '.join(row.path.name for row in failed)}")
         return remarks
 
 
