@@ -85,6 +85,7 @@ def test_an_adapter_goes_up_without_its_machine_and_comes_back(
         "Base: `Qwen3-VL-8B`, a folder of the machine that trained it",
         "- 41 rows: 11 native, 30 plan_program",
         "- 1 rows were dropped: ",
+        "- 3 videos of stage sft",
         "| 20 | 1.25 |",
         "- no benchmark: nothing is known of how it answers",
         "- no other seed than 3",
@@ -242,6 +243,7 @@ def test_a_dataset_finds_its_videos_on_another_machine(
     for name, content in repository.files.items():
         assert str(tmp_path).encode() not in content, name
         assert b"gpu17" not in content, name
+    assert repository.files["held_out.jsonl"] == b"{}\n"
     videos = [json.loads(line)["video"] for line in repository.files["grpo.jsonl"].splitlines()]
     assert videos == ["videos/a.mp4", "videos/long/b.mp4"]
     for name in ("sft.jsonl", "grpo.jsonl"):

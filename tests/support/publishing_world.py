@@ -26,6 +26,7 @@ def adapter(folder: Path, *, base: str = f"{MACHINE}/models/Qwen3-VL-8B") -> Pat
     dropped = {"q7": f"{MACHINE}/videos/q7.mp4: is damaged"}
     history = [{"step": 10, "loss": 2.5}, {"step": 20, "loss": 1.25}]
     training = {"run": run, "rows": 41, "kinds": {"plan_program": 30, "native": 11}, "dropped": dropped}
+    training["videos"] = {"sft": ["0a", "0b", "0c"]}
     _json(folder / "training_record.json", {**training, "versions": {"torch": "2.14.1"}, "history": history})
     (folder / "README.md").write_text("# Model Card for Model ID\n")
     (folder / "training_args.bin").write_bytes(b"\x80pickle of " + MACHINE.encode())
@@ -59,6 +60,7 @@ def dataset(folder: Path, videos: Path) -> Path:
         }
     ]
     texts = {"sft.jsonl": _lines(sft), "grpo.jsonl": _lines(grpo)}
+    (folder / "held_out.jsonl").write_text("{}\n")
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     for name, text in texts.items():
         (folder / name).write_text(text)

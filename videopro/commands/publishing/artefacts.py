@@ -22,7 +22,7 @@ VIDEOS = "videos"
 """The folder that a dataset or run on the hub names its videos in; it is not on the hub itself."""
 MODEL_RECORD, TRAINING_RECORD = "videopro.json", "training_record.json"
 ADAPTER_CONFIG = "adapter_config.json"
-SFT, GRPO = "sft.jsonl", "grpo.jsonl"
+SFT, GRPO, HELD_OUT = "sft.jsonl", "grpo.jsonl", "held_out.jsonl"
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
 """The files of a dataset, as videopro synthesize writes them (docs/synthesis.md)."""
 
@@ -38,7 +38,7 @@ _FILES: Mapping[Kind, tuple[str, ...]] = {
         *("config.json", "generation_config.json", "model.safetensors.index.json", "*.safetensors"),
         *(*_RECORDS, *_PROCESSOR),
     ),
-    "dataset": (SFT, GRPO, CARD_JSON, CARD_MD, "config.yaml", "records.jsonl", "prompts.jsonl"),
+    "dataset": (*(SFT, GRPO, HELD_OUT, CARD_JSON, CARD_MD, "config.yaml", "records.jsonl", "prompts.jsonl"),),
     "run": ("config.yaml", "traces.jsonl", "prompts.jsonl", "summary.json", "grades.jsonl"),
 }
 """Patterns of the files that belong to each kind. Only these go up: what else a folder holds is unknown."""

@@ -141,6 +141,8 @@ def _data(record: Mapping[str, Any], datasets: Sequence[str]) -> str:
         lines.append(f"- {record['rows']} rows: {kinds}")
     if digest := (record.get("run") or {}).get("data"):
         lines.append(f"- the SHA-256 of the file of rows begins with `{digest}`")
+    videos = record.get("videos") or {}
+    lines += [f"- {len(ids)} videos of stage {stage}" for stage, ids in videos.items()]
     if record.get("dropped"):
         reasons = sorted(set(map(str, record["dropped"].values())))
         lines.append(f"- {len(record['dropped'])} rows were dropped: {'; '.join(reasons[:_LOGGED])}")
