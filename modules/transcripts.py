@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
 if TYPE_CHECKING:
-    from videopro.modules.models import SpeechRecognizer
+    from videopro.modules.models import SpeechRecognizer, SpeechSpec
 
 SPEECH_HELP = (
     "transcribes videos without subtitles: whisper:NAME, faster-whisper:NAME, whisper (the one on this "
@@ -41,7 +42,7 @@ class Transcripts:
     heard. Thread-safe."""
 
     def __init__(self, speech: str, root: Path | None = None) -> None:
-        """`root`: the cache; None: `cache_root()`. Raises ConfigError for an unknown `speech`."""
+        """`root`: the cache; None: `cache_root()`."""
         self.speech = resolve_speech(speech)
         """The setting with "whisper" replaced."""
         self._lacks_whisper = speech != self.speech == "none"
@@ -56,14 +57,15 @@ class Transcripts:
         self, video: Video, turn: Callable[[Path], AbstractContextManager[object]] | None = None
     ) -> Spoken:
         """What is said in a video. `turn`: waits for the turn to make a file that is not there. Raises
-        ModelError or ConfigError for a model that cannot be loaded, RunError for a full disk."""
+        ConfigError for an unknown `speech`, ModelError for one that cannot be loaded, RunError for a full
+        disk."""
         if self._lacks_whisper:
             return Spoken(notes=(NO_WHISPER,))
         if self.speech == "none":
             return Spoken()
-        from videopro.modules.models import BrokenSound, read_speech, transcribe_video, transcript_path
+        from videopro.modules.models import BrokenSound, transcribe_video, transcript_path
 
-        speech = read_speech(self.speech)
+        speech = self._spec
         root = (cache_root() if self._root is None else self._root) / "speech"
         try:
             with (turn or self._turn)(transcript_path(video, speech, root)):
@@ -76,12 +78,16 @@ class Transcripts:
     def _turn(self, file: Path) -> AbstractContextManager[object]:
         return nullcontext() if file.exists() else self._making
 
-    def _load(self) -> SpeechRecognizer:
+    @cached_property
+    def _spec(self) -> SpeechSpec:
         from videopro.modules.models import read_speech
 
+        return read_speech(self.speech)
+
+    def _load(self) -> SpeechRecognizer:
         with self._loading:
             if self._recognizer is None:
-                self._recognizer = read_speech(self.speech).load()
+                self._recognizer = self._spec.load()
             return self._recognizer
 
 

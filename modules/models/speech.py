@@ -9,6 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -169,9 +170,13 @@ class SpeechSpec:
     def identity(self) -> object:
         """What transcripts depend on, as JSON-serializable data. Nothing is loaded for it, so that a machine
         without the model can read what is there. A folder is named by its contents."""
+        return [self.kind, self._weights, self.language]
+
+    @cached_property
+    def _weights(self) -> str:
+        # Once: it is asked for with every question about a video.
         folder = Path(self.name).expanduser()
-        weights = folder_fingerprint(folder) if folder.is_dir() else self.name
-        return [self.kind, weights, self.language]
+        return folder_fingerprint(folder) if folder.is_dir() else self.name
 
     def load(self, device: str | None = None) -> SpeechRecognizer:
         """The recognizer. Raises ModelError or ConfigError."""

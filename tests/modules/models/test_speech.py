@@ -158,3 +158,20 @@ def test_invalid_models_and_specs_are_refused(tmp_path: Path) -> None:
     for spec in ("whisper", "whisper:", "ears:x", "whisper:@en"):
         with pytest.raises(ConfigError, match="whisper:NAME"):
             read_speech(spec)
+
+
+def test_a_folder_is_named_by_its_weights_and_a_hub_name_by_itself(tmp_path: Path) -> None:
+    """The same checkpoint in two folders hears a film once; other weights under its name hear it again."""
+    for name, content in (("one", "a"), ("two", "a"), ("three", "b")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.bin").write_text(content)
+    one, two, three = (
+        read_speech(f"whisper:{tmp_path / name}@en").identity() for name in ("one", "two", "three")
+    )
+    assert one == two != three
+    assert read_speech("whisper:openai/whisper-small@en").identity() == [
+        "whisper",
+        "openai/whisper-small",
+        "en",
+    ]
+    assert read_speech("faster-whisper:small").identity() == ["faster-whisper", "small", None]
