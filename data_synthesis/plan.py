@@ -38,9 +38,11 @@ def make_plan(
     *,
     spent: TeacherUsage,
     replies: ReplyTokens,
+    has_files: bool = True,
 ) -> dict[str, Any]:
     """The plan for asking these questions, JSON-able. `traces`: what the folder has recorded, and `spent` and
-    `replies` what its requests used; their rates replace assumptions."""
+    `replies` what its requests used; their rates replace assumptions. `has_files`: whether the videos should
+    be there, and are not made on demand."""
     settings, split = config.explore_settings(), config.video_split()
     is_divided = split.sft_share is not None
     sides = SIDES if is_divided else SIDES[:1]
@@ -71,6 +73,9 @@ def make_plan(
         "asks": _asks(config, items),
         "questions": len(items),
         "videos": len({item.video_key for item in items}),
+        "missing videos": sum(not path.exists() for path in {item.video for item in open_items})
+        if has_files
+        else 0,
         "recorded": len(items) - len(open_items),
         "limit": config.limit,
         "sides": {

@@ -152,6 +152,7 @@ def _plan(
         folder.read() if folder.traces.exists() else [],
         spent=read_teacher_usage(folder.replies),
         replies=read_reply_tokens(folder.replies),
+        has_files=selection.benchmark.fetch is None,
     )
 
 

@@ -170,23 +170,17 @@ def count(request: DataSettings) -> None:
         config = configured(folder, exclude=[f"lvbench:{folder / 'lvbench'}"])
         selection, guard = selected(config)
         items = guard.allowed(selection)
-        plan = make_plan(config, selection.filters, items, [], spent=TeacherUsage(), replies=ReplyTokens())
+        nothing: dict[str, Any] = {"spent": TeacherUsage(), "replies": ReplyTokens(), "has_files": False}
+        plan = make_plan(config, selection.filters, items, [], **nothing)
         limited = guard.allowed(selected(config)[0], limit=LIMIT)
-        cheaper = make_plan(
-            configured(folder, max_cost=100.0),
-            selection.filters,
-            items,
-            [],
-            spent=TeacherUsage(),
-            replies=ReplyTokens(),
-        )
+        capped = make_plan(configured(folder, max_cost=100.0), selection.filters, items, [], **nothing)
     record = {
         "limit": LIMIT,
         "before": before,
         "after": {"questions": len(items), "of limit": len(limited)},
         "steps": [asdict(step) for step in selection.filters.steps],
         "plan": plan,
-        "ends at with max_cost 100": cheaper["teacher"]["ends at"],
+        "ends at with max_cost 100": capped["teacher"]["ends at"],
     }
     write_record(request.output, record)
     print_tables(RECORD, record)
