@@ -40,10 +40,10 @@ class RowLimits:
             raise ConfigError(
                 f"{name}_rows is {self.rows}; it must be at least 1 (leave it out for all rows)"
             )
-        known = (*kinds, *RULES, *MODES)
+        names = (*kinds, *RULES, *MODES)
         for key, cap in self.caps.items():
-            if key not in known:
-                raise ConfigError(f"{name}_caps: unknown kind {key!r}; it must be one of {', '.join(known)}")
+            if key not in names:
+                raise ConfigError(f"{name}_caps: unknown kind {key!r}; it must be one of {', '.join(names)}")
             if isinstance(cap, bool) or not isinstance(cap, int) or cap < 0:
                 raise ConfigError(f"{name}_caps: {key} is {cap!r}; it must be a whole number, 0 or more")
 

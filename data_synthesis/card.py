@@ -239,7 +239,7 @@ def _planned(card: Mapping[str, Any]) -> list[str]:
         rows += [
             (f"- {group}", kept.get(group, 0), counts.get(group, 0)) for group in sorted({*kept, *counts})
         ]
-    basis = "; ".join(f"{what}: {on}" for what, on in plan["rests on"].items())
+    basis = "; ".join(f"{figure}: {source}" for figure, source in plan["rests on"].items())
     return [
         *parts,
         "## Planned and happened",

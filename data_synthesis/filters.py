@@ -49,7 +49,7 @@ class Filters:
             counts[step.name] += step.removed
         return {name: count for name, count in sorted(counts.items()) if count}
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The removed questions in one line."""
         counts = ", ".join(f"{name}: {count:,}" for name, count in self.removed().items())
         return f"left out of {self.steps[0].questions:,}: {counts or 'none'}"

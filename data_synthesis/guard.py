@@ -78,8 +78,8 @@ class DecontaminationGuard:
                 ", or --cg-bench-mini training if CG-Bench mini is for training" if self.questions.ids else ""
             )
             raise ConfigError(
-                f"{selection.benchmark.name}: no question is left to ask ({selection.filters.told()}); give "
-                f"another split or source{mini}"
+                f"{selection.benchmark.name}: no question is left to ask ({selection.filters.summary()}); "
+                f"give another split or source{mini}"
             )
         return items
 

@@ -63,7 +63,7 @@ class QuestionSelection:
         if offset and not 0 <= offset < len(items):
             raise ConfigError(
                 f"offset is {offset}; it must be at least 0 and below {len(items)}, the number of questions "
-                f"after the filters ({self.filters.told()})"
+                f"after the filters ({self.filters.summary()})"
             )
         return items[offset:][:limit]
 
@@ -104,7 +104,7 @@ def select_questions(
         )
     if not filters.items:
         raise ConfigError(
-            f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask ({filters.told()}); "
+            f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask ({filters.summary()}); "
             "synthesis needs answers"
         )
     answerable = filters.items

@@ -102,13 +102,13 @@ def measured_rates(
 ) -> Rates | None:
     """The rates of the recorded questions of a side; None below ENOUGH of them."""
     split = settings.split
-    own = [trace for trace in traces if trace.error is None and split.serves(trace.video.key, side)]
-    if len(own) < ENOUGH:
+    of_side = [trace for trace in traces if trace.error is None and split.serves(trace.video.key, side)]
+    if len(of_side) < ENOUGH:
         return None
     sft: Counter[str] = Counter()
     grpo: Counter[str] = Counter()
     requests = refinements = 0
-    for trace in own:
+    for trace in of_side:
         asked = trace.rounds[NATIVE + 1 :]
         requests += len(asked)
         refinements += sum(round.prompt_kind != PLAN for round in asked)
@@ -117,14 +117,14 @@ def measured_rates(
             sft.update(row.kind for row in rows)
         if split.serves(trace.video.key, "grpo"):
             grpo.update(task.kind for task in grpo_tasks(trace, settings.tau))
-    count = len(own)
+    count = len(of_side)
     return Rates(
         questions=count,
         requests=requests / count,
         refinements=refinements / count,
         sft={kind: number / count for kind, number in sorted(sft.items())},
         grpo={kind: number / count for kind, number in sorted(grpo.items())},
-        seconds=sum(trace.cost.seconds for trace in own) / count,
+        seconds=sum(trace.cost.seconds for trace in of_side) / count,
     )
 
 

@@ -132,7 +132,7 @@ def run(
         check_questions(folder.read(), selection.benchmark, folder)
     guard, items = guarded()
     plan = _plan(config, folder, selection, items)
-    _tell_limit(config, selection, items)
+    _explain_shortage(config, selection, items)
     if config.assemble_only:
         folder.settings()
     else:
@@ -166,18 +166,19 @@ def _show_plan(
     """Print what would be asked, and return it."""
     folder.check_same({"synthesis": synthesis_identity(config, source)})
     plan = _plan(config, folder, selection, items)
-    _tell_limit(config, selection, items)
+    _explain_shortage(config, selection, items)
     show_plan(plan, source_label(selection, config.world_seed))
     return plan
 
 
-def _tell_limit(config: SynthesisConfig, selection: QuestionSelection, items: list[Item]) -> None:
+def _explain_shortage(config: SynthesisConfig, selection: QuestionSelection, items: list[Item]) -> None:
     """Say why fewer questions than the limit are left."""
     if config.limit is None or len(items) >= config.limit:
         return
     after = f" after the first {config.offset}" if config.offset else ""
     print(
-        f"limit is {config.limit}, and {len(items)} questions are left{after} ({selection.filters.told()})",
+        f"limit is {config.limit}, and {len(items)} questions are left{after} "
+        f"({selection.filters.summary()})",
         file=sys.stderr,
     )
 

@@ -74,7 +74,7 @@ def train(
     # The rows; their videos are decoded once
     rows = TrainingRows.read(training, functools.partial(read_grpo_rows, kinds=training.kinds))
     if state.is_main_process:
-        _tell_overlap(start, rows.train)
+        _warn_of_overlap(start, rows.train)
     make_prompts = None
     if training.prompt_video:
         training.check_sampling()
@@ -147,7 +147,7 @@ def train(
     return trainer
 
 
-def _tell_overlap(start: TrainingSetup, rows: Sequence[GRPORow]) -> None:
+def _warn_of_overlap(start: TrainingSetup, rows: Sequence[GRPORow]) -> None:
     who = f"adapter {start.adapter!r}" if start.adapter else f"model {start.checkpoint.name!r}"
     warning = overlap_warning(start.trained_videos(), rows, who)
     if warning is not None:

@@ -24,13 +24,13 @@ VideosByStage = Mapping[str, list[str]]
 def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
     """The videos of rows by their contents, so that a moved or renamed file is the same; those that cannot
     be read are left out, as their rows are dropped."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted({row.video for row in rows if row.video is not None}):
         try:
-            found[content_id(path, check_file(path).st_size)] = path
+            paths[content_id(path, check_file(path).st_size)] = path
         except (VideoError, OSError):
             continue
-    return found
+    return paths
 
 
 def recorded_videos(record: Path) -> dict[str, list[str]]:
@@ -50,12 +50,12 @@ def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[HasVideo]) ->
 
 def overlap_warning(before: VideosByStage, rows: Iterable[HasVideo], start: str) -> str | None:
     """What to tell before GRPO on videos that the start was fine-tuned on; None if there are none."""
-    own = contents(rows)
-    taught = sorted(path for content, path in own.items() if content in set(before.get("sft", ())))
+    asked = contents(rows)
+    taught = sorted(path for content, path in asked.items() if content in set(before.get("sft", ())))
     if not taught:
         return None
     return (
-        f"warning: {len(taught)} of {len(own)} videos of train_data are among those that {start} was "
+        f"warning: {len(taught)} of {len(asked)} videos of train_data are among those that {start} was "
         f"fine-tuned on (the first: {taught[0]}); on questions that SFT has taught, GRPO has little to gain: "
         "make the two sets of different videos, with videopro synthesize --sft-share"
     )
