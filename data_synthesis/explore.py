@@ -30,6 +30,7 @@ from videopro.executor import Limits, Program
 from videopro.methods import video_ref
 from videopro.methods.planners import PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program import (
+    REASONED,
     answer_natively,
     cost_of_rounds,
     execute,
@@ -40,7 +41,16 @@ from videopro.methods.program import (
 )
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
 from videopro.question import prompts, right_letters
-from videopro.traces import NO_SUBTITLES, Cost, PromptKind, Result, Round, VideoRef, failed_result
+from videopro.traces import (
+    NO_SUBTITLES,
+    Cost,
+    PromptKind,
+    ReasonedRule,
+    Result,
+    Round,
+    VideoRef,
+    failed_result,
+)
 from videopro.video import Video, load_subtitles
 
 
@@ -64,6 +74,8 @@ class ExploreSettings:
     """Programs that run in parallel."""
     prompt_file: PromptFile | None = None
     """The user's prompts for the teacher; None: ours."""
+    reasoned: ReasonedRule = REASONED
+    """What makes the confidence of a letter that comes straight from no call."""
 
     def effort(self, video_key: str) -> tuple[int, int]:
         """First programs of each question about a video, and refinements of each of these."""
@@ -256,7 +268,12 @@ class Explorer:
 
         def run(state: _QuestionState, index: int, program: Program) -> None:
             execution, _ = execute(
-                program, state.item.question, context, limits=Limits(), thread_meter=self._counted
+                program,
+                state.item.question,
+                context,
+                limits=Limits(),
+                thread_meter=self._counted,
+                reasoned=self._settings.reasoned,
             )
             state.rounds[index] = replace(state.rounds[index], execution=execution)
 

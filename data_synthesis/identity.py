@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,21 @@ from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import RunError
 from videopro.methods.planners import Planner
+from videopro.methods.program import REASONED
 from videopro.modules import ModuleSettings
 from videopro.runs import identity_difference
+from videopro.traces import ReasonedRule
+
+
+def as_it_began(config: SynthesisConfig, folder: SynthesisFolder) -> SynthesisConfig:
+    """With the rule for reasoned letters that the folder began with, if the command names none: in one of an
+    earlier version they are guesses."""
+    if config.reasoned_confidence is not None:
+        return config
+    rule: ReasonedRule = REASONED
+    if folder.config.exists():
+        rule = folder.settings()["identity"]["synthesis"].get("reasoned_confidence", "none")
+    return replace(config, reasoned_confidence=rule)
 
 
 def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
@@ -22,12 +35,14 @@ def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, 
     names = ("tau", "programs", "refinements", "seed", "subtitles", "without_family")
     # Only if they are set, so that older folders keep their keys.
     newer = ("subtitle_track", "sft_share", "grpo_programs", "held_out_videos")
+    rule = {} if config.reasoned_confidence == "none" else {"reasoned_confidence": config.reasoned_confidence}
     return {
         "source": source.name,
         "split": source.split,
         "version": source.version,
         **{name: getattr(config, name) for name in names},
         **{name: value for name in newer if (value := getattr(config, name)) is not None},
+        **rule,
     }
 
 

@@ -34,6 +34,7 @@ from videopro.data_synthesis.finishing import finish, source_label
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.identity import (
+    as_it_began,
     as_mapping,
     check_teacher,
     full_identity,
@@ -89,6 +90,7 @@ def run(
     Raises VideoProError."""
     folder = SynthesisFolder(config.output)
     folder.check()
+    config = as_it_began(config, folder)
 
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:

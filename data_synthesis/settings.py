@@ -16,8 +16,9 @@ from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import ENGINE, RAY
 from videopro.errors import ConfigError
 from videopro.methods.planners import FILE, PromptFile, check_planner, read_prompts
+from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.modules import ModuleSettings
-from videopro.traces import REFINEMENT_KINDS, PromptKind
+from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,10 @@ class SynthesisConfig(ModuleSettings):
         metadata=setting("the same of grpo.jsonl, such as plan=6000 native_refinement=3000 mode_native=2000"),
     )
     tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
+    reasoned_confidence: ReasonedRule | None = field(
+        default=None,
+        metadata=setting(f"{REASONED_HELP}; unset: as the folder began, else {REASONED}"),
+    )
     prompts: str | None = field(
         default=None,
         metadata=setting(
@@ -322,4 +327,5 @@ class SynthesisConfig(ModuleSettings):
             subtitles=self.subtitles == "listed",
             max_parallel=self.max_parallel,
             prompt_file=self.asked_prompts(),
+            reasoned=self.reasoned_confidence or REASONED,
         )

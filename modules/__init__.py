@@ -6,6 +6,7 @@ from videopro.modules.pocket_scope import check_scope, is_pocket_video
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
+from videopro.modules.alternatives import other_results
 from videopro.modules.errors import CallError, ModelError, ModuleError
 from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
 from videopro.modules.loading import (
@@ -20,6 +21,7 @@ from videopro.modules.loading import (
 from videopro.modules.needs import cache_need, module_needs, part_needs, speech_needs
 from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
 from videopro.modules.reference import api_reference, full_reference
+from videopro.modules.replaying import NeverMade, ReplayLibrary
 from videopro.modules.transcripts import (
     SPEECH_HELP,
     Spoken,
@@ -36,10 +38,12 @@ __all__ = [
     "ModuleLibrary",
     "ModuleModels",
     "ModuleSettings",
+    "NeverMade",
     "OPTIONS_FLAG",
     "PAPER",
     "PAPER_FRAMES",
     "PAPER_HELP",
+    "ReplayLibrary",
     "SPEECH_HELP",
     "Spoken",
     "Transcripts",
@@ -57,6 +61,7 @@ __all__ = [
     "json_flag",
     "module",
     "module_needs",
+    "other_results",
     "paper_notes",
     "part_needs",
     "resolve_speech",

@@ -48,8 +48,10 @@ def hints(
             f"{question.text!r}; use what is seen instead"
         )
     if _word_count(lines) <= word_number:
+        call.confidence = call.context.lines_confidence
         return _text(lines)
     if not call.context.can_summarize:
+        call.confidence = call.context.lines_confidence
         return _text(_relevant_lines(call, lines, question, word_number))
     if _word_count(lines) > call.context.transcript_words:
         lines = _relevant_lines(call, lines, question, call.context.transcript_words)
@@ -59,6 +61,7 @@ def hints(
         prompts.summarize(question, _text(lines), word_number),
         Sampling(max(64, word_number * 8 // 3)),
     )
+    call.confidence = reply.confidence
     return written_text(reply)
 
 

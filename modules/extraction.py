@@ -40,6 +40,8 @@ def detect_object(
         [frame], size=detector.frame_size(call.context.video.height, call.context.video.width)
     )
     detections = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
+    # Of nothing found there is no score.
+    call.confidence = min((box.score for box in detections), default=None)
     return [
         BoxHandle(*_rounded(_in_pixels(box.box, frame)), box.label, round(box.score, 4)) for box in detections
     ]
@@ -59,6 +61,8 @@ def track_object(call: CallContext, frames: Frames, text: Text) -> list[TrackHan
     size = tracker.frame_size(call.context.video.height, call.context.video.width)
     pictures = call.load_frames(frames, size=size)
     times = tuple(round(picture.time, 3) for picture in pictures)
+    tracks = tracker.track(pictures, text)
+    call.confidence = min((track.score for track in tracks), default=None)
     return [
         TrackHandle(
             number,
@@ -67,7 +71,7 @@ def track_object(call: CallContext, frames: Frames, text: Text) -> list[TrackHan
             times,
             tuple(None if box is None else _rounded(_in_pixels(box, frames[0])) for box in track.boxes),
         )
-        for number, track in enumerate(tracker.track(pictures, text), start=1)
+        for number, track in enumerate(tracks, start=1)
     ]
 
 
@@ -79,7 +83,9 @@ def run_ocr(call: CallContext, frame: SingleFrame) -> str:
     """
     assert call.context.ocr is not None
     (picture,) = call.load_frames([frame])
-    return "\n".join(region.text for region in call.context.ocr.read(picture.image))
+    regions = call.context.ocr.read(picture.image)
+    call.confidence = min((region.score for region in regions), default=None)
+    return "\n".join(region.text for region in regions)
 
 
 @module(family="extraction", cache=False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from videopro.modules import (
     answering,
@@ -42,14 +42,22 @@ from videopro.modules.calls import (
     modules_for,
     show,
 )
-from videopro.modules.errors import UnavailableError
+from videopro.modules.errors import ModuleError, UnavailableError
 from videopro.modules.reference import api_reference
 from videopro.question import Question
 from videopro.storage import stored_text
 from videopro.traces import ArgumentRecorder, FrameRef
 from videopro.traces import Call as Record
 
-__all__ = ["CallCache", "ModuleLibrary", "VideoContext", "available_modules", "module"]
+__all__ = [
+    "CallCache",
+    "MadeCall",
+    "ModuleLibrary",
+    "VideoContext",
+    "available_modules",
+    "call_key",
+    "module",
+]
 
 # Imported for the modules that they register.
 _BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
@@ -58,8 +66,26 @@ _BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, op
 _RESULT_CHARS = 1000
 _MOST_INTERVALS = 10_000
 
-CachedResult = tuple[Any, tuple[FrameRef, ...], int]
-"""A result, the frames that were used for it, and how many of them counted against the budget."""
+CachedResult = tuple[Any, tuple[FrameRef, ...], int, float | None]
+"""A result, the frames that were used for it, how many of them counted against the budget, and the confidence
+that a model has in it (None: it gives none)."""
+
+
+class MadeCall(NamedTuple):
+    """A call that a program made, as `videopro.modules.replaying` repeats it. Equal calls are one: modules
+    are pure, so they have the same result."""
+
+    module: Module
+    values: Mapping[str, Any]
+    """The checked arguments."""
+    position: int
+    """Of the first of these calls in `ModuleLibrary.calls`."""
+    result: Any = None
+    error: ModuleError | None = None
+    """What the call raised, in place of a result."""
+    confidence: float | None = None
+    """Of an answer Eq. 2, of what a model read or detected its own score, 1.0 of subtitles; None: the module
+    has none, as a search for clips."""
 
 
 def available_modules(context: VideoContext, *, is_open: bool = False) -> list[Module]:
@@ -105,6 +131,10 @@ class ModuleLibrary:
         """The results of the answering calls, in order; the source of the confidence."""
         self.frames = 0
         """Frames used so far."""
+        self.made: dict[Hashable, MadeCall] = {}
+        """The calls of modules that are cached, by `call_key`, each once, in the order of the first."""
+        self.is_replayable = True
+        """Whether every call gave a result or an error that it would give again."""
         self._use_frames = use_frames
         self._line = line
         self._is_open = question is not None and question.is_open
@@ -151,11 +181,12 @@ class ModuleLibrary:
             self._check_available(spec)
             bound = bind_arguments(spec.name, spec.parameters, ALIASES, args, keywords)
             values = check_arguments(spec.name, spec.parameters, bound, self._scope)
-            (result, frame_refs, count), cached = self._result(spec, values)
+            result, frame_refs, count, cached = self._kept_result(spec, values)
             self.frames += count
             text = show(result)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
+            self.is_replayable &= isinstance(error, ModuleError)
             raise
         finally:
             seconds = time.perf_counter() - started
@@ -182,14 +213,33 @@ class ModuleLibrary:
         if missing is not None:
             raise UnavailableError(f"{spec.name}() cannot be used: {NEEDS[missing]}; do without it")
 
+    def _kept_result(
+        self, spec: Module, values: Mapping[str, Any]
+    ) -> tuple[Any, tuple[FrameRef, ...], int, bool]:
+        """The result of a call, its frames, how many of them count, and whether it was cached; what is needed
+        to repeat the call is kept."""
+        if not spec.is_cached:
+            (result, frame_refs, count, _), cached = self._result(spec, values)
+            return result, frame_refs, count, cached
+        key, position = call_key(spec, values), len(self.calls)
+        try:
+            (result, frame_refs, count, confidence), cached = self._result(spec, values)
+        except ModuleError as error:
+            self.made.setdefault(key, MadeCall(spec, values, position, error=error))
+            raise
+        if isinstance(result, AnswerHandle):
+            confidence = result.confidence
+        self.made.setdefault(key, MadeCall(spec, values, position, result, confidence=confidence))
+        return result, frame_refs, count, cached
+
     def _result(self, spec: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
         def compute() -> CachedResult:
             call = CallContext(self.context, self._use_frames)
-            return spec.run(call, values), tuple(call.frame_refs), call.frames_used
+            return spec.run(call, values), tuple(call.frame_refs), call.frames_used, call.confidence
 
         if not spec.is_cached:
             return compute(), False
-        key = (spec.name, self.context.identity(spec.family), _key(values))
+        key = (self.context.identity(spec.family), call_key(spec, values))
         result, cached = self._cache.get(key, compute)
         if cached:
             self._use_frames(result[2])
@@ -202,6 +252,11 @@ _cache: CallCache[CachedResult] = CallCache()
 def shared_cache() -> CallCache[CachedResult]:
     """The cache that a process shares by default."""
     return _cache
+
+
+def call_key(spec: Module, values: Mapping[str, Any]) -> Hashable:
+    """Equal for calls of one module with the same checked arguments."""
+    return spec.name, _key(values)
 
 
 def _key(value: Any) -> Hashable:

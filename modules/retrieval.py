@@ -78,6 +78,7 @@ def get_informative_subtitles(
             f"get_informative_subtitles(): no subtitle line found for the query {query!r} within "
             f"{video.start:.1f}-{end:.1f} s; use other words, or get_informative_clips for what is seen"
         )
+    call.confidence = call.context.lines_confidence
     return [
         LineHandle(
             call.context.video, lines[number].start, lines[number].end, round(score, 4), lines[number].text

@@ -112,6 +112,8 @@ def train(
         workers=training.reward_workers,
         accuracy=training.accuracy,
         final=training.final,
+        form=training.form,
+        reasoned=training.reasoned_confidence,
     )
     with rewards:
         training.reward_weights = list(rewards.weights)

@@ -150,6 +150,8 @@ def run(config: RejectionConfig) -> str:
     log = config.output.with_name(config.output.name + ".samples")
     # The batch size and the number of workers change only the duration.
     identity = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
+    if config.reasoned_confidence == "none":
+        del identity["reasoned_confidence"]  # As samples of earlier versions, which record none.
     identity = json.loads(json.dumps(identity, default=str))
     done = _sampled_earlier(log, identity)
     right = JsonLinesLog(log, make_folder=True)
@@ -249,7 +251,8 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
             "answerer"
         )
     models = ModuleModels(settings, pocket=is_pocket(answerer), flag=_MODULES_FLAG)
-    return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
+    reasoned = config.reasoned_confidence
+    return policy, ProgramRewards(answerer, modules=models, workers=config.workers, reasoned=reasoned)
 
 
 COMMAND = REJECTION

@@ -120,6 +120,11 @@ class VideoContext:
             parts["settings"] = [self.can_summarize, self.transcript_words]
         return parts
 
+    @property
+    def lines_confidence(self) -> float | None:
+        """How sure what is said is: 1.0 for subtitles, which are data; None for a model's transcript."""
+        return None if self.subtitles is None or self.subtitles.is_transcribed else 1.0
+
     def frame(self, time: float) -> FrameHandle:
         """The frame at `time` seconds, with the subtitles shown then."""
         lines = self.subtitles.at(time) if self.subtitles is not None else ()
@@ -141,6 +146,10 @@ class CallContext:
     frame_refs: list[FrameRef] = field(default_factory=list)
     frames_used: int = 0
     """The frames reported to `use_frames` so far."""
+    confidence: float | None = None
+    """How sure the result is, 0 to 1, set by a module that knows: the score of its model, or 1.0 for what is
+    read from data. An answer has its own (Eq. 2); a search for clips has none, as its scores are no
+    probabilities."""
 
     def load_frames(
         self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None

@@ -62,7 +62,7 @@ class Transcript:
 
     def subtitles(self, source: str) -> Subtitles | None:
         """The lines as subtitles from `source`; None for a video without sound."""
-        return Subtitles(self.lines, source) if self.has_sound else None
+        return Subtitles(self.lines, source, is_transcribed=True) if self.has_sound else None
 
     @property
     def preparation(self) -> Preparation:

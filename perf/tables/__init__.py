@@ -1,6 +1,17 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
-from perf.tables import benchmarks, house, results, sampling, serving, speed, tiers, training_data, where
+from perf.tables import (
+    benchmarks,
+    deciding,
+    house,
+    results,
+    sampling,
+    serving,
+    speed,
+    tiers,
+    training_data,
+    where,
+)
 from perf.tables.shared import Tables, titled
 
 TABLES: Tables = {
@@ -13,6 +24,7 @@ TABLES: Tables = {
     **training_data.TABLES,
     **where.TABLES,
     **sampling.TABLES,
+    **deciding.TABLES,
 }
 """By file, relative to the repository, and title."""
 

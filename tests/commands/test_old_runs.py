@@ -25,6 +25,7 @@ from videopro.commands import compare, infer
 from videopro.commands.report import main as report
 from videopro.commands.view import main as view
 from videopro.errors import RunError
+from videopro.methods.program import REASONED
 from videopro.runs import RunFolder
 
 OLD = ROOT / "tests" / "support" / "old_runs"
@@ -134,7 +135,12 @@ def resuming(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("planner", "given", "told"),
-    [("self", [], ["temperature"]), ("self", ["temperature=0.7"], []), ("pocket-teacher", [], [])],
+    [
+        ("self", ["reasoned_confidence=none"], ["temperature"]),
+        ("self", ["reasoned_confidence=none", "temperature=0.7"], []),
+        ("self", ["temperature=0.7"], ["reasoned_confidence"]),
+        ("pocket-teacher", [], ["reasoned_confidence"]),
+    ],
 )
 def test_one_that_began_with_the_papers_temperature_goes_on_with_it(
     runs: dict[str, Path], planner: str, given: list[str], told: list[str]
@@ -144,6 +150,25 @@ def test_one_that_began_with_the_papers_temperature_goes_on_with_it(
     start = infer.check(infer.COMMAND.parse([*resuming(runs["videopro"]), f"planner={planner}", *given]))
     assert start.prepared.method.settings.sampling().temperature == 0.7
     assert [note.split(":")[0] for note in start.prepared.notes] == told
+
+
+def test_one_whose_reasoned_letters_were_guesses_goes_on_so(runs: dict[str, Path]) -> None:
+    """A run of a version that knew no other rule; a new one has another, which it records."""
+    words = command("videopro", runs["videopro"], **{"--limit": "33"})
+    start = infer.check(infer.COMMAND.parse(words))
+    assert start.prepared.method.settings.reasoned_confidence == "none"
+    assert "reasoned_confidence" not in start.prepared.method.identity()
+    elsewhere = command("videopro", runs["videopro"].with_name("new"))
+    new = infer.check(infer.COMMAND.parse(elsewhere)).prepared.method
+    assert new.settings.reasoned_confidence == new.identity()["reasoned_confidence"] == REASONED
+
+
+def test_one_whose_reasoned_letters_were_guesses_takes_no_other_rule(
+    runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = command("videopro", runs["videopro"])
+    assert infer.main([*words, "reasoned_confidence=least"]) == 2
+    assert "method.reasoned_confidence: the run has nothing, this command 'least'" in capsys.readouterr().err
 
 
 def test_one_that_began_with_the_papers_temperature_is_not_greedy(runs: dict[str, Path]) -> None:

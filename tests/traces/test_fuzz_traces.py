@@ -18,10 +18,12 @@ from videopro.traces import (
     SCHEMA,
     Call,
     Cost,
+    DecidingCalls,
     Execution,
     Failure,
     Preparation,
     Prompt,
+    Reasoned,
     Round,
     Segment,
     SetMember,
@@ -62,6 +64,7 @@ EXECUTION = Execution(
     Cost(1.0, {"a": 1}),
     (STEP,),
     (EXCEPTION,),
+    reasoned=Reasoned("least", (DecidingCalls((0, 1), 0.9), DecidingCalls((2,), None)), 7, "it is one"),
 )
 TRACE = Trace(
     rounds=(
@@ -103,6 +106,13 @@ TRACE = Trace(
     member=SetMember("s", 1, 4, (1, 2, 1)),
 )
 GOOD = json.loads(TRACE.to_line())
+
+
+def test_an_execution_of_a_version_before_letters_were_reasoned_has_no_reason() -> None:
+    line = json.loads(TRACE.to_line())
+    del line["rounds"][0]["execution"]["reasoned"]
+    (only,) = Trace.from_line(json.dumps(line).encode()).rounds
+    assert only.execution == dataclasses.replace(EXECUTION, reasoned=None)
 
 
 def test_the_trace_that_is_changed_has_every_field() -> None:

@@ -23,7 +23,7 @@ from tests.support.reason_world import video as scene_video
 from videopro.commands.view import main
 from videopro.modules.calls import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
 from videopro.question import Answer
-from videopro.traces import Call
+from videopro.traces import Call, DecidingCalls, Execution, Reasoned
 from videopro.video import Video
 from videopro.view import thumbnails
 from videopro.view.content import page, page_name, row, state_of
@@ -147,6 +147,41 @@ def test_states_and_marks(tmp_path: Path) -> None:
     assert (
         row(replace(traces["refined"], refined=0, selected=0, final=traces["refined"].first))["marks"] == []
     )
+
+
+@pytest.mark.parametrize(
+    ("reasoned", "line"),
+    [
+        (None, ""),
+        (
+            Reasoned("product", (DecidingCalls((0,), 0.9), DecidingCalls((1, 2), 0.8)), 9),
+            "Decided by call 1 query_yn (0.90), call 2 run_ocr with call 3 query_yn (0.80); the product "
+            "of these counts (9 replays).",
+        ),
+        (
+            Reasoned("least", (DecidingCalls((2,), 0.75),), 4),
+            "Decided by call 3 query_yn (0.75); alone (4 replays).",
+        ),
+        (
+            Reasoned("product", (DecidingCalls((1,), None),), 4),
+            "Decided by call 2 run_ocr (no confidence); nothing says how sure the letter is, so it has the "
+            "confidence of chance (4 replays).",
+        ),
+        (
+            Reasoned("product", (), 3, "no call's result changes the letter"),
+            "A guess: no call's result changes the letter (3 replays).",
+        ),
+    ],
+)
+def test_a_reasoned_letter_says_which_calls_decided(
+    reasoned: Reasoned | None, line: str, tmp_path: Path
+) -> None:
+    trace = world.refined(world.traces(tmp_path)[0].video)
+    calls = tuple(Call(name, {}, "Yes") for name in ("query_yn", "run_ocr", "query_yn"))
+    execution = Execution("ok", Answer("B", 0.72), calls=calls, reasoned=reasoned)
+    rounds = (replace(trace.rounds[0], execution=execution), *trace.rounds[1:])
+    content, _ = page(replace(trace, rounds=rounds), 3, world.NO_PROMPTS)
+    assert content["rounds"][0]["execution"]["reasoned"] == line
 
 
 def test_a_page_holds_what_happened(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from videopro.train.rewards.functions import ProgramRewards
 from videopro.train.rewards.rows import ROW, RewardRow, read_question, read_row
 from videopro.train.rewards.runs import TurnOutcome
-from videopro.train.rewards.scoring import ACCURACIES, ANSWER, score
+from videopro.train.rewards.scoring import ACCURACIES, ANSWER, EQUATION, FORMS, score
 
 __all__ = [
     "ACCURACIES",
     "ANSWER",
+    "EQUATION",
+    "FORMS",
     "ProgramRewards",
     "ROW",
     "RewardRow",

@@ -22,13 +22,14 @@ from typing import Any
 from videopro.backbones import Backbone
 from videopro.errors import ConfigError
 from videopro.executor import Limits
+from videopro.methods.program import REASONED
 from videopro.modules import ModuleModels
 from videopro.storage import JsonLinesLog
-from videopro.traces import FinalRule
+from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards.report import COLUMNS, RewardedRollout, batch_metrics, log_line
 from videopro.train.rewards.rows import RewardRow, rows_of_batch, texts_of
 from videopro.train.rewards.runs import ProgramOutcome, ProgramRunner, TurnOutcome
-from videopro.train.rewards.scoring import ANSWER, LEFT_OUT, WEIGHTS, score
+from videopro.train.rewards.scoring import ANSWER, EQUATION, LEFT_OUT, WEIGHTS, score
 
 RewardFunction = Callable[..., list[float | None]]
 
@@ -54,13 +55,16 @@ class ProgramRewards:
         limits: Limits | None = None,
         accuracy: str = ANSWER,
         final: FinalRule = "last",
+        form: str = EQUATION,
+        reasoned: ReasonedRule = REASONED,
     ) -> None:
         """`backbone` answers the modules' questions, with any adapter off (the base model answers, not the
         policy that writes programs): the model in training, a frozen copy of its base, or a server.
         `modules`: the models behind the modules. `log`: a JSON-lines file that gets one line per rollout.
         `workers`: programs run in parallel. `limits`: None for those of inference. `accuracy`: one of
-        ACCURACIES. `final`: which answer of a two-turn episode counts. Raises ConfigError for an invalid
-        `workers`."""
+        ACCURACIES. `final`: which answer of a two-turn episode counts. `form`: one of FORMS. `reasoned`:
+        what makes the confidence of a letter that comes straight from no call. Raises ConfigError for an
+        invalid `workers`."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRunner(
@@ -68,7 +72,9 @@ class ProgramRewards:
             modules,
             workers=workers,
             limits=limits if limits is not None else Limits(),
+            reasoned=reasoned,
         )
+        self._form = form
         self._accuracy = accuracy
         self._final: FinalRule = final
         self._log = JsonLinesLog(log, make_folder=True) if log is not None else None
@@ -120,8 +126,8 @@ class ProgramRewards:
     def accuracy(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
-        """1 where the program's answer is right and came from an answering call, or what that call gave the
-        right letter (`videopro.train.rewards.scoring.accuracy_reward`); else 0."""
+        """1 where the program's answer is right and calls gave or decided it, or what the call gave the right
+        letter (`videopro.train.rewards.scoring.accuracy_reward`); else 0."""
         return [rollout.rewards.accuracy for rollout in self._scored(completions, completion_ids, columns)]
 
     def format(
@@ -133,7 +139,7 @@ class ProgramRewards:
     def mode_consistency(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
-        """1 for a well-formed reply in the wanted mode (A.3), else 0; None if the prompt has no wanted mode
+        """1 for a reply in the wanted mode (A.3), else 0; None if the prompt has no wanted mode
         (see `wanted_mode`)."""
         return [
             rollout.rewards.mode_consistency for rollout in self._scored(completions, completion_ids, columns)
@@ -172,7 +178,13 @@ class ProgramRewards:
         if not attempts:
             return left_out
         rewards = score(
-            row.kind, row.right, row.oracle_mode, *attempts, accuracy=self._accuracy, final=self._final
+            row.kind,
+            row.right,
+            row.oracle_mode,
+            *attempts,
+            accuracy=self._accuracy,
+            final=self._final,
+            form=self._form,
         )
         return replace(left_out, rewards=rewards)
 

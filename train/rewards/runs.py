@@ -32,7 +32,7 @@ from videopro.executor import Limits, Program, parse_program
 from videopro.methods.program import execute
 from videopro.modules import ModuleModels, VideoContext
 from videopro.modules.calls import CallCache
-from videopro.traces import Execution, Failure
+from videopro.traces import Execution, Failure, ReasonedRule
 from videopro.traces.scoring import Mode
 from videopro.train.rewards.rows import RewardRow
 from videopro.video import Video, load_subtitles
@@ -81,6 +81,7 @@ class ProgramRunner:
         *,
         workers: int,
         limits: Limits,
+        reasoned: ReasonedRule,
     ) -> None:
         self.begun = 0
         """Programs started so far; a repeated one counts once."""
@@ -93,6 +94,7 @@ class ProgramRunner:
         self._metered = MeteredBackbone(self._backbone, self._counted)
         self._models = models
         self._limits = limits
+        self._reasoned = reasoned
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
@@ -172,7 +174,12 @@ class ProgramRunner:
                 context = self._context(row)
             with unexpected_as():
                 execution, log = execute(
-                    program, row.question, context, limits=self._limits, thread_meter=self._counted
+                    program,
+                    row.question,
+                    context,
+                    limits=self._limits,
+                    thread_meter=self._counted,
+                    reasoned=self._reasoned,
                 )
         except (VideoError, SubtitleError) as error:
             self._leave_out(f"video {row.video}", error)

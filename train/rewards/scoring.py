@@ -20,6 +20,9 @@ WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
 ANSWER, PROBABILITY = "answer", "probability"
 ACCURACIES = (ANSWER, PROBABILITY)
 """What the accuracy reward pays for; see `accuracy_reward`."""
+EQUATION, STRICT = "equation", "strict"
+FORMS = (EQUATION, STRICT)
+"""What the rewards for format and mode ask beside form and mode; see `score`."""
 CLAIMS = {"make_result", "finalize_result", "normalize_model_result"}
 """The modules that do not look at the video: they state an answer."""
 
@@ -51,21 +54,28 @@ def score(
     *attempts: Attempt,
     accuracy: str = ANSWER,
     final: FinalRule = "last",
+    form: str = EQUATION,
 ) -> Rewards:
     """The rewards of a reply, or of an episode (a reply and its refinements).
 
     `kind`: of the first prompt. `right`: the right letters. `oracle`: the oracle mode (A.3; None: unknown).
     `accuracy`: one of ACCURACIES.
 
+    `form`: one of FORMS. By `equation` (Eq. 3, A.3) the format reward judges the reply's form alone, and the
+    mode reward is paid for the wanted mode, whatever else the reply is worth; a reply without a program that
+    can be read has no mode. By `strict` a reply that ends in a guess is malformed, since it hides its failure
+    from refinement, and a malformed reply has no mode.
+
     An episode earns accuracy for the answer that the rule `final` selects, as in inference; a fallback's
     answer is not the policy's and earns nothing. Every reply must be well-formed to earn format. Mode
     consistency depends on the first reply alone: the policy does not choose the kind of refinement that
     follows, nor its mode."""
     program = attempts[0][0]
-    right_form = [not format_faults(*attempt) for attempt in attempts]
+    is_strict = form == STRICT
+    right_form = [not format_faults(*attempt, is_strict=is_strict) for attempt in attempts]
     target_mode = wanted_mode(kind, oracle)
-    # A malformed reply has no mode that could be consistent.
-    consistent = None if target_mode is None else float(right_form[0] and program.mode == target_mode)
+    has_mode = right_form[0] if is_strict else bool(program.parameters)
+    consistent = None if target_mode is None else float(has_mode and program.mode == target_mode)
     # Every turn of the episode was needed.
     selected = select_answer([execution for _, execution in attempts], math.inf, final).selected
     return Rewards(
@@ -93,23 +103,23 @@ def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str)
 
 
 def is_right(execution: Execution, right: Collection[str]) -> bool:
-    """Whether the answer is right and an answering call gave it. A letter that the program states itself
-    is not based on the video and is right by chance (R1 to R4 refuse it too)."""
+    """Whether the answer is right and calls gave or decided it. A letter that the program states itself is
+    not based on the video and is right by chance (R1 to R4 refuse it too)."""
     return execution.answer.letter in right and execution.answer.confidence > 0
 
 
 def is_guess(execution: Execution) -> bool:
-    """Whether the program gave an answer that came from no answering call."""
+    """Whether the program gave an answer that no call gave or decided."""
     return execution.answer.letter is not None and execution.answer.confidence <= 0
 
 
-def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
+def format_faults(program: Program, execution: Execution, *, is_strict: bool = False) -> tuple[str, ...]:
     """What is malformed in a reply; empty if it earns the format reward.
 
     A well-formed reply has planning and code in their tags, valid Python, one `execute_command` that can be
     called with the available inputs, no access outside the program, and calls of modules that exist, at least
     one of which looks at the video. A program that failed while it ran is well-formed; one that the executor
-    refused is not. Nor is one that ended in a guess, since it hides its failure from refinement.
+    refused is not. Nor, if `is_strict`, is one that ended in a guess.
     """
     faults = list(program.faults)
     if program.parameters:
@@ -120,7 +130,7 @@ def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
             faults.append("It looks at nothing: it calls no module.")
     if execution.error is not None and execution.error.type in _REFUSED:
         faults.append(f"The executor refuses it: {execution.error.message}")
-    if is_guess(execution):
+    if is_strict and is_guess(execution):
         faults.append("Its answer came from no query.")
     return tuple(dict.fromkeys(faults))
 

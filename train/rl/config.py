@@ -8,8 +8,8 @@ from typing import get_args
 from trl import GRPOConfig
 
 from videopro.errors import ConfigError
-from videopro.traces import FinalRule
-from videopro.train.rewards import ACCURACIES
+from videopro.traces import FinalRule, ReasonedRule
+from videopro.train.rewards import ACCURACIES, FORMS
 from videopro.train.settings import EPISODES, KINDS, SINGLE, GRPOSettings, check_choice
 
 
@@ -31,6 +31,8 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
         check_choice("episodes", self.episodes, EPISODES)
         check_choice("final", self.final, get_args(FinalRule))
         check_choice("accuracy", self.accuracy, ACCURACIES)
+        check_choice("form", self.form, FORMS)
+        check_choice("reasoned_confidence", self.reasoned_confidence, get_args(ReasonedRule))
         if self.episodes != SINGLE and not self.prompt_video:
             raise ConfigError(
                 f"episodes is {self.episodes!r}, but with prompt_video: false TRL samples, and its rollouts "

@@ -29,7 +29,12 @@ class HasKind(Protocol):
     def kind(self) -> str: ...
 
 
-_UNRECORDED: Mapping[str, Any] = {"prompts": None, "adapter": None}
+_UNRECORDED: Mapping[str, Any] = {
+    "prompts": None,
+    "adapter": None,
+    "form": "strict",
+    "reasoned_confidence": "none",
+}
 """What earlier versions did not record, and what that means; of other settings it means that it is not
 known."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from videopro.methods.program import ReasoningSettings, Refinement
-from videopro.traces import FinalRule
-from videopro.train.rewards import ACCURACIES, ANSWER
+from videopro.methods.program import REASONED, REASONED_HELP, ReasoningSettings, Refinement
+from videopro.traces import FinalRule, ReasonedRule
+from videopro.train.rewards import ACCURACIES, ANSWER, EQUATION, FORMS
 from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig
 
 KINDS = ("plan", *get_args(Refinement))
@@ -82,6 +82,18 @@ class GRPOSettings(TrainingConfig):
             " of the right letter in the answering call, so that a lucky guess earns less",
             "choices": ACCURACIES,
         },
+    )
+    form: str = field(
+        default=EQUATION,
+        metadata={
+            "help": "the rewards for format and mode; equation: for form alone, and for the oracle mode alone"
+            " (Eq. 3, A.3); strict: a reply that ends in a guess is malformed, and a malformed reply earns no"
+            " mode reward",
+            "choices": FORMS,
+        },
+    )
+    reasoned_confidence: ReasonedRule = field(
+        default=REASONED, metadata={"help": REASONED_HELP, "choices": get_args(ReasonedRule)}
     )
     run_ahead: bool = field(
         default=True,

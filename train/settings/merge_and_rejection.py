@@ -9,6 +9,8 @@ from typing import Any
 from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 from videopro.methods import ANSWERER_HELP
+from videopro.methods.program import REASONED, REASONED_HELP
+from videopro.traces import ReasonedRule
 from videopro.train.settings.grpo import KINDS
 
 
@@ -48,6 +50,7 @@ class RejectionConfig:
         default_factory=dict,
         metadata=setting("models behind the modules, as in the --options of videopro infer"),
     )
+    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
     seed: int = field(default=0, metadata=setting("random seed"))
 
     def __post_init__(self) -> None:

@@ -19,7 +19,8 @@ class Answer:
     """The option's letter, "Yes" or "No", or a counted number; None for any other reply, and for an
     answer in words, which is in `raw`."""
     confidence: float = 0.0
-    """Eq. 2, in 0..1; 0.0 if there is no answer, and for a letter or words that no answering call gave."""
+    """Eq. 2, in 0..1, of the call that gave the answer or of those that decided its letter; 0.0 if there is
+    no answer, and for a letter or words that no call gave or decided."""
     letters: Mapping[str, float] = field(default_factory=dict)
     """Probability of each option's letter, not renormalised: the sum is the mass that the model puts on
     letters. Empty if the reply was free text."""

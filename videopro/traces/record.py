@@ -202,6 +202,34 @@ class Preparation:
     """Seconds of sound that a transcript was made of."""
 
 
+CombiningRule = Literal["product", "least"]
+"""How the confidences of the calls that decided a letter make its own."""
+ReasonedRule = Literal[CombiningRule, "none"]
+"""What makes the confidence of a letter that came straight from no call; none: it is a guess, with 0."""
+
+
+@dataclass(frozen=True)
+class DecidingCalls:
+    """A call that decided a letter, or several that only together did."""
+
+    calls: tuple[int, ...]
+    """Indices in `Execution.calls`; of equal calls the first."""
+    confidence: float | None
+    """None: nothing says how sure the result is, as that of a search."""
+
+
+@dataclass(frozen=True)
+class Reasoned:
+    """How the confidence of a letter came about that a program reasoned from what its calls returned."""
+
+    rule: CombiningRule
+    deciding: tuple[DecidingCalls, ...] = ()
+    replays: int = 0
+    """How often the program was run again to find them."""
+    why_guess: str = ""
+    """Why no call decided, for a letter that stays a guess."""
+
+
 @dataclass(frozen=True)
 class Execution:
     """The outcome of a round: of a program, of an agent's steps, or of the backbone's direct answer."""
@@ -209,7 +237,7 @@ class Execution:
     status: Literal["ok", "failed", "empty"]
     answer: Answer = field(default_factory=Answer)
     """The answer; without a letter if there is none, and for an open question, whose answer is its `raw`. Its
-    confidence is 0.0 unless an answering call gave it."""
+    confidence is 0.0 unless calls of modules gave it or decided it."""
     claim: float | None = None
     """The confidence that a program or an agent claimed for itself."""
     error: Failure | None = None
@@ -223,6 +251,9 @@ class Execution:
     ours. Of many kinds the first."""
     further_exceptions: int = 0
     """How many kinds there were beside these."""
+    reasoned: Reasoned | None = None
+    """Of a letter that came straight from no call, how its confidence came about; None for any other answer,
+    and in traces of versions that gave such letters the confidence 0."""
 
 
 @dataclass(frozen=True)

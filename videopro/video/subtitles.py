@@ -72,6 +72,8 @@ class Subtitles:
 
     lines: tuple[SubtitleLine, ...]
     source: str
+    is_transcribed: bool = False
+    """Whether a model heard them, which it may have misheard."""
 
     def between(self, start: float, end: float) -> tuple[SubtitleLine, ...]:
         """The lines shown at some time in [start, end) seconds; a line without length is shown at its

@@ -241,11 +241,30 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         "answer": execution.answer.letter or _words(execution),
         "confidence": _short(execution.answer.confidence),
         "claim": execution.claim,
+        "reasoned": _reasoned(execution),
         "letters": _letters(execution.answer.letters),
         "raw": execution.answer.raw,
         "error": asdict(execution.error) if execution.error is not None else None,
         "cost": cost_of(execution.cost),
     }
+
+
+def _reasoned(execution: Execution) -> str:
+    """How the confidence of a letter came about that a program reasoned, in one line; "" for another one."""
+    reasoned = execution.reasoned
+    if reasoned is None:
+        return ""
+    if not reasoned.deciding:
+        return f"A guess: {reasoned.why_guess} ({reasoned.replays} replays)."
+    decided = []
+    for calls in reasoned.deciding:
+        named = [f"call {call + 1} {execution.calls[call].fn}" for call in calls.calls]
+        sure = "no confidence" if calls.confidence is None else f"{calls.confidence:.2f}"
+        decided.append(f"{' with '.join(named)} ({sure})")
+    combined = "alone" if len(decided) == 1 else f"the {reasoned.rule} of these counts"
+    if all(calls.confidence is None for calls in reasoned.deciding):
+        combined = "nothing says how sure the letter is, so it has the confidence of chance"
+    return f"Decided by {', '.join(decided)}; {combined} ({reasoned.replays} replays)."
 
 
 def _words(execution: Execution) -> str | None:

@@ -464,7 +464,7 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
     assert unread.identity() != teacher_of("pocket-teacher").identity() == PocketTeacher().identity()
     assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
     with pytest.raises(ConfigError, match="pocket-teacher:unread"):
-        check_planner("pocket-teacher:blind")
+        check_planner("pocket-teacher:unred")
 
 
 def test_the_import_list_does_not_change_the_teachers_draws() -> None:
@@ -478,3 +478,17 @@ def test_the_import_list_does_not_change_the_teachers_draws() -> None:
         assert teacher.plan(question, whole, adaptive=True, seed=seed) == teacher.plan(
             question, cut, adaptive=True, seed=seed
         )
+
+
+@pytest.mark.parametrize("kind", ["weather", "color", "count", "sign", "story", "before", "main_place"])
+def test_the_teacher_that_reasons_writes_programs_whose_letter_is_no_calls_answer(kind: str) -> None:
+    """Its programs return a letter; the model is asked with the options only where none fits."""
+    from videopro.methods.planners.pocket_teacher.logic import logic_variant
+    from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion
+
+    variant = logic_variant(ParsedQuestion(kind, "Which?", place="cave", thing="ring", article="the"))  # type: ignore[arg-type]
+    assert variant is not None
+    program = parse_program(variant.reply)
+    assert program.well_formed
+    assert program.mode == "program"
+    assert "return letter" in program.code or '"ABCDEFGH"[' in program.code

@@ -31,7 +31,14 @@ def rewards() -> Iterator[ProgramRewards]:
         yield made
 
 
-# (accuracy, format, mode consistency) where the oracle mode is "program" and the right answer B.
+@pytest.fixture(scope="module")
+def strict() -> Iterator[ProgramRewards]:
+    with make(form="strict", reasoned="none") as made:
+        yield made
+
+
+# (accuracy, format, mode consistency) by the strict rule, where the oracle mode is "program" and the right
+# answer B.
 CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "right": (LOCAL, (1, 1, 1)),
     "one look, which is wrong": (NATIVE, (0, 1, 0)),
@@ -110,10 +117,62 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
 }  # fmt: skip
 
 
+# The same by Eq. 3 and A.3, where it is another: format is a matter of form alone, and a malformed reply has
+# the mode of its program.
+BY_EQUATION: dict[str, tuple[float, float, float]] = {
+    "a guess through make_result": (0, 0, 1),  # It looks at nothing.
+    "a bare guess": (0, 0, 1),
+    "a guess in place of a failure": (0, 1, 1),
+    "a guess after an answer that said something else": (0, 1, 0),  # One look.
+    "no planning": (1, 0, 1),
+    "a fence for tags": (1, 0, 1),
+    "cut off": (1, 0, 1),
+    "parses and does not compile": (0, 0, 1),
+    "an unknown module": (0, 0, 1),
+    "an unknown module on a path never taken": (1, 0, 1),
+    "no video": (1, 0, 1),
+    "two of them": (1, 0, 1),
+    "reaches out": (0, 0, 1),
+    "looks at nothing": (0, 0, 1),
+}
+# Right by what calls returned: by the strict rule guesses, by Eq. 3 right programs.
+REASONED: dict[str, str] = {
+    "a letter by yes or no": reply(
+        'clip = get_informative_clips(video, "red", top_k=1)[1][0]\n'
+        'return "B" if query_yn(extract_frames(clip, num_frames=4), "Is it red?") == "Yes" else "A"'
+    ),
+    "a letter by times": reply(
+        'red, blue = [get_informative_clips(video, colour, top_k=1)[1][0] for colour in ("red", "blue")]\n'
+        'return make_result("B" if red.start < blue.start else "A")'
+    ),
+}
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_reply_to_an_adaptive_prompt_earns(rewards: ProgramRewards, name: str) -> None:
+def test_what_a_reply_to_an_adaptive_prompt_earns(
+    rewards: ProgramRewards, strict: ProgramRewards, name: str
+) -> None:
     text, expected = CASES[name]
-    assert score(rewards, [row()], [text]) == [expected]
+    assert score(strict, [row()], [text]) == [expected]
+    assert score(rewards, [row()], [text]) == [BY_EQUATION.get(name, expected)]
+
+
+@pytest.mark.parametrize("name", REASONED)
+def test_a_right_letter_that_calls_decided_earns_all_of_equation_3(
+    rewards: ProgramRewards, strict: ProgramRewards, name: str
+) -> None:
+    assert score(rewards, [row()], [REASONED[name]]) == [(1, 1, 1)]
+    assert score(strict, [row()], [REASONED[name]]) == [(0, 0, 0)]
+    assert score(rewards, [row(answer="A")], [REASONED[name]]) == [(0, 1, 1)]
+
+
+def test_each_part_of_the_strict_rule_can_be_had_alone() -> None:
+    """Reasoned letters count, and guesses are still malformed; and the other way round."""
+    guess, right = CASES["a guess in place of a failure"][0], REASONED["a letter by yes or no"]
+    with make(form="strict") as formal:
+        assert score(formal, rows(2), [guess, right]) == [(0, 0, 0), (1, 1, 1)]
+    with make(reasoned="none") as guessing:
+        assert score(guessing, rows(2), [guess, right]) == [(0, 1, 1), (0, 1, 1)]
 
 
 def test_an_option_with_the_right_options_text_earns_as_much(rewards: ProgramRewards) -> None:
@@ -123,9 +182,11 @@ def test_an_option_with_the_right_options_text_earns_as_much(rewards: ProgramRew
     assert score(rewards, given, [LOCAL] * 3) == [(0, 1, 1), (1, 1, 1), (0, 1, 1)]
 
 
-def test_a_whole_batch_gives_each_row_its_own(rewards: ProgramRewards) -> None:
+def test_a_whole_batch_gives_each_row_its_own(rewards: ProgramRewards, strict: ProgramRewards) -> None:
     replies = [text for text, _ in CASES.values()]
-    assert score(rewards, rows(len(replies)), replies) == [expected for _, expected in CASES.values()]
+    assert score(strict, rows(len(replies)), replies) == [expected for _, expected in CASES.values()]
+    expected = [BY_EQUATION.get(name, case[1]) for name, case in CASES.items()]
+    assert score(rewards, rows(len(replies)), replies) == expected
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ __all__ = [
     "teacher_of",
 ]
 
-_NAMED = ("self", "pocket-teacher", "pocket-teacher:unread")
+_NAMED = ("self", "pocket-teacher", "pocket-teacher:unread", "pocket-teacher:logic")
 # Requests in flight to "api:", which limits its rate.
 _API_REQUESTS = 8
 
@@ -100,7 +100,7 @@ def teacher_of(spec: str) -> Planner:
     """The pocket world's teacher, by its spec."""
     from videopro.methods.planners.pocket_teacher import PocketTeacher
 
-    return PocketTeacher(reads=spec != "pocket-teacher:unread")
+    return PocketTeacher(reads=spec != "pocket-teacher:unread", reasons=spec == "pocket-teacher:logic")
 
 
 def load_planner(
@@ -120,8 +120,8 @@ def load_planner(
     """Load a planner.
 
     Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
-    ("pocket-teacher:unread": without its reader of questions), "api:MODEL@URL", "server:MODEL@URL" or
-    "file:PROGRAM.py";
+    ("pocket-teacher:unread": without its reader of questions; "pocket-teacher:logic": half of its first
+    programs reason their letter), "api:MODEL@URL", "server:MODEL@URL" or "file:PROGRAM.py";
     `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
     (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
     not used; `api_key_env`, the environment variable that holds a server's key; `server`, how requests

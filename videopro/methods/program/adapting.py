@@ -11,6 +11,8 @@ from videopro.methods.planners import FILE, PAPER_TEMPERATURE
 from videopro.methods.program.settings import ProgramSettings
 from videopro.modules import PAPER_FRAMES, ModuleSettings, paper_notes
 
+REASONED_CONFIDENCE = "reasoned_confidence"
+
 _SHIPPED_PLANNER = (
     f"planner: the shipped adapter {SHIPPED_PLANNER} (the pocket model itself cannot write programs; "
     "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
@@ -18,24 +20,33 @@ _SHIPPED_PLANNER = (
 
 
 def as_it_began(options: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with the recorded temperature of a run whose command named none when the paper's was the
-    default."""
+    """The options, with what a run began with whose command named none when other values were the defaults:
+    its temperature, and that letters which programs reason are guesses."""
+    began = dict(options)
     is_named = options.get("temperature") is not None or options.get("preset") is not None
-    if is_named or recorded.get("temperature") != PAPER_TEMPERATURE:
-        return dict(options)
-    return {**options, "temperature": PAPER_TEMPERATURE}
+    if not is_named and recorded.get("temperature") == PAPER_TEMPERATURE:
+        began["temperature"] = PAPER_TEMPERATURE
+    if recorded and REASONED_CONFIDENCE not in recorded:
+        began.setdefault(REASONED_CONFIDENCE, "none")
+    return began
 
 
-def temperature_notes(given: Mapping[str, Any], began: Mapping[str, Any]) -> tuple[str, ...]:
-    """What to tell the user of a temperature that `as_it_began` added."""
+def notes_of_beginning(given: Mapping[str, Any], began: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to tell the user of what `as_it_began` added."""
+    notes = []
     samples = not str(given.get("planner")).startswith(("pocket-teacher", FILE))
-    if not samples or given.get("temperature") == began.get("temperature"):
-        return ()
-    temperature = began["temperature"]
-    return (
-        f"temperature: the run goes on with {temperature}, with which it began; a new run is greedy "
-        f"unless --options temperature={temperature} is given",
-    )
+    if samples and given.get("temperature") != began.get("temperature"):
+        temperature = began["temperature"]
+        notes.append(
+            f"temperature: the run goes on with {temperature}, with which it began; a new run is greedy "
+            f"unless --options temperature={temperature} is given"
+        )
+    if REASONED_CONFIDENCE in began and REASONED_CONFIDENCE not in given:
+        notes.append(
+            f"{REASONED_CONFIDENCE}: the run goes on with none, with which it began; in a new run a letter "
+            "that a program reasons is as sure as the calls that decided it"
+        )
+    return tuple(notes)
 
 
 def adapted_backbone(

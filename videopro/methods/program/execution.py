@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.errors import QUESTION_ERRORS, ConfigError, Failure, VideoProError, unexpected_as
 from videopro.executor import Limits, Outcome, Program, ZygoteGone, calling_line, run, use_frames
 from videopro.methods.observer import Observer
+from videopro.methods.program.deciding import REASONED, reasoned_confidence
 from videopro.methods.program.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.modules import ModelError, ModuleLibrary, VideoContext
 from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
 from videopro.question import Answer, Question
-from videopro.traces import Cost, Execution
+from videopro.traces import Cost, Execution, Reasoned, ReasonedRule
 
 TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
@@ -37,10 +39,12 @@ def execute(
     limits: Limits,
     thread_meter: ThreadMeter,
     observer: Observer | None = None,
+    reasoned: ReasonedRule = REASONED,
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
-    `thread_meter` is the meter of the context's backbone. A failed program has an execution too: also one
+    `thread_meter` is the meter of the context's backbone. `reasoned`: what makes the confidence of a letter
+    that comes straight from no call. A failed program has an execution too: also one
     whose request the video, a model or a library could not serve. Raises VideoProError for an error that
     shows without a program and for one of the sandbox, and the machine's errors.
     """
@@ -49,7 +53,7 @@ def execute(
         error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {why}")
         execution, log = Execution("failed", error=error), error.log
     else:
-        execution, log = _run(program, question, context, limits, thread_meter, observer)
+        execution, log = _run(program, question, context, limits, thread_meter, observer, reasoned)
     if observer is not None:
         observer.on_execution(execution)
     return execution, log
@@ -62,14 +66,15 @@ def _run(
     limits: Limits,
     thread_meter: ThreadMeter,
     observer: Observer | None,
+    reasoned: ReasonedRule,
 ) -> tuple[Execution, str]:
     try:
-        return _run_once(program, question, context, limits, thread_meter, observer)
+        return _run_once(program, question, context, limits, thread_meter, observer, reasoned)
     except ZygoteGone:
         # The executor does not re-run a program that has called a function. Modules have no side effects and
         # cache their results, so here it is safe. Otherwise one process killed for lack of memory would end a
         # training.
-        return _run_once(program, question, context, limits, thread_meter, observer)
+        return _run_once(program, question, context, limits, thread_meter, observer, reasoned)
 
 
 def _run_once(
@@ -79,6 +84,7 @@ def _run_once(
     limits: Limits,
     thread_meter: ThreadMeter,
     observer: Observer | None,
+    reasoned: ReasonedRule,
 ) -> tuple[Execution, str]:
     library = ModuleLibrary(context, use_frames=use_frames, line=calling_line, question=question)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
@@ -91,25 +97,32 @@ def _run_once(
         except MachineFailed as failed:
             raise failed.error from None
         guard.settle()
-    cost = _cost(meter, library)
     if outcome.status == "failed":
         return Execution(
             "failed",
             error=outcome.error,
             calls=tuple(library.calls),
-            cost=cost,
+            cost=_cost(meter, library),
             exceptions=guard.exceptions,
             further_exceptions=guard.further_exceptions,
         ), outcome.log
     answer, claim = _read(outcome.value, question, library.answers)
+    how: Reasoned | None = None
+    # A letter straight from a call has that call's confidence.
+    if reasoned != "none" and answer.letter is not None and answer.confidence == 0:
+        confidence, how = reasoned_confidence(
+            program, question, library, inputs, answer.letter, reasoned, limits
+        )
+        answer = replace(answer, confidence=confidence)
     execution = Execution(
         _status(answer, question),
         answer,
         claim,
         calls=tuple(library.calls),
-        cost=cost,
+        cost=_cost(meter, library),
         exceptions=guard.exceptions,
         further_exceptions=guard.further_exceptions,
+        reasoned=how,
     )
     return execution, _answerless_log(outcome, execution)
 

@@ -44,7 +44,7 @@ from videopro.methods.planners import (
     spec_identity,
     teacher_of,
 )
-from videopro.methods.program.adapting import adapted_backbone, as_it_began, temperature_notes
+from videopro.methods.program.adapting import adapted_backbone, as_it_began, notes_of_beginning
 from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
@@ -137,6 +137,8 @@ class BaseProgramMethod(Method):
             ("clip_times", "video"),
             ("encoder_dtype", "float32"),
             ("module_seconds", DEFAULT_LIMITS.module_seconds),
+            # Not today's default: runs of earlier versions had this rule, and record none.
+            ("reasoned_confidence", "none"),
         ):
             if facts[name] == default:
                 del facts[name]
@@ -148,11 +150,11 @@ class BaseProgramMethod(Method):
         return facts
 
     def adapt(self, request: RunRequest) -> Adaptation:
-        """With what a served planner's own record says of how it is asked, and with the temperature of a run
-        that began when another one was the default. Under a protocol without subtitles no video is
+        """With what a served planner's own record says of how it is asked, and as a run began whose defaults
+        were others. Under a protocol without subtitles no video is
         transcribed, unless the options ask for it."""
         options = as_it_began(request.options, request.recorded)
-        notes = temperature_notes(request.options, options)
+        notes = notes_of_beginning(request.options, options)
         options = settle_served_planner(
             options, request.recorded, request.server, request.backbone.get("pixels")
         )

@@ -24,6 +24,7 @@ from videopro.errors import (
 from videopro.executor import Limits, Program
 from videopro.methods.observer import Observer
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
+from videopro.methods.program.deciding import REASONED
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
 from videopro.methods.program.refinement import RefinementShows, build_refinement
 from videopro.methods.program.rounds import cost_of_rounds, native_round, prompt_seed, round_from_reply
@@ -36,6 +37,7 @@ from videopro.traces import (
     AnswerRule,
     Execution,
     PromptKind,
+    ReasonedRule,
     Result,
     Round,
     failed_result,
@@ -64,6 +66,8 @@ class ReasoningSettings:
     13), also its result, or its result and log."""
     max_parallel: int = 8
     """Maximum programs running in parallel."""
+    reasoned: ReasonedRule = REASONED
+    """What makes the confidence of a letter that comes straight from no call."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau <= 1:
@@ -212,6 +216,7 @@ class Reasoner:
                 limits=self._limits,
                 thread_meter=self._thread_meter,
                 observer=self._observer,
+                reasoned=self._settings.reasoned,
             )
             return execution
 

@@ -17,11 +17,12 @@ from videopro.methods.planners import (
     check_planner,
     read_program,
 )
+from videopro.methods.program.deciding import REASONED, REASONED_HELP
 from videopro.methods.program.reasoner import ReasoningSettings
 from videopro.methods.program.refinement import RefinementShows
 from videopro.modules import ModuleSettings
 from videopro.modules.calls import REMOVABLE
-from videopro.traces import AnswerRule, FallbackRule, FinalRule
+from videopro.traces import AnswerRule, FallbackRule, FinalRule, ReasonedRule
 
 FINAL_HELP = (
     "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
@@ -103,6 +104,7 @@ class ProgramSettings(ModuleSettings):
     )
     final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
     fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
+    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
     without: tuple[str, ...] = field(
         default=(),
         metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
@@ -175,7 +177,12 @@ class ProgramSettings(ModuleSettings):
 
     def reasoning(self) -> ReasoningSettings:
         """These settings for the `Reasoner`. Raises ConfigError."""
-        return ReasoningSettings(max_rounds=0, rule=self.rule, max_parallel=self.max_parallel)
+        return ReasoningSettings(
+            max_rounds=0,
+            rule=self.rule,
+            max_parallel=self.max_parallel,
+            reasoned=self.reasoned_confidence,
+        )
 
     @property
     def rule(self) -> AnswerRule:
@@ -227,4 +234,5 @@ class VideoProSettings(ProgramSettings):
             rule=self.rule,
             shows=self.refinement_shows,
             max_parallel=self.max_parallel,
+            reasoned=self.reasoned_confidence,
         )

@@ -151,6 +151,7 @@
       round.listing.length ? VIEW.program(round, pictures)
         : round.calls.length ? el("div.loose", {}, round.calls.map((call, i) => VIEW.call(call, i + 1, pictures))) : null,
       execution?.error ? failure(execution.error) : null,
+      execution?.reasoned ? el("p.reasoned", { title: "which of the program's calls its letter depends on, found by replaying it" }, execution.reasoned) : null,
       round.steps.length ? null : el("div.folds", {}, VIEW.prompt(page, round),
         VIEW.details("What the model thought", round.thoughts), VIEW.details("The model's reply", round.raw)));
     return body;

@@ -61,11 +61,13 @@ def _called(code: str) -> frozenset[str]:
     return frozenset(called - set(dir(builtins)))
 
 
-def _text(value: str) -> str:
+def quote(value: str) -> str:
+    """A text as a program writes it."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _program(body: str) -> str:
+def program(body: str) -> str:
+    """A whole program with this body."""
     return HEAD + "\n".join(f"    {line}" if line else "" for line in body.strip("\n").split("\n"))
 
 
@@ -74,9 +76,9 @@ def _program(body: str) -> str:
 
 def _scene(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs one scene: first find {_text(r.subject)}, then ask about its frames.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
+        f"This needs one scene: first find {quote(r.subject)}, then ask about its frames.",
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
 start, end = intervals[0]
 frames = trim_frames(video, start, end, num_frames=16)
 return query_mc(frames, question, choices)"""),
@@ -85,15 +87,15 @@ return query_mc(frames, question, choices)"""),
 
 def _scene_checked(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs more clips of {_text(r.the_place)}: keep the frames that show it, then ask about these.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=3)
+        f"This needs more clips of {quote(r.the_place)}: keep the frames that show it, then ask about these.",
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=3)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))
 kept = []
 for frame in frames:
-    if query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
         kept.append(frame)
 if not kept:
     kept = frames
@@ -103,15 +105,15 @@ return query_mc(kept, question, choices)"""),
 
 def _scene_cut_out(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs the thing alone: find {_text(r.the_place)}, cut {_text(r.named)} out of its "
+        f"This needs the thing alone: find {quote(r.the_place)}, cut {quote(r.named)} out of its "
         "frames, then ask about these parts.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=1)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=1)
 frames = extract_frames(clips[0], num_frames=8)
 parts = []
 for frame in frames:
-    boxes = detect_object(frame, {_text(r.named)}, box_threshold=0.3)
-    if boxes and query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+    boxes = detect_object(frame, {quote(r.named)}, box_threshold=0.3)
+    if boxes and query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
         parts.append(crop(frame, boxes[0]))
 if not parts:
     parts = frames
@@ -138,41 +140,41 @@ return query_mc(frames, question, choices, context=text)"""
 
 def _move(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs places over time: find {_text(r.subject)}, then {_text(r.named)} in each frame, and ask "
+        f"This needs places over time: find {quote(r.subject)}, then {quote(r.named)} in each frame, and ask "
         "with how it moves.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
 start, end = intervals[0]
 frames = trim_frames(video, start, end, num_frames=10)
 xs = []
 ys = []
 sizes = []
 for frame in frames:
-    boxes = detect_object(frame, {_text(r.named)}, box_threshold=0.3)
+    boxes = detect_object(frame, {quote(r.named)}, box_threshold=0.3)
     if boxes:
         x0, y0, x1, y1 = boxes[0]
         xs.append((x0 + x1) / 2 / frame.width)
         ys.append((y0 + y1) / 2 / frame.height)
-        sizes.append(y1 - y0){_MOVES.format(thing=_text(f"The {r.thing} "))}"""),
+        sizes.append(y1 - y0){_MOVES.format(thing=quote(f"The {r.thing} "))}"""),
     )
 
 
 def _move_tracked(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs more frames: find {_text(r.subject)}, track {_text(r.named)} through the clip, and ask "
+        f"This needs more frames: find {quote(r.subject)}, track {quote(r.named)} through the clip, and ask "
         "with how it moves.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
 frames = trim_frames(video, clips[0].start, clips[0].end, num_frames=16)
 xs = []
 ys = []
 sizes = []
-for track in track_object(frames, {_text(r.named)}):
+for track in track_object(frames, {quote(r.named)}):
     for box in track.boxes:
         if box:
             xs.append((box[0] + box[2]) / 2 / frames[0].width)
             ys.append((box[1] + box[3]) / 2 / frames[0].height)
-            sizes.append(box[3] - box[1]){_MOVES.format(thing=_text(f"The {r.thing} "))}"""),
+            sizes.append(box[3] - box[1]){_MOVES.format(thing=quote(f"The {r.thing} "))}"""),
     )
 
 
@@ -185,20 +187,20 @@ def _neighbour(r: ParsedQuestion) -> ProgramVariant:
     after = r.kind == "after"
     index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
     return ProgramVariant(
-        f"This needs the scene of {_text(r.the_place)}: first find the frames around its clip that show "
+        f"This needs the scene of {quote(r.the_place)}: first find the frames around its clip that show "
         f"it, then ask about the frames right {r.kind} the scene.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=1)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=1)
 start, end = intervals[0]
 times = []
 for frame in trim_frames(video, start - 10, end + 10, num_frames=16):
-    if query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
         times.append(frame.time)
 if not times:
     times = [start, end]
 time = times[{index}]
 frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {_text(_WHICH)}, choices)"""),
+return query_mc(frames, {quote(_WHICH)}, choices)"""),
     )
 
 
@@ -206,14 +208,14 @@ def _neighbour_narrow(r: ParsedQuestion) -> ProgramVariant:
     after = r.kind == "after"
     window = "end + 3, end + 9" if after else "start - 9, start - 3"
     return ProgramVariant(
-        f"This needs the best clip: find {_text(f'a scene at the {r.place}')}, then ask about the frames "
+        f"This needs the best clip: find {quote(f'a scene at the {r.place}')}, then ask about the frames "
         f"{r.kind} that clip.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"a scene at the {r.place}")}, top_k=3)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(f"a scene at the {r.place}")}, top_k=3)
 best = max(clips, key=lambda clip: clip.score)
 start, end = best
 frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {_text(_WHICH)}, choices)"""),
+return query_mc(frames, {quote(_WHICH)}, choices)"""),
     )
 
 
@@ -222,16 +224,16 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 
 def _count(r: ParsedQuestion, top_k: int = 12, frames: int = 3) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs all clips of {_text(r.the_place)}: find the parts that show it, where clips right "
+        f"This needs all clips of {quote(r.the_place)}: find the parts that show it, where clips right "
         "after another are one scene, then ask with the count.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k={top_k})
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k={top_k})
 count = 0
 last = -100
 kept = []
 for clip in clips:
     frames = extract_frames(clip, num_frames={frames})
-    if query_yn(frames, {_text(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(frames, {quote(f"Is this the {r.place}?")}) == "Yes":
         if clip.start - last > 5:
             count = count + 1
         last = clip.end
@@ -254,10 +256,10 @@ def _count_wider(r: ParsedQuestion) -> ProgramVariant:
 
 def _sign(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs the text: find {_text(f'the sign at the {r.place}')}, read the frames, and ask with the "
+        f"This needs the text: find {quote(f'the sign at the {r.place}')}, read the frames, and ask with the "
         "text.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the sign at the {r.place}")}, top_k=2)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(f"the sign at the {r.place}")}, top_k=2)
 texts = []
 kept = []
 for clip in clips:
@@ -276,15 +278,15 @@ return query_mc(kept, question, choices, context=context)"""),
 
 def _sign_in_parts(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs more clips of {_text(r.the_place)}: read each part of the frames, and ask with the "
+        f"This needs more clips of {quote(r.the_place)}: read each part of the frames, and ask with the "
         "text.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=3)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=3)
 texts = []
 parts = []
 for clip in clips:
     for frame in extract_frames(clip, num_frames=2):
-        if query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+        if query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
             for part in [crop_left_top(frame), crop_right_top(frame), crop_left(frame), crop_right(frame)]:
                 text = run_ocr(part)
                 if text:
@@ -303,21 +305,21 @@ return query_mc(parts, question, choices, context=context)"""),
 
 def _spoken(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs the line of the narrator: find {_text(r.line)}, then ask about the frames at that time.",
-        _program(f"""
-lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
+        f"This needs the line of the narrator: find {quote(r.line)}, then ask about the frames at that time.",
+        program(f"""
+lines = get_informative_subtitles(video, {quote(r.line)}, top_k=1)
 start, end = lines[0]
 frames = trim_frames(video, start, end, num_frames=8)
-return query_mc(frames, {_text(_WHICH)}, choices)"""),
+return query_mc(frames, {quote(_WHICH)}, choices)"""),
     )
 
 
 def _spoken_wider(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
-        f"This needs the line of the narrator: find {_text(r.line)}, then ask about the frames around that "
+        f"This needs the line of the narrator: find {quote(r.line)}, then ask about the frames around that "
         "time.",
-        _program(f"""
-lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
+        program(f"""
+lines = get_informative_subtitles(video, {quote(r.line)}, top_k=1)
 start, end = lines[0]
 frames = trim_around(video, (start + end) / 2, intervals=6, num_frames=16)
 return query_mc(frames, question, choices, context=lines[0].text)"""),
@@ -327,7 +329,7 @@ return query_mc(frames, question, choices, context=lines[0].text)"""),
 def _narration(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "The narrator says it: find the lines that the question is about, and ask with these lines.",
-        _program("""
+        program("""
 lines = get_informative_subtitles(video, question, top_k=2)
 frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
 context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
@@ -338,7 +340,7 @@ return query_mc(frames, question, choices, context=context)"""),
 def _narration_wider(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "This needs more lines that the question is about: find them, and ask with these.",
-        _program("""
+        program("""
 lines = get_informative_subtitles(video, question, top_k=6)
 frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
 context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
@@ -349,7 +351,7 @@ return query_mc(frames, question, choices, context=context)"""),
 def _story(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "This is about the whole story: get the subtitles of the whole video, and ask with them.",
-        _program("""
+        program("""
 hints = get_subtitle_hints(video, question, choices)
 frames = extract_frames(video, num_frames=8)
 return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
@@ -359,7 +361,7 @@ return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
 def _story_by_option(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "This needs the lines of the narrator about each option: find them, and ask with them.",
-        _program("""
+        program("""
 texts = []
 for choice in choices:
     try:
@@ -380,7 +382,7 @@ return query_mc(frames, question, choices, context="Subtitles:\\n" + "\\n".join(
 def _whole(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "The whole video shows it: ask about frames of the whole video.",
-        _program("""
+        program("""
 frames = extract_frames(video, num_frames=16)
 return query_mc(frames, question, choices)"""),
     )
@@ -390,7 +392,7 @@ def _parts(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "This needs the beginning, the middle and the end of the video: ask about each, and take the best "
         "answer.",
-        _program("""
+        program("""
 best = None
 for part in [0, 1, 2]:
     frames = trim_frames(video, duration * part / 3, duration * (part + 1) / 3, num_frames=16)
@@ -404,8 +406,8 @@ return best"""),
 def _by_question(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "This needs the clips that the question is about: find them, then ask about their frames.",
-        _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.text)}, top_k=3)
+        program(f"""
+intervals, clips = get_informative_clips(video, {quote(r.text)}, top_k=3)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))

@@ -20,6 +20,7 @@ from videopro.errors import QuestionError
 from videopro.executor import parse_program
 from videopro.methods.planners.planner import Planner, PlannerReply, PlanRequest
 from videopro.methods.planners.pocket_teacher.faults import SHARES, inject_fault
+from videopro.methods.planners.pocket_teacher.logic import logic_variant
 from videopro.methods.planners.pocket_teacher.programs import (
     GLANCE,
     NATIVE,
@@ -41,21 +42,23 @@ class PocketTeacher(Planner):
     `faults` scales the shares of its faults: 0 for none, 1 for those in `faults.SHARES`. `reads`: whether it
     parses a question's kind from its words, with a parser that knows how this world asks (`reading`); without
     it, every question has no kind, and is answered from the clips that its own words find. The difference is
-    what that parser is worth."""
+    what that parser is worth. `reasons`: whether half of its first programs reason their letter (`logic`)."""
 
     name = "pocket-teacher"
     asks_model = False
 
-    def __init__(self, *, faults: float = 1.0, reads: bool = True) -> None:
+    def __init__(self, *, faults: float = 1.0, reads: bool = True, reasons: bool = False) -> None:
         if not 0 <= faults <= 1:
             raise ValueError(f"faults is {faults}; it must lie in 0..1")
         self._faults = faults
         self._reads = reads
+        self._reasons = reasons
 
     def identity(self) -> dict[str, object]:
         # Left out by default, so that older runs keep their keys.
         reads = {} if self._reads else {"reads": False}
-        return {"planner": self.name, "version": 4, "faults": self._faults, **reads}
+        reasons = {"reasons": True} if self._reasons else {}
+        return {"planner": self.name, "version": 4, "faults": self._faults, **reads, **reasons}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [
@@ -77,7 +80,10 @@ class PocketTeacher(Planner):
         if not found:
             return glance
         rng = _rng("plan", question.text, *question.choices, reference, str(adaptive), str(seed))
-        return self._reply(_with_question(question.text, found[0]), question.text, rng, 1.0)
+        variant = found[0]
+        if self._reasons and rng.random() < 0.5:
+            variant = logic_variant(reading) or variant
+        return self._reply(_with_question(question.text, variant), question.text, rng, 1.0)
 
     def refine(self, prompt: str, *, seed: int = 0) -> PlannerReply:
         """A better program, from the text of a refinement prompt. Raises QuestionError for any other text."""

@@ -1,0 +1,269 @@
+"""The confidence of letters that programs reason: which calls decided, and what it comes to.
+
+Expected values are worked out by hand from the minute of coloured scenes (tests/support/reason_world.py): a
+yes-or-no question is answered with 0.8, text is read with 0.9, one colour is chosen among others with the
+share of the frames that have it less 0.1 (0.9 within a scene), and a search has no confidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
+from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
+from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
+from videopro.methods.program import execute
+from videopro.modules import VideoContext
+from videopro.traces import Execution, ReasonedRule
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[VideoContext, SceneBackbone, ThreadMeter]:
+    backbone, meter = SceneBackbone(), ThreadMeter()
+    return context(MeteredBackbone(backbone, meter)), backbone, meter
+
+
+RED = 'frames = extract_frames(get_informative_clips(video, "red", top_k=1)[1][0], num_frames=4)\n'
+GREY = "grey = trim_frames(video, 0, 9, num_frames=4)\n"
+
+
+def run(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
+    body: str,
+    rule: ReasonedRule = "product",
+    limits: Limits = DEFAULT_LIMITS,
+) -> Execution:
+    program = parse_program(reply(body))
+    assert not program.faults
+    execution, _ = execute(program, QUESTION, world[0], limits=limits, thread_meter=world[2], reasoned=rule)
+    return execution
+
+
+def decided(execution: Execution) -> list[tuple[str, ...]]:
+    """The modules whose calls decided."""
+    assert execution.reasoned is not None
+    return [tuple(execution.calls[call].fn for call in calls.calls) for calls in execution.reasoned.deciding]
+
+
+# The body, what decided, the product and the least of the confidences.
+REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
+    "yes or no": (RED + 'return "B" if query_yn(frames, "Is it red?") else "A"', [("query_yn",)], 0.8, 0.8),
+    "no": (
+        RED + 'return "A" if query_yn(frames, "Is it blue?") == "Yes" else "B"',
+        [("query_yn",)],
+        0.8,
+        0.8,
+    ),
+    "both needed": (
+        RED + GREY + 'a = query_yn(frames, "Is it red?")\nb = query_yn(grey, "Is it grey?")\n'
+        'return make_result("B" if a and b else "A", 0.99)',
+        [("query_yn",), ("query_yn",)],
+        0.64,
+        0.8,
+    ),
+    "either is enough": (
+        RED + GREY + 'a = query_yn(frames, "Is it red?")\nb = query_yn(grey, "Is it grey?")\n'
+        'return "B" if a == "Yes" or b == "Yes" else "A"',
+        [("query_yn", "query_yn")],
+        0.96,  # 1 - 0.2 * 0.2
+        0.8,
+    ),
+    "the first of several, which stops there": (
+        'for letter, colour in zip("ABCD", ["blue", "red", "green", "grey"]):\n'
+        "    clip = get_informative_clips(video, colour, top_k=1)[1][0]\n"
+        '    if query_yn(extract_frames(clip, num_frames=2), "Is it red?") == "Yes":\n        return letter\n'
+        "return None",
+        [("query_yn",), ("query_yn",)],  # No for blue, yes for red.
+        0.64,
+        0.8,
+    ),
+    "a vote with a margin": (
+        "yes = 0\nfor at in (10, 12, 14):\n"
+        '    yes += bool(query_yn(trim_frames(video, at, at + 1, num_frames=1), "Is it red?"))\n'
+        'return "B" if yes >= 2 else "A"',
+        [("query_yn", "query_yn")],
+        0.96,
+        0.8,
+    ),
+    "text that was read": (
+        RED + "text = run_ocr(frames[0]).lower()\nfor letter, choice in zip('ABCD', choices):\n"
+        "    if choice in text:\n        return letter\nreturn 'A'",
+        [("run_ocr",)],
+        0.9,
+        0.9,
+    ),
+    "an answer to another question": (
+        RED + 'seen = query_mc(frames, "Which?", ["green", "red"])\n'
+        'return "A" if seen == "B" and not query_yn(frames, "Is it blue?") else "C"',
+        [("query_mc",), ("query_yn",)],
+        0.72,
+        0.8,
+    ),
+    "times of two searches, which nobody is sure of": (
+        'red = get_informative_clips(video, "red", top_k=1)[0][0]\n'
+        'blue = get_informative_clips(video, "blue", top_k=1)[0][0]\n'
+        'return "B" if red[0] < blue[0] else "A"',
+        [("get_informative_clips",), ("get_informative_clips",)],
+        0.25,  # One of four options.
+        0.25,
+    ),
+    "a search that found nothing": (
+        "said = []\nfor word in ('wedding', 'anchovy'):\n    try:\n"
+        "        said.append(get_informative_subtitles(video, word, top_k=1)[0].start)\n"
+        "    except Exception:\n        said.append(0)\n"
+        'return "B" if said[0] > 30 and said[1] < 10 else "A"',
+        [("get_informative_subtitles",), ("get_informative_subtitles",)],
+        1.0,  # Subtitles are data; of what was not found there is no confidence.
+        1.0,
+    ),
+    "a search beside a reply": (
+        'start = get_informative_clips(video, "red", top_k=1)[0][0][0]\n' + GREY + "late = start >= 5\n"
+        'return "B" if late and query_yn(grey, "Is it grey?") else "A"',
+        [("get_informative_clips",), ("query_yn",)],
+        0.8,
+        0.8,
+    ),
+    "no letter otherwise": (
+        RED + 'return {"Yes": "B"}[query_yn(frames, "Is it red?").answer]',
+        [("query_yn",)],
+        0.8,
+        0.8,
+    ),
+    "the other path asks, and would find another letter": (
+        RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
+        "return query_mc(trim_frames(video, 30, 39), question, choices)",
+        [("query_yn",)],
+        0.8,
+        0.8,
+    ),
+    "a reply that another reply led to": (
+        RED + GREY + 'if query_yn(frames, "Is it red?"):\n    grey = frames\n'
+        'return "B" if query_yn(grey, "Is it red or grey?") else "A"',
+        [("query_yn",)],  # The second: the first chose where it looked, as a search does for query_mc.
+        0.8,
+        0.8,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REASONED)
+def test_a_letter_is_as_sure_as_the_calls_that_decided_it(
+    name: str, world: tuple[VideoContext, SceneBackbone, ThreadMeter]
+) -> None:
+    body, calls, product, least = REASONED[name]
+    for rule, expected in (("product", product), ("least", least)):
+        execution = run(world, body, rule)  # type: ignore[arg-type]
+        assert decided(execution) == calls
+        assert execution.answer.letter is not None
+        assert execution.answer.confidence == pytest.approx(expected)
+        assert execution.reasoned is not None
+        assert execution.reasoned.rule == rule
+        assert execution.claim in (None, 0.99)
+
+
+def test_the_second_call_decided_where_the_first_one_only_led_to_it(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
+) -> None:
+    execution = run(world, REASONED["a reply that another reply led to"][0])
+    assert execution.reasoned is not None
+    (calls,) = execution.reasoned.deciding
+    assert "or grey" in str(execution.calls[calls.calls[0]].args)
+
+
+# Letters that no call decided, however the program makes it seem.
+GUESSES: dict[str, str] = {
+    "calls for show": RED + 'text = run_ocr(frames[0])\nquery_yn(frames, "Is it " + text)\nreturn "B"',
+    "a call that is compared with itself": RED
+    + 'return "B" if query_yn(frames, "Is it red?") == query_yn(frames, question="Is it red?") else "A"',
+    "both branches answer the same": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\nreturn "B"',
+    "both branches answer the same, and one asks more": RED + 'if query_yn(frames, "Is it red?"):\n'
+    '    return "B"\nquery_yn(video, "More?") if query_count(frames, "balls") > 3 else query_native(video, '
+    'question, choices)\nreturn "B"',
+    "an index that is always there": RED + 'boxes = run_ocr(frames[0]).split("\\n")[0]\nreturn "B"',
+    "a confidence that is always high enough": RED
+    + 'return "B" if query_yn(frames, "Is it red?").confidence > 0.1 else "A"',
+    "prints a confidence": RED + 'print("confidence 0.99")\nreturn make_result("B", 0.99)',
+    "a clock": "import time\n" + RED + "began = time.monotonic()\nyes = query_yn(frames, 'Is it red?')\n"
+    'if time.monotonic() - began < 1:\n    return "B" if yes else "A"\nreturn "B"',
+    "a clock that was got elsewhere": "import calendar\n"
+    + RED
+    + 'now = calendar.datetime.datetime.now()\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
+    "chance": "import random\n"
+    + RED
+    + 'return "B" if query_yn(frames, "Is it red?") or random.SystemRandom().random() > 2 else "A"',
+    "chance by way of statistics": "import statistics\n"
+    + RED
+    + 'c = statistics.random.SystemRandom()\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
+    "the environment": "import enum\n"
+    + RED
+    + 'enum.sys.modules\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
+    "an attribute that is not written down": "import enum\n"
+    + RED
+    + 'getattr(enum, "s" + "ys")\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
+}
+
+
+@pytest.mark.parametrize("name", GUESSES)
+def test_a_letter_that_no_call_decided_stays_a_guess(
+    name: str, world: tuple[VideoContext, SceneBackbone, ThreadMeter]
+) -> None:
+    execution = run(world, GUESSES[name])
+    assert execution.status == "ok"
+    assert execution.answer.letter == "B"
+    assert execution.answer.confidence == 0
+    assert execution.reasoned is not None
+    assert not execution.reasoned.deciding
+    assert execution.reasoned.why_guess
+
+
+def test_chance_that_the_names_do_not_show_is_caught_by_repeating(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that finds a source of chance which nobody thought of."""
+    monkeypatch.setattr("videopro.methods.program.deciding.tells_replays", lambda code: "")
+    body = "import random\n" + RED + 'query_yn(frames, "Is it red?")\n'
+    execution = run(world, body + 'return f"B {random.SystemRandom().random()}"[0]')
+    assert execution.answer.confidence == 0  # The letter is the same; no call decided it.
+    calls = body + 'query_yn(frames, str(random.SystemRandom().random()))\nreturn "B"'
+    execution = run(world, calls)
+    assert execution.answer.confidence == 0
+    assert execution.reasoned is not None
+    assert "does not do the same" in execution.reasoned.why_guess
+
+
+def test_replays_share_the_processor_time_of_one_program(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
+) -> None:
+    body = RED + 'for n in range(500_000):\n    n + 1\nreturn "B" if query_yn(frames, "Is it red?") else "A"'
+    once = run(world, body)
+    assert once.answer.confidence == pytest.approx(0.8)
+    wide = GREY + "looks = [query_yn(grey, str(n)) for n in range(200)]\n" + body
+    short = run(world, wide, limits=replace(DEFAULT_LIMITS, cpu_seconds=0.5))
+    assert short.answer.letter == "B"
+    assert short.answer.confidence == 0
+    assert short.reasoned is not None
+    assert short.reasoned.why_guess == "its replays take too long"
+
+
+def test_a_replay_asks_no_model_and_a_straight_letter_is_not_replayed(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
+) -> None:
+    execution = run(world, REASONED["both needed"][0])
+    asked = len(world[1].asked)
+    again = run(world, REASONED["both needed"][0])
+    assert again.answer == execution.answer
+    assert len(world[1].asked) == asked  # Cached, and the replays ask nothing.
+    straight = run(world, RED + "return query_mc(frames, question, choices)")
+    assert straight.reasoned is None
+    assert straight.answer.confidence == pytest.approx(0.9)
+
+
+def test_the_rule_of_earlier_versions_is_a_setting(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
+) -> None:
+    execution = run(world, REASONED["yes or no"][0], "none")
+    assert execution.answer.letter == "B"
+    assert execution.answer.confidence == 0
+    assert execution.reasoned is None
