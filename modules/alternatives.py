@@ -45,6 +45,8 @@ from videopro.question import LETTERS, Answer
 # Beyond this a number in a text is no count, time or price.
 _MOST_DIGITS = 6
 _UNSURE = 0.5
+_MOST_FOUND = 32
+"""The most that a search finds which found nothing."""
 
 
 def other_results(made: MadeCall, texts: Sequence[str], context: VideoContext) -> list[Any]:
@@ -105,9 +107,9 @@ def first_values(
     if module.name == "track_object":
         return [[], [_some_track(values)]]
     if module.name == "get_informative_clips":
-        return _other_clips(([], [None] * int(values["top_k"])), values, context)
+        return _other_clips(([], [None] * min(int(values["top_k"]), _MOST_FOUND)), values, context)
     if module.name == "get_informative_subtitles":
-        lines = _moved_lines(int(values["top_k"]), context)
+        lines = _moved_lines(min(int(values["top_k"]), _MOST_FOUND), context)
         return [*lines, *_saying(lines[0], texts)]
     return []
 

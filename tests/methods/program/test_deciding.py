@@ -16,6 +16,7 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
 from videopro.methods.program import execute
 from videopro.modules import VideoContext
+from videopro.modules.calls import MODULES, CallContext, SingleFrame
 from videopro.traces import Execution, ReasonedRule
 
 
@@ -231,6 +232,35 @@ def test_chance_that_the_names_do_not_show_is_caught_by_repeating(
     assert execution.answer.confidence == 0
     assert execution.reasoned is not None
     assert "does not do the same" in execution.reasoned.why_guess
+
+
+def test_a_program_that_can_only_be_run_is_a_guess_and_no_error(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tree is too deep for this process, as a program could make it to lose its question."""
+
+    def too_deep(code: str, file: str) -> None:
+        raise RecursionError("maximum recursion depth exceeded during ast construction")
+
+    monkeypatch.setattr("videopro.methods.program.isolated.parse_python", too_deep)
+    execution = run(world, REASONED["yes or no"][0])
+    assert (execution.status, execution.answer.letter, execution.answer.confidence) == ("ok", "B", 0)
+
+
+def test_a_module_that_looks_and_is_not_kept_makes_a_guess(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module of the user's own whose result varies cannot be repeated without its model."""
+
+    def look(call: CallContext, frame: SingleFrame) -> bool:
+        return bool(call.context.backbone.frames and call.load_frames([frame]))
+
+    spec = replace(MODULES["crop_left"], name="look", function=look)
+    monkeypatch.setitem(MODULES, "look", spec)
+    execution = run(world, RED + 'return "B" if look(frames[0]) else "A"')
+    assert (execution.status, execution.answer.letter, execution.answer.confidence) == ("ok", "B", 0)
+    assert execution.reasoned is not None
+    assert "look() is not cached" in execution.reasoned.why_guess
 
 
 def test_replays_share_the_processor_time_of_one_program(

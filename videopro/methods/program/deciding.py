@@ -186,7 +186,12 @@ class _Search:
 
     def _check_repeats(self) -> None:
         """Raise _Unknowable unless the program makes the same calls and gives the same letter again."""
-        replay, letter = self._replay({})
+        try:
+            replay, letter = self._replay({})
+        except NeverMade as call:
+            raise _Unknowable(
+                f"{call}() is not cached and looks at the video: it has no kept result"
+            ) from None
         if letter != self._letter or list(dict.fromkeys(replay.repeated)) != list(self._library.made):
             raise _Unknowable("it does not do the same with the same results")
 

@@ -33,7 +33,11 @@ _BY_NAME = frozenset(("getattr", "setattr", "hasattr", "delattr"))
 
 def tells_replays(code: str) -> str:
     """What in a program could tell a replay from a run; "" if nothing. `code`: a program that ran."""
-    nodes = list(ast.walk(parse_python(code, REPLY)))
+    try:
+        nodes = list(ast.walk(parse_python(code, REPLY)))
+    except (SyntaxError, ValueError, MemoryError, RecursionError, SystemError):
+        # It compiled in its own process, and its tree is still too deep for this one: nothing is known of it.
+        return "syntax that cannot be read"
     # getattr(clip, "start", 0) names what it reads.
     plain = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _names_its_attribute(node)}
     for node in nodes:
