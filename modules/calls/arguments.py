@@ -57,11 +57,12 @@ class Scope:
 
 @dataclass(frozen=True)
 class ArgumentType:
-    """An argument type: its name in the API reference, and `check`, which converts a value or raises
-    ValueError with what is wrong."""
+    """An argument type: its name, `check`, which converts a value or raises ValueError with what is wrong,
+    and, for those who write modules, what a program may pass."""
 
     name: str
     check: Callable[[Any, Scope], Any]
+    accepts: str
     is_documented: bool = True
     """Whether signatures show it. Hidden ones are accepted, because planners pass them out of habit."""
 
@@ -246,28 +247,84 @@ def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
-Segment: TypeAlias = Annotated[VideoHandle | ClipHandle, ArgumentType("video or clip", _segment)]
-SingleFrame: TypeAlias = Annotated[FrameHandle, ArgumentType("frame", _frame)]
-Frames: TypeAlias = Annotated[tuple[FrameHandle, ...], ArgumentType("list of frames", _frames)]
-Text: TypeAlias = Annotated[str, ArgumentType("text", _text)]
-OptionalText: TypeAlias = Annotated[str, ArgumentType("text", _optional_text)]
-"""A text that may be empty; a list of texts is joined with newlines."""
-Count: TypeAlias = Annotated[int, ArgumentType("whole number", _count)]
-WordCount: TypeAlias = Annotated[int, ArgumentType("whole number", _word_count)]
-FrameCount: TypeAlias = Annotated[int, ArgumentType("whole number", _frame_count)]
-Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds)]
-PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _positive_seconds)]
-UnitInterval: TypeAlias = Annotated[float, ArgumentType("number from 0 to 1", _unit_interval)]
-Choices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _choices)]
-OptionalChoices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _options_if_any)]
-"""Options that a program may give for an open question."""
-NoChoices: TypeAlias = Annotated[
-    tuple[str, ...], ArgumentType("list of texts", _options_if_any, is_documented=False)
+Segment: TypeAlias = Annotated[
+    VideoHandle | ClipHandle,
+    ArgumentType("video or clip", _segment, "the whole video, or a clip or line of it"),
 ]
-"""The same, where the API reference does not mention them: the program's `choices` are an empty list."""
-Box: TypeAlias = Annotated[tuple[float, float, float, float], ArgumentType("box", _box)]
-AnyValue: TypeAlias = Annotated[Any, ArgumentType("anything", lambda value, scope: value)]
-"""Any value, not checked."""
+SingleFrame: TypeAlias = Annotated[FrameHandle, ArgumentType("frame", _frame, "one frame, not a list")]
+Frames: TypeAlias = Annotated[
+    tuple[FrameHandle, ...],
+    ArgumentType(
+        "list of frames",
+        _frames,
+        "a frame, a clip or the video, or a list of these that is not empty and may hold such lists; a clip "
+        "is read as one frame a second",
+    ),
+]
+Text: TypeAlias = Annotated[
+    str,
+    ArgumentType(
+        "text",
+        _text,
+        f"a text that is not empty, of at most {MAX_TEXT:,} characters; an answer is read as one",
+    ),
+]
+OptionalText: TypeAlias = Annotated[
+    str,
+    ArgumentType(
+        "text",
+        _optional_text,
+        f"a text that may be empty, of at most {MAX_CONTEXT:,} characters; an answer is read as one, and a "
+        "list of texts is joined with newlines",
+    ),
+]
+Count: TypeAlias = Annotated[
+    int,
+    ArgumentType(
+        "whole number",
+        _count,
+        f"a whole number from 1 to {MAX_COUNT:,}, as 3 or 3.0; a count of query_count is read as one",
+    ),
+]
+WordCount: TypeAlias = Annotated[
+    int, ArgumentType("whole number", _word_count, f"as `Count`, but at most {MAX_WORDS:,}")
+]
+FrameCount: TypeAlias = Annotated[
+    int, ArgumentType("whole number", _frame_count, f"as `Count`, but at most {MAX_FRAMES_PER_CALL:,}")
+]
+Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds, "a number")]
+PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _positive_seconds, "a number above 0")]
+UnitInterval: TypeAlias = Annotated[
+    float, ArgumentType("number from 0 to 1", _unit_interval, "a number from 0 to 1")
+]
+Choices: TypeAlias = Annotated[
+    tuple[str, ...],
+    ArgumentType(
+        "list of texts",
+        _choices,
+        f'a list of 2 to {len(LETTERS)} texts or numbers; letters before them, as in "A. red", are removed',
+    ),
+]
+OptionalChoices: TypeAlias = Annotated[
+    tuple[str, ...], ArgumentType("list of texts", _options_if_any, "as `Choices`, or None or an empty list")
+]
+NoChoices: TypeAlias = Annotated[
+    tuple[str, ...],
+    ArgumentType(
+        "list of texts",
+        _options_if_any,
+        "as `OptionalChoices`, but not shown to planners: for an open question, a program's `choices` are an "
+        "empty list",
+        is_documented=False,
+    ),
+]
+Box: TypeAlias = Annotated[
+    tuple[float, float, float, float],
+    ArgumentType("box", _box, "a box of detect_object, or four numbers [x0, y0, x1, y1]"),
+]
+AnyValue: TypeAlias = Annotated[
+    Any, ArgumentType("anything", lambda value, scope: value, "anything; it is not checked")
+]
 
 
 @dataclass(frozen=True)

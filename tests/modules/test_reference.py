@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 from tests.support import ROOT
+from videopro.modules import calls
 from videopro.modules.calls import FAMILIES, HANDLES, MODULES
 from videopro.modules.library import ModuleLibrary
 from videopro.modules.reference import api_reference
+from videopro.modules.type_tables import argument_table, handle_table
 
 
 def test_the_docs_are_current() -> None:
@@ -47,3 +49,36 @@ def test_the_prelude_is_python_that_gives_handles_their_behaviour() -> None:
     exec(compile(ModuleLibrary.prelude, "<prelude>", "exec"), names)
     made = {name for name, value in names.items() if isinstance(value, type) and issubclass(value, Handle)}
     assert made - {"Handle"} <= {kind.__program_kind__ for kind in HANDLES}
+
+
+def cells(table: str) -> dict[str, list[str]]:
+    """The rows of a table by their first cell. A bar in a cell is written `\\|`."""
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    return {first: others for first, *others in rows[2:]}
+
+
+def test_the_table_of_handles_says_where_a_program_gets_each_and_what_it_can_do() -> None:
+    rows = cells(handle_table())
+    assert list(rows) == [kind.__program_kind__ for kind in HANDLES]
+    for kind in HANDLES:
+        names = [field.partition(":")[0].strip("`") for field in rows[kind.__program_kind__][0].split("`, `")]
+        assert tuple(names) == kind.__program_fields__
+    assert rows["Video"][2] == "the program's `video`"
+    # A pair of lists, an optional box in a tuple, an inherited field, a property and a method.
+    assert rows["Clip"][2] == "`get_informative_clips`"
+    assert rows["Track"][2] == "`track_object`"
+    assert r"`boxes: tuple[tuple[float, float, float, float] \| None, ...]`" in rows["Track"][0]
+    assert r"`score: float \| None`" in rows["Line"][0]
+    assert "`size: tuple[int, int]`" in rows["Frame"][0]
+    assert "`crop(box)`" in rows["Frame"][1]
+    assert "`get(key, default=None)`" in rows["Answer"][1]
+
+
+def test_the_table_of_arguments_has_every_type_that_a_module_can_be_annotated_with() -> None:
+    rows = cells(argument_table())
+    exported = {name for name in calls.__all__ if hasattr(getattr(calls, name), "__metadata__")}
+    assert set(rows) == {f"`{name}`" for name in exported}
+    assert rows["`Segment`"][1:] == [r"`VideoHandle \| ClipHandle`", "`video`"]
+    assert rows["`Frames`"][1:] == ["`tuple[FrameHandle, ...]`", "`frames`"]
+    assert rows["`Count`"][1:] == ["`int`", "`most`, `top_k`"]
+    assert all(row[0] for row in rows.values())
