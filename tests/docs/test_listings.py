@@ -6,7 +6,9 @@ import re
 import signal
 import tomllib
 from collections import defaultdict
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +109,19 @@ def test_methods(page: Path, head: str) -> None:
 def test_benchmarks() -> None:
     listed = first_cells(DOCS / "benchmarks.md", "name | splits")
     assert sorted([*listed, "pocket", "jsonl"]) == sorted(benchmarks.NAMES)
+
+
+def test_fields_of_a_benchmark_item() -> None:
+    page = DOCS / "own-benchmarks.md"
+    assert first_cells(page, "field of `Item`") == [field.name for field in fields(benchmarks.Item)]
+    # The page says how many are needed.
+    required = [field for field in fields(benchmarks.Item) if is_required(field)]
+    assert len(required) == 4
+    assert "The first four fields are needed" in page.read_text(encoding="utf-8")
+
+
+def is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def test_planners() -> None:
