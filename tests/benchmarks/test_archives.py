@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.benchmark_world import MME, cg, mlvu, write_json, write_parquet
+from tests.support.benchmark_world import LVB, MME, cg, mlvu, write_json, write_parquet
 from videopro.commands.benchmarks.command import main
 
 
@@ -164,3 +164,16 @@ def test_a_pickle_is_not_read_and_a_damaged_archive_is_named(
     (tmp_path / "b.tar").write_bytes(b"no archive")
     assert main(command) == 2
     assert "b.tar: cannot be unpacked" in capsys.readouterr().err
+
+
+def test_subtitles_that_a_protocol_needs_are_unpacked_before_it_asks_for_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(tmp_path / "lvb_val.json", LVB[:1])
+    tarred(tmp_path / "videos.tar", "videos/vid1.mp4")
+    tarred(tmp_path / "subtitles.tar", "subtitles/vid1_en.json")
+    command = ["check", "longvideobench", "--root", str(tmp_path), "--protocol", "subtitles"]
+    assert main(command) == 2
+    assert f"subtitles.tar is not unpacked: mkdir -p {tmp_path} && tar -xf" in capsys.readouterr().err
+    assert main([*command, "--unpack"]) == 0
+    assert (tmp_path / "subtitles/vid1_en.json").is_file()

@@ -9,7 +9,7 @@ import math
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from videopro import benchmarks
@@ -128,12 +128,25 @@ class CheckReport:
 def check(config: CheckConfig) -> CheckReport:
     """Check a benchmark's files. Raises BenchmarkError if the questions cannot be read, or an archive cannot
     be unpacked."""
-    report = _checked(config)
-    if not config.unpack or not report.archives:
-        return report
-    for archive in report.archives:
-        _unpack(archive)
-    return _checked(config)
+    if config.unpack:
+        for archive in _without_subtitles(config).archives:
+            _unpack(archive)
+    try:
+        return _checked(config)
+    except BenchmarkError as error:
+        # A protocol that shows subtitles refuses a folder in which they are still packed.
+        archives = [each for each in _without_subtitles(config).archives if each.has_subtitles]
+        if not archives:
+            raise
+        raise BenchmarkError(f"{error}; {archives[0].name} is not unpacked: {archives[0].command}") from error
+
+
+def _without_subtitles(config: CheckConfig) -> CheckReport:
+    """The report under a protocol that can do without subtitles; they are looked for all the same."""
+    spec = benchmarks.find(config.name)
+    protocols = spec.protocols if spec is not None else ()
+    offered = [protocol.name for protocol in protocols if protocol.subtitles == "offered"]
+    return _checked(replace(config, protocol=offered[0]) if offered else config)
 
 
 def _unpack(archive: Archive) -> None:

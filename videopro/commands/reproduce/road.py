@@ -39,6 +39,11 @@ class Part:
         return name_of(self.name)
 
 
+def protocol(part: Part) -> tuple[str, ...]:
+    """The flag for a benchmark's protocol, if it is not the default."""
+    return ("--protocol", part.protocol) if part.protocol else ()
+
+
 def parts_of(names: Sequence[str]) -> list[Part]:
     """The benchmarks of these names. Those of a preset are asked as the preset says, also by their own names
     (Video-MME in its long group). Raises ConfigError for one that is named twice."""
@@ -113,6 +118,10 @@ class Road:
             parts.insert(0, Part(self.config.source, default_split(self.config.source), "", None))
         return [part for part in parts if part.name != "pocket"]
 
+    def _tested_files(self) -> list[Part]:
+        """The benchmarks that are tested on, but for the one that trains: its own questions are held out."""
+        return [part for part in self.tested if part.name not in ("pocket", self.config.source)]
+
     def root(self, part: Part) -> Path:
         """The folder of a benchmark's files."""
         return self.config.data / part.folder
@@ -158,7 +167,15 @@ class Road:
         checks = [
             Command(
                 "benchmarks check",
-                (part.name, "--root", str(self.root(part)), "--split", part.split, "--unpack"),
+                (
+                    part.name,
+                    "--root",
+                    str(self.root(part)),
+                    "--split",
+                    part.split,
+                    *protocol(part),
+                    "--unpack",
+                ),
             )
             for part in self.benchmarks()
         ]
@@ -175,7 +192,15 @@ class Road:
                 for command in in_shards(
                     Command(
                         "transcribe",
-                        ("--benchmark", part.name, "--split", part.split, "--root", str(self.root(part)), *speech),
+                        (
+                            "--benchmark",
+                            part.name,
+                            "--split",
+                            part.split,
+                            "--root",
+                            str(self.root(part)),
+                            *speech,
+                        ),
                     ),
                     self.gpus,
                 )
@@ -245,6 +270,8 @@ class Road:
             "backbone": {**base.get("backbone", {}), **config.backbone},
             **config.modules,
             **native,
+            # A video that any of the benchmarks tests on teaches nothing.
+            "exclude": [f"{part.name}/{part.split}:{self.root(part)}" for part in self._tested_files()],
             **config.synthesize,
             "output": str(self.output / "synthesis"),
         }
