@@ -151,7 +151,7 @@ def test_stages_can_be_chosen(tmp_path: Path) -> None:
 def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> None:
     walked = road(tmp_path)
     sizes = {part.folder: PUBLISHED[part.name, part.split] for part in walked.benchmarks()}
-    found = estimates(walked, walked.stages(), sizes)
+    found = estimates(walked, walked.stages(), sizes, {})
     # 10,000 prompts x 8 replies are 1,250 steps of 64 replies, 58 s each.
     assert found["grpo"].gpu_hours == pytest.approx(1_250 * 58 / 3600)
     # 5,000 rows at 2.4 a second.
@@ -159,15 +159,18 @@ def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> Non
     # 900 + 1,549 questions of 8.2 s.
     assert found["infer-program"].gpu_hours == pytest.approx(2_449 * 8.2 / 3600)
     assert found["infer-program"].works_on == "2,449 questions"
+    # What the synthesis is expected to give comes before the paper's number: 160 / 64 x 8 = 20 steps.
+    given = estimates(walked, walked.stages(), sizes, {"grpo": 160})["grpo"]
+    assert (given.works_on, given.gpu_hours) == ("160 rows expected", pytest.approx(20 * 58 / 3600))
     on_a_cpu = road(tmp_path, gpus=0)
-    assert all(each.gpu_hours is None for each in estimates(on_a_cpu, on_a_cpu.stages(), sizes).values())
+    assert all(each.gpu_hours is None for each in estimates(on_a_cpu, on_a_cpu.stages(), sizes, {}).values())
 
 
 def test_estimates_count_rows_and_a_share_of_the_questions(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("{}\n{}\n\n{}\n")
     walked = road(tmp_path, limit=0.1, sft_data=str(rows), benchmarks=("lvbench",), ablation_benchmarks=())
-    found = estimates(walked, walked.stages(), {"lvbench": PUBLISHED["lvbench", "test"]})
+    found = estimates(walked, walked.stages(), {"lvbench": PUBLISHED["lvbench", "test"]}, {})
     assert found["sft"].works_on == "3 rows"
     assert found["infer-native"].works_on == "154 questions"
 

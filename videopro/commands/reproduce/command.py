@@ -21,6 +21,7 @@ from videopro.commands.doctor.command import show
 from videopro.commands.doctor.machine import nvidia_gpus
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.estimates import estimates, size_of
+from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.plan import show_plan
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record, check_same, run_stages
@@ -48,7 +49,11 @@ def reproduce(config: ReproduceConfig) -> None:
     sizes |= {part.folder: size_of(part, None) for part in road.tested if part.name == "pocket"}
     findings = examine(road, [stage for stage in stages if not record.is_done(stage)], sizes)
     show(findings)
-    show_plan(stages, estimates(road, stages, sizes), record, road.gpus, Console())
+    expected = expected_of_synthesis(road, [stage for stage in stages if not record.is_done(stage)])
+    takes = estimates(road, stages, sizes, expected.rows if expected is not None else {})
+    if expected is not None:
+        takes["synthesize"] = expected.takes
+    show_plan(stages, takes, record, road.gpus, Console())
     broken = [each for each in findings if each.state == "broken"]
     if broken:
         names = ", ".join(each.name for each in broken)

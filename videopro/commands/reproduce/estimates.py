@@ -6,7 +6,7 @@ runtimes (Table 2, on a machine that it does not name). Nothing is estimated for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,12 +78,17 @@ def size_of(part: Part, root: Path | None) -> Size | None:
     return Size(len(loaded.items), videos, hours, True)
 
 
-def estimates(road: Road, stages: list[Stage], sizes: Mapping[str, Size | None]) -> dict[str, Estimate]:
-    """The estimate for each stage, by its name. `sizes`: of each benchmark, by its folder."""
-    return {stage.name: _estimate(road, stage, sizes) for stage in stages}
+def estimates(
+    road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None], rows: Mapping[str, int]
+) -> dict[str, Estimate]:
+    """The estimate for each stage, by its name. `sizes`: of each benchmark, by its folder; `rows`: what a
+    synthesis is expected to give to "sft" and "grpo", if that is known."""
+    return {stage.name: _estimate(road, stage, sizes, rows) for stage in stages}
 
 
-def _estimate(road: Road, stage: Stage, sizes: Mapping[str, Size | None]) -> Estimate:
+def _estimate(
+    road: Road, stage: Stage, sizes: Mapping[str, Size | None], rows: Mapping[str, int]
+) -> Estimate:
     known = [size for part in road.benchmarks() if (size := sizes.get(part.folder)) is not None]
     hours = sum(size.hours for size in known)
     on_gpu = road.gpus > 0
@@ -93,21 +98,24 @@ def _estimate(road: Road, stage: Stage, sizes: Mapping[str, Size | None]) -> Est
         gpu_hours = hours * 360 / INDEXED_CLIPS / 3600 if on_gpu else None
         return Estimate(f"{hours:,.0f} h of video", gpu_hours, basis=MEASURED)
     if stage.kind in ("sft", "grpo"):
-        return _training(road, stage, on_gpu)
+        return _training(road, stage, rows.get(stage.kind), on_gpu)
     if stage.kind == "infer":
         return _answering(road, stage, sizes, on_gpu)
     return Estimate()
 
 
-def _training(road: Road, stage: Stage, on_gpu: bool) -> Estimate:
+def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> Estimate:
     given = road.config.sft_data if stage.kind == "sft" else road.config.grpo_data
-    rows = PAPER_ROWS[stage.kind]
-    counted = given and Path(given).is_file()
-    if counted:
+    if given and Path(given).is_file():
         with Path(given).open("rb") as file:
             rows = sum(bool(line.strip()) for line in file)
+        works_on = f"{rows:,} rows"
+    elif not given and expected is not None:
+        rows, works_on = expected, f"{expected:,} rows expected"
+    else:
+        rows = PAPER_ROWS[stage.kind]
+        works_on = f"{rows:,} rows, as in the paper"
     settings = stage.commands[0].settings or {}
-    works_on = f"{rows:,} rows" if counted else f"{rows:,} rows, as in the paper"
     epochs = float(settings.get("num_train_epochs", 1))
     if stage.kind == "sft":
         seconds = rows * epochs / SFT_ROWS

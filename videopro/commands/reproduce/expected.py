@@ -1,0 +1,54 @@
+"""What the synthesis expects to ask, spend and write: its own plan, made from annotations alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from videopro.cli import build_settings
+from videopro.commands.reproduce.estimates import Estimate
+from videopro.commands.reproduce.road import Road
+from videopro.commands.reproduce.stages import Stage
+from videopro.data_synthesis import run as synthesis
+from videopro.data_synthesis.settings import SynthesisConfig
+from videopro.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a synthesis is expected to take and to give."""
+
+    takes: Estimate
+    rows: Mapping[str, int]
+    """For "sft" and "grpo"."""
+
+
+def expected_of_synthesis(road: Road, stages: Sequence[Stage]) -> Expected | None:
+    """What the stage `synthesize` is expected to take and give, after printing its plan; None if it is not
+    among the stages, or the annotations are not here yet.
+
+    Raises ConfigError if no rows are to be expected that a training after it needs: found out now, and not
+    after the teacher was paid.
+    """
+    config = road.config
+    here = config.source == "pocket" or all(
+        road.root(part).is_dir() for part in road.benchmarks() if part.name == config.source
+    )
+    if not here or "synthesize" not in [stage.kind for stage in stages]:
+        return None
+    settings = build_settings(SynthesisConfig, road.synthesis_settings(), "synthesize")
+    plan = synthesis.run(replace(settings, plan=True))
+    rows = {name: int(plan["rows"][name]["rows"]) for name in ("sft", "grpo")}
+    needed = {
+        "sft": config.makes_sft_rows and config.has_teacher,
+        "grpo": config.makes_grpo_rows and config.grpo_prompts == "teacher",
+    }
+    for name, is_needed in needed.items():
+        if is_needed and not rows[name]:
+            raise ConfigError(
+                f"the synthesis would give no rows for {name}: of few videos, all may be for the other "
+                "training; give another --synthesize seed=N or sft_share=SHARE, or more questions"
+            )
+    teacher = plan["teacher"]
+    works_on = f"{plan['questions']:,} questions, {teacher['requests']:,} requests to the teacher"
+    return Expected(Estimate(works_on, dollars=teacher["cost"]), rows)
