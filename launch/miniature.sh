@@ -7,9 +7,13 @@ folder=$(realpath -m "${1:-runs/miniature}")
 source "$(dirname "$0")/setup.sh" test,perf
 export HF_HOME=$folder/hub HF_HUB_OFFLINE=1
 export VIDEOPRO_CACHE=$folder/cache OMP_NUM_THREADS=1
-VIDEOPRO_CACHE=${MINIATURE_WORLD:-$folder/world} python -m tests.miniature "$folder"
+python -m tests.miniature "$folder"
 
-port=$(python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+# Kept: the teacher's address is a setting of the synthesis, which a resumed one may not change.
+if [ ! -f "$folder/port" ]; then
+    python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' > "$folder/port"
+fi
+port=$(cat "$folder/port")
 python -m tests.miniature.teacher "$port" &
 teacher=$!
 trap 'kill "$teacher" 2> /dev/null || true' EXIT

@@ -3,6 +3,7 @@ aloud."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,10 +44,11 @@ def make_films(names: Sequence[str], folder: Path) -> dict[str, Film]:
         if not file.exists():
             part = file.with_suffix(".part.mp4")
             _add_speech(drawn, drawn.with_suffix(".srt"), part)
+            shutil.copy(drawn.with_suffix(".srt"), file.with_suffix(".srt"))
             part.rename(file)
         with av.open(str(file)) as container:
             seconds = container.duration / 1e6
-        films[name] = Film(name, file, drawn.with_suffix(".srt"), seconds, about)
+        films[name] = Film(name, file, file.with_suffix(".srt"), seconds, about)
     return films
 
 
