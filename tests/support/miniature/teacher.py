@@ -1,4 +1,4 @@
-"""The teacher behind HTTP: python -m tests.miniature.teacher PORT
+"""The teacher behind HTTP: python -m tests.support.miniature.teacher PORT
 
 It speaks OpenAI's protocol and answers every chat with what the pocket world's offline teacher writes for the
 prompt's question. Like a language model behind an API, it is given the text of the prompt and nothing else.

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 from pyarrow import parquet
 
-from tests.miniature.films import Film
+from tests.support.miniature.films import Film
 from videopro.benchmarks import Item
 from videopro.question import LETTERS
 from videopro.video import load_subtitles

@@ -1,7 +1,9 @@
-"""What the miniature's stages have to leave, because of what went in: python -m tests.miniature.checks FOLDER
+"""What the miniature's stages have to leave, because of what went in.
+
+    python -m tests.support.miniature.checks FOLDER
 
 It says nothing about how good the answers are: the films are drawn, and the training has a few steps. Every
-expected value follows from the files that `tests.miniature` made, or from the config.
+expected value follows from the files that `tests.support.miniature` made, or from the config.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from safetensors.numpy import load_file
+from safetensors.torch import load_file
 
 from perf.transcripts import word_errors
-from tests.miniature.__main__ import BENCHMARKS
+from tests.support.miniature.__main__ import BENCHMARKS
 from videopro.benchmarks import load
 from videopro.cli import CONFIGS, cache_root
 from videopro.modules.models import Transcript, read_speech, transcribe_video

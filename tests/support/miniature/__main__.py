@@ -1,4 +1,4 @@
-"""Makes the miniature's files: python -m tests.miniature FOLDER
+"""Makes the miniature's files: python -m tests.support.miniature FOLDER
 
 FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for HF_HOME) and films/. Done
 again, it keeps what is there.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.miniature.films import make_films
-from tests.miniature.official import (
+from tests.support.miniature.films import make_films
+from tests.support.miniature.official import (
     write_cg_bench,
     write_longvideobench,
     write_lvbench,
     write_mlvu,
     write_videomme,
 )
-from tests.miniature.snapshots import make_hub
+from tests.support.miniature.snapshots import make_hub
 
 BENCHMARKS = {
     "cg_bench": (write_cg_bench, ("short_000", "short_001", "short_002", "short_003", "medium_000")),
