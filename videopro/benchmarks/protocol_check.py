@@ -7,7 +7,6 @@ of a tuple for its letters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from videopro.benchmarks.protocol import SLOTS, AnswerPrompt, JudgePrompt, Metric, Protocol
@@ -44,18 +43,20 @@ def _metric_problems(metric: Metric, *, has_judge: bool) -> Iterator[str]:
 
 
 def _unknown_values(value: Protocol | Metric, where: str) -> Iterator[str]:
-    for name, choices in _choices(type(value)).items():
+    for name, choices in _CHOICES[type(value)].items():
         setting = getattr(value, name)
         if setting not in choices:
             yield f"{where}{name} is {setting!r}; {did_you_mean(str(setting), choices)}"
 
 
-# A benchmark's own parser checks a protocol for each reply, and evaluating the hints takes a millisecond.
-@cache
 def _choices(kind: type) -> Mapping[str, tuple[str, ...]]:
     """The fields of a class that take one of several values, with these."""
     hints = get_type_hints(kind).items()
     return {name: get_args(hint) for name, hint in hints if get_origin(hint) is Literal}
+
+
+# Looked up once: a benchmark's own parser checks a protocol for each reply.
+_CHOICES = {kind: _choices(kind) for kind in (Protocol, Metric)}
 
 
 def _not_a_tuple(value: object, name: str, kind: str, element: type) -> Iterator[str]:
