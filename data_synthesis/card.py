@@ -40,19 +40,19 @@ def make_card(
     `filters`: what each left of the source; `plan`: the one that was made before."""
     labelled = [trace for trace in traces if trace.error is None and trace.gold is not None]
     return {
-        "about": _public(about),
+        "about": public(about),
         "questions": {
             "recorded": len(traces),
             "videos": len({trace.video.key for trace in traces}),
-            "without a result": _counts(trace.error.type for trace in traces if trace.error is not None),
+            "without a result": tally(trace.error.type for trace in traces if trace.error is not None),
             "not asked": dict(sorted(left_out.items())),
-            "right letters": _counts(trace.gold or "" for trace in labelled),
+            "right letters": tally(trace.gold or "" for trace in labelled),
         },
-        "native": _native(labelled, tau),
+        "native": native_counts(labelled, tau),
         "programs": {
-            "first": _programs(labelled, tau, lambda round: round.prompt_kind == PLAN),
+            "first": program_counts(labelled, tau, lambda round: round.prompt_kind == PLAN),
             "refinements": {
-                kind: _programs(labelled, tau, lambda round, kind=kind: round.prompt_kind == kind)  # type: ignore[misc]
+                kind: program_counts(labelled, tau, lambda round, kind=kind: round.prompt_kind == kind)  # type: ignore[misc]
                 for kind in ("bug_fix", "native_refinement", "program_refinement")
             },
         },
@@ -61,10 +61,10 @@ def make_card(
             "cost": round(prices.of(spent.tokens_in, spent.tokens_out), 4) if prices is not None else None,
             "prices per million tokens": asdict(prices) if prices is not None else None,
         },
-        "sft": {**_rows(datasets.sft), "by rule": _counts(rule_of(row) for row in datasets.sft)},
+        "sft": {**row_counts(datasets.sft), "by rule": tally(rule_of(row) for row in datasets.sft)},
         "grpo": {
-            **_rows(datasets.grpo),
-            "oracle mode of plans": _counts(
+            **row_counts(datasets.grpo),
+            "oracle mode of plans": tally(
                 row["oracle_mode"] for row in datasets.grpo if row["kind"] == "plan"
             ),
             "right letters": letters_of(datasets.grpo),
@@ -76,7 +76,8 @@ def make_card(
     }
 
 
-def _native(labelled: Sequence[Trace], tau: float) -> dict[str, int]:
+def native_counts(labelled: Sequence[Trace], tau: float) -> dict[str, int]:
+    """The native answers: right or wrong, and confident or not."""
     executions = [trace.rounds[NATIVE].execution for trace in labelled]
     pairs = [
         (execution, trace.right)
@@ -103,7 +104,9 @@ def _native(labelled: Sequence[Trace], tau: float) -> dict[str, int]:
     }
 
 
-def _programs(labelled: Sequence[Trace], tau: float, is_counted: Callable[[Round], bool]) -> dict[str, Any]:
+def program_counts(
+    labelled: Sequence[Trace], tau: float, is_counted: Callable[[Round], bool]
+) -> dict[str, Any]:
     """The outcomes of the replies of one kind."""
     rounds = [(round, trace.right) for trace in labelled for round in trace.rounds if is_counted(round)]
     executions = [
@@ -118,11 +121,11 @@ def _programs(labelled: Sequence[Trace], tau: float, is_counted: Callable[[Round
         "no program": sum(round.program is None and REFUSED not in round.notes for round, _ in rounds),
         "cut off": sum(CUT_OFF in round.notes for round, _ in rounds),
         "not well-formed": sum(bool(round.faults) for round, _ in rounds),
-        "malformed how": _counts(fault for round, _ in rounds for fault in round.faults),
+        "malformed how": tally(fault for round, _ in rounds for fault in round.faults),
         "repeated": sum(SAME_AS in round.notes for round, _ in rounds),
         "ran": sum(execution.status != "failed" for execution, _ in executions),
         "failed": sum(execution.status == "failed" for execution, _ in executions),
-        "failure classes": _counts(
+        "failure classes": tally(
             execution.error.type
             for execution, _ in executions
             if execution.status == "failed" and execution.error is not None
@@ -136,37 +139,39 @@ def _programs(labelled: Sequence[Trace], tau: float, is_counted: Callable[[Round
             refinement_needed(round, right, tau) is not None for round, right in rounds
         ),
         # Faults that the pocket teacher injected on purpose.
-        "teacher's faults": _counts(round.notes["fault"] for round, _ in rounds if "fault" in round.notes),
+        "teacher's faults": tally(round.notes["fault"] for round, _ in rounds if "fault" in round.notes),
     }
 
 
-def _rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def row_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The rows of a dataset by kind, mode, length and family."""
     # Rows to fine-tune on have the mode of their reply, prompts for GRPO the one that is rewarded.
     mode = "mode" if rows and "mode" in rows[0] else "oracle_mode"
     families = sorted({row["family"] or "-" for row in rows})
     return {
         "rows": len(rows),
         "questions": len({row["question_id"] for row in rows}),
-        "by kind": _counts(row["kind"] for row in rows),
-        "by mode": _counts(row[mode] for row in rows),
-        "by length": _counts(row["length"] or "-" for row in rows),
+        "by kind": tally(row["kind"] for row in rows),
+        "by mode": tally(row[mode] for row in rows),
+        "by length": tally(row["length"] or "-" for row in rows),
         "by family and kind": {
-            family: _counts(row["kind"] for row in rows if (row["family"] or "-") == family)
+            family: tally(row["kind"] for row in rows if (row["family"] or "-") == family)
             for family in families
         },
     }
 
 
-def _counts(values: Iterable[str]) -> dict[str, int]:
+def tally(values: Iterable[str]) -> dict[str, int]:
+    """How often each value occurs, in the order of their names."""
     return dict(sorted(Counter(values).items()))
 
 
-def _public(value: Any) -> Any:
+def public(value: Any) -> Any:
     """Settings without the folders of this machine: an absolute path is reduced to its last part."""
     if isinstance(value, Mapping):
-        return {str(key): _public(part) for key, part in value.items()}
+        return {str(key): public(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_public(part) for part in value]
+        return [public(part) for part in value]
     if isinstance(value, PurePath) or (isinstance(value, str) and value.startswith(("/", "~"))):
         return PurePath(value).name
     return value

@@ -140,7 +140,7 @@ def evaluation_videos(
         elif path.suffix == ".json":
             _add_cg_bench(excluded, path, path.name, str(path))
         else:
-            _add_lines(excluded, path)
+            add_rows(excluded, path, "exclude")
     return excluded
 
 
@@ -185,20 +185,21 @@ def _add_cg_bench(excluded: EvaluationVideos, path: Path, part_of: str, shown_as
     excluded.add_texts(str(record["question"]) for record in records if record.get("question"))
 
 
-def _add_lines(excluded: EvaluationVideos, path: Path) -> None:
+def add_rows(excluded: EvaluationVideos, path: Path, setting: str) -> None:
+    """Add the videos of a JSONL, which the setting names. Raises ConfigError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"exclude: {path} cannot be read ({error}); give a folder of videos, a JSONL whose lines have "
+            f"{setting}: {path} cannot be read ({error}); give a folder of videos, a JSONL whose lines have "
             "'video' or 'videos', an annotation file of CG-Bench (.json), or a benchmark as NAME:FOLDER"
         ) from error
     videos: set[str] = set()
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            videos.update(_videos_of(line, f"{path}, line {number}"))
+            videos.update(_videos_of(line, f"{setting}: {path}, line {number}"))
     if not videos:
-        raise ConfigError(f"exclude: {path} names no videos")
+        raise ConfigError(f"{setting}: {path} names no videos")
     for video in sorted(videos):
         excluded.add_file(path.parent / video, f"{video} in {path}", path.name)
 
@@ -207,11 +208,11 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
     try:
         record = parse_json(line)
     except ValueError as error:
-        raise ConfigError(f"exclude: {where} is not JSON ({error})") from error
+        raise ConfigError(f"{where} is not JSON ({error})") from error
     named = record.get("videos", record.get("video")) if isinstance(record, dict) else None
     videos = [named] if isinstance(named, str) else named
     if not isinstance(videos, list) or not all(isinstance(video, str) for video in videos):
-        raise ConfigError(f"exclude: {where} has neither 'video' nor a list 'videos'")
+        raise ConfigError(f"{where} has neither 'video' nor a list 'videos'")
     return videos
 
 

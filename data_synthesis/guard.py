@@ -10,25 +10,31 @@ from pathlib import Path
 from videopro.benchmarks import CG_BENCH_FILES, Benchmark, Item, downloaded
 from videopro.data_synthesis.decontamination import (
     EvaluationVideo,
+    EvaluationVideos,
     evaluation_videos,
     find_evaluation_videos,
     pocket_seeds,
 )
 from videopro.data_synthesis.held_out import MINI, HeldOutQuestions, comparable, mini_questions, set_aside
+from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.questions import QuestionSelection
-from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 
 MINI_QUESTION = f"question of {MINI}"
 HELD_OUT_TEXT = "text of a held-out question"
 SET_ASIDE = "video set aside for evaluation"
 EVALUATION_VIDEO = "video of an evaluation split"
+TRAINED_VIDEO = "video that the planner was fine-tuned on"
 
 
 class DecontaminationGuard:
     """What keeps evaluation out, before anything is asked and before anything is written."""
 
-    def __init__(self, config: SynthesisConfig, source: Benchmark) -> None:
+    def __init__(
+        self, config: QuestionSettings, source: Benchmark, trained: EvaluationVideos | None = None
+    ) -> None:
+        """`trained`: videos that the planner in question was fine-tuned on; they are left out."""
+        self.trained = trained or EvaluationVideos()
         self.skip = config.evaluation == "skip"
         mini = _mini(config)
         # Its questions are of the same benchmark: they are known one by one, so the other questions about
@@ -58,20 +64,25 @@ class DecontaminationGuard:
         before, unless `make_videos` is false."""
         fetch = selection.benchmark.fetch if make_videos else None
         self._hold_questions_out(selection)
+        if self.trained:
+            self._leave_out(selection, TRAINED_VIDEO, self.trained, selection.filters.items)
         if self.skip:
-            self._leave_videos_out(selection, selection.filters.items)
+            self._leave_out(selection, EVALUATION_VIDEO, self.excluded, selection.filters.items)
         items = selection.select(limit=limit, offset=offset, ids=ids)
         if not self.skip:
             self._refuse(selection, find_evaluation_videos(items, self.excluded, self.seeds))
         while fetch is not None and items:
             fetch(items)
             splits = find_evaluation_videos(items, self.excluded, self.seeds)
-            if not splits:
+            trained = find_evaluation_videos(items, self.trained, {})
+            if not splits and not trained:
                 break
             if not self.skip:
                 self._refuse(selection, splits)
             # Others take their places, so that a limit is the number of questions that are asked.
-            self._leave_videos_out(selection, items)
+            if trained:
+                self._leave_out(selection, TRAINED_VIDEO, self.trained, items)
+            self._leave_out(selection, EVALUATION_VIDEO, self.excluded, items)
             items = selection.select(limit=limit, offset=offset, ids=ids)
         if not items:
             mini = (
@@ -104,14 +115,16 @@ class DecontaminationGuard:
             if applies:
                 selection.filters.remove(name, partial(_is_for, reasons, name))
 
-    def _leave_videos_out(self, selection: QuestionSelection, items: Sequence[Item]) -> None:
-        splits = find_evaluation_videos(items, self.excluded, self.seeds)
+    def _leave_out(
+        self, selection: QuestionSelection, name: str, videos: EvaluationVideos, items: Sequence[Item]
+    ) -> None:
+        splits = find_evaluation_videos(items, videos, self.seeds)
 
         def reason(item: Item) -> str | None:
             video = splits.get(item.video_key)
             return None if video is None else video.reason
 
-        selection.filters.remove(EVALUATION_VIDEO, reason)
+        selection.filters.remove(name, reason)
 
     def _refuse(self, selection: QuestionSelection, splits: dict[str, EvaluationVideo]) -> None:
         if not splits:
@@ -129,7 +142,7 @@ def _is_for(reasons: Mapping[str, str | None], name: str, item: Item) -> bool:
     return reasons[item.id] == name
 
 
-def _mini(config: SynthesisConfig) -> Path | None:
+def _mini(config: QuestionSettings) -> Path | None:
     """The folder with CG-Bench mini's annotations, where its questions matter."""
     if config.source != "cg_bench" or config.root is None or config.cg_bench_mini == "training":
         return None

@@ -43,7 +43,7 @@ from videopro.data_synthesis.identity import (
 from videopro.data_synthesis.pipeline import SynthesisJob, run_pipeline
 from videopro.data_synthesis.plan import make_plan
 from videopro.data_synthesis.plan_table import shortage, show_plan
-from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
+from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.reservations import Reservations
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import Teacher, no_teacher
@@ -94,14 +94,7 @@ def run(
 
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:
-        source = load_source(
-            config.source,
-            split=config.split,
-            root=config.root,
-            world_seed=config.world_seed,
-            subtitle_track=config.subtitle_track,
-        )
-        return source, select_questions(source, seed=config.seed, without_family=config.without_family)
+        return config.questions()
 
     @cache
     def guarded() -> tuple[DecontaminationGuard, list[Item]]:

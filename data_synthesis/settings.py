@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from videopro import benchmarks
 from videopro.backbones import check_key_name
 from videopro.cli import setting
-from videopro.data_synthesis.balance import GRPO_KINDS, SFT_KINDS, RowLimits
+from videopro.data_synthesis.balance import SFT_KINDS, RowLimits
 from videopro.data_synthesis.explore import ExploreSettings
+from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.split import VideoSplit
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import ENGINE, RAY
@@ -22,47 +21,15 @@ from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthesisConfig(ModuleSettings):
+class SynthesisConfig(QuestionSettings, ModuleSettings):
     """The settings of a synthesis, as flags or as YAML; those of ModuleSettings are the modules' models."""
 
-    source: str = field(
-        metadata=setting(
-            "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
-        )
-    )
     teacher: str | None = field(
         default=None,
         metadata=setting(
             "who writes programs: pocket-teacher or api:MODEL@URL (it sees no video); not needed with "
             "--programs 0"
         ),
-    )
-    model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
-    output: Path = field(metadata=setting("folder of the synthesis; resumed if it holds the same one"))
-    split: str | None = field(
-        default=None, metadata=setting("split of the source; unset: its training split (pocket: train)")
-    )
-    root: Path | None = field(
-        default=None, metadata=setting("folder of the source's files; required except for pocket")
-    )
-    world_seed: int | None = field(
-        default=None, metadata=setting("generate another pocket world from this seed")
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
-    )
-    without_family: tuple[str, ...] = field(default=(), metadata=setting("families of questions to hold out"))
-    limit: int | None = field(
-        default=None,
-        metadata=setting(
-            "number of questions to ask, of those that the filters leave (whole videos, in an order drawn "
-            "from seed)"
-        ),
-    )
-    offset: int = field(default=0, metadata=setting("leave out the first questions of that order"))
-    ids: tuple[str, ...] = field(default=(), metadata=setting("ask only these questions"))
-    seed: int = field(
-        default=0, metadata=setting("random seed: order of questions, positions of options, programs")
     )
     programs: int = field(
         default=4,
@@ -94,33 +61,15 @@ class SynthesisConfig(ModuleSettings):
             "rows of sft.jsonl at most, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
         ),
     )
-    grpo_rows: int | None = field(
-        default=None,
-        metadata=setting(
-            "rows of grpo.jsonl at most, evenly over kinds and over families; unset: all (paper: 10000)"
-        ),
-    )
     sft_caps: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting(
             "rows of sft.jsonl at most by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
         ),
     )
-    grpo_caps: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("the same of grpo.jsonl, such as plan=6000 native_refinement=3000 mode_native=2000"),
-    )
-    tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
     reasoned_confidence: ReasonedRule | None = field(
         default=None,
         metadata=setting(f"{REASONED_HELP}; unset: as the folder began, else {REASONED}"),
-    )
-    prompts: str | None = field(
-        default=None,
-        metadata=setting(
-            "the prompts in the rows, as --prompts of videopro infer, for a planner that will be run with "
-            "them; unset: ours"
-        ),
     )
     teacher_prompts: str | None = field(
         default=None,
@@ -130,10 +79,6 @@ class SynthesisConfig(ModuleSettings):
         default=False,
         metadata=setting("add rows for --method program: a program even if a direct answer is enough"),
     )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
-    )
-    subtitle_track: str | None = field(default=None, metadata=setting(benchmarks.SUBTITLE_TRACK_HELP))
     temperature: float = field(default=0.7, metadata=setting("sampling temperature of an API teacher"))
     top_p: float = field(default=1.0, metadata=setting("top-p of an API teacher"))
     max_new_tokens: int = field(
@@ -163,27 +108,6 @@ class SynthesisConfig(ModuleSettings):
     price_out: float | None = field(default=None, metadata=setting("price per million reply tokens"))
     engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
-    exclude: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "videos that are for evaluation: folders, JSONL files, CG-Bench annotations (.json), or "
-            "benchmarks as NAME:FOLDER or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench"
-        ),
-    )
-    evaluation: Literal["refuse", "skip"] = field(
-        default="refuse", metadata=setting("what to do with questions about videos of evaluation splits")
-    )
-    cg_bench_mini: Literal["questions", "videos", "training"] = field(
-        default="questions",
-        metadata=setting(
-            "what of CG-Bench mini is for evaluation: its questions, its whole videos (questions about 93 % "
-            "of the set), or nothing (training)"
-        ),
-    )
-    held_out_videos: int | None = field(
-        default=None,
-        metadata=setting("number of the source's videos to set aside for evaluation, drawn by seed"),
-    )
     plan: bool = field(
         default=False,
         metadata=setting(
@@ -206,24 +130,17 @@ class SynthesisConfig(ModuleSettings):
         self._check_asking()
         check_key_name(self.api_key_env)
         self.limits_sft().check("sft", SFT_KINDS)
-        self.limits_grpo().check("grpo", GRPO_KINDS)
-        self.row_prompts()
+        self.check_questions()
         self.asked_prompts()
         for name in ("concurrency", "max_parallel", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.videos is not None and self.videos < 1:
             raise ConfigError(f"videos is {self.videos}; it must be at least 1")
-        if not 0 <= self.tau <= 1:
-            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
         if self.temperature < 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
-        if self.source == "pocket" and self.cg_bench_mini != "questions":
-            raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
-        if self.held_out_videos is not None and self.held_out_videos < 1:
-            raise ConfigError(f"held_out_videos is {self.held_out_videos}; it must be at least 1")
         if self.sft_share is not None and not 0 <= self.sft_share <= 1:
             raise ConfigError(f"sft_share is {self.sft_share}; it must lie in 0..1")
         self.budget()
@@ -288,23 +205,14 @@ class SynthesisConfig(ModuleSettings):
         """The limits of sft.jsonl."""
         return RowLimits(self.sft_rows, self.sft_caps)
 
-    def limits_grpo(self) -> RowLimits:
-        """The limits of grpo.jsonl."""
-        return RowLimits(self.grpo_rows, self.grpo_caps)
-
     def budget(self) -> TeacherBudget:
         """The caps. Raises ConfigError for invalid ones."""
         return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
 
-    def row_prompts(self) -> PromptFile | None:
-        """The user's prompts for the rows; None: ours. Raises ConfigError."""
-        if self.prompts is None:
-            return None
-        file = read_prompts(self.prompts)
-        kinds: tuple[PromptKind, ...] = ("plan", *REFINEMENT_KINDS)
-        file.require((*kinds, "plan_program") if self.always_program else kinds, "a row")
-        file.require_api("a row")
-        return file
+    @property
+    def row_kinds(self) -> tuple[PromptKind, ...]:
+        """The kinds of prompts that rows have."""
+        return (*super().row_kinds, "plan_program") if self.always_program else super().row_kinds
 
     def asked_prompts(self) -> PromptFile | None:
         """The user's prompts for the teacher; None: ours. Raises ConfigError."""

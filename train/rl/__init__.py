@@ -1,7 +1,7 @@
 """GRPO on rows with videos: rows, prompts, rollouts, episodes of two turns and the trainer."""
 
 from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_rows
+from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_row, read_grpo_rows
 from videopro.train.rl.episodes import RefinementTurns
 from videopro.train.rl.prompt_encoder import PromptEncoder
 from videopro.train.rl.trainer import VideoGRPOTrainer
@@ -15,5 +15,6 @@ __all__ = [
     "VideoGRPOTrainer",
     "as_dataset",
     "check_vllm",
+    "read_grpo_row",
     "read_grpo_rows",
 ]

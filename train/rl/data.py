@@ -50,7 +50,7 @@ def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> RowsOfFile[GRP
     lines: dict[str, int] = {}
 
     def read(record: Mapping[str, Any], where: str, number: int) -> GRPORow:
-        row = _row(record, path.parent.absolute(), where, number)
+        row = read_grpo_row(record, path.parent.absolute(), where, number)
         if row.id in lines:
             raise DatasetError(f"{where}: has the id {row.id!r} of line {lines[row.id]}; ids must differ")
         lines[row.id] = number
@@ -65,7 +65,9 @@ def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> RowsOfFile[GRP
     return replace(file, rows=chosen)
 
 
-def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> GRPORow:
+def read_grpo_row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> GRPORow:
+    """A row of a file in `folder`, of which it is line `number`. Raises DatasetError, which begins with
+    `where`."""
     prompt_video = record.get("prompt_video", True)
     if not isinstance(prompt_video, bool):
         raise DatasetError(f"{where}: prompt_video is {prompt_video!r}; it must be true or false")

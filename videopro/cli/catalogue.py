@@ -215,6 +215,16 @@ _ALL = (
         ),
     ),
     Command(
+        "prompts",
+        "videopro.commands.prompts.command",
+        "Train",
+        "Make prompts for GRPO without a teacher, or fill in the oracle mode of rows that lack it.",
+        (
+            "videopro prompts --source pocket --model pocket --adapter runs/sft --output runs/prompts",
+            "videopro prompts --rows train_grpo.jsonl --model Qwen/Qwen3-VL-8B-Instruct --output runs/modes",
+        ),
+    ),
+    Command(
         "merge",
         "videopro.train.merge",
         "Train",

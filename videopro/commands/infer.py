@@ -82,12 +82,19 @@ class _Start:
     """What has to be there before it starts."""
 
 
-def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
-    """Answer the questions, print the table, and return the summary (None on ranks above 0).
+def run(
+    config: InferConfig,
+    *,
+    load: Callable[..., Backbone] = load_backbone,
+    asked: tuple[Benchmark, list[Item]] | None = None,
+) -> dict[str, Any] | None:
+    """Answer the questions, print the table, and return the summary (None on ranks above 0). `asked`: as in
+    `check`.
 
     Raises VideoProError for an error that the user can fix, WorkerBug for an internal error.
     """
-    (start,) = check_all([config], load=load)
+    start = check(config, load=load, asked=asked)
+    check_needs(start.needs)
     _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
     if rank == 0:
@@ -115,9 +122,15 @@ def check_all(
     return starts
 
 
-def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _Start:
+def check(
+    config: InferConfig,
+    *,
+    load: Callable[..., Backbone] = load_backbone,
+    asked: tuple[Benchmark, list[Item]] | None = None,
+) -> _Start:
     """Check whether the run can start or resume, without changing anything. The workers check the model when
-    they load it; if every question is answered already, it is checked here.
+    they load it; if every question is answered already, it is checked here. `asked`: a benchmark and those of
+    its questions that are asked, in place of those that the settings name.
 
     Raises VideoProError for invalid settings, or a folder of another run.
     """
@@ -132,6 +145,8 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
 
     @cache
     def selected() -> tuple[Benchmark, list[Item]]:
+        if asked is not None:
+            return asked
         benchmark = load_benchmark(config)
         drawn = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
         return benchmark, drawn

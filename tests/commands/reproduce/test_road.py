@@ -179,3 +179,22 @@ def test_estimates_count_rows_and_a_share_of_the_questions(tmp_path: Path) -> No
 def test_every_shipped_config_is_a_road(path: Path, tmp_path: Path) -> None:
     assert isinstance(yaml.safe_load(path.read_text()), dict)
     assert names(road(tmp_path, path.stem, gpus=1).stages())[-1] == "report"
+
+
+def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> None:
+    given = {
+        "grpo_prompts": "planner",
+        "sft_data": "sft.jsonl",
+        "synthesize": {"limit": 40, "exclude": ["x"]},
+    }
+    (command,) = by_name(road(tmp_path, gpus=1, **given))["prompts"].commands
+    settings = dict(command.settings or {})
+    assert {name: settings[name] for name in ("source", "evaluation", "limit", "exclude", "sft_data")} == {
+        "source": "cg_bench",
+        "evaluation": "skip",
+        "limit": 40,
+        "exclude": ["x"],
+        "sft_data": "sft.jsonl",
+    }
+    assert settings["adapter"] == str(tmp_path / "out/sft")
+    assert "teacher" not in settings

@@ -7,7 +7,7 @@ and 5).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from videopro.benchmarks import PRESETS, default_split, name_of
 from videopro.cli import Need, config_file, read_yaml
 from videopro.commands.reproduce.settings import ReproduceConfig
 from videopro.commands.reproduce.stages import DOWNLOAD, Command, Stage, in_shards, on_each_gpu
+from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.errors import ConfigError
 from videopro.modules import PAPER, part_needs
 from videopro.modules.calls import REMOVABLE
@@ -278,17 +279,16 @@ class Road:
 
     def _prompts(self, name: str, folder: Path, adapter: str = "") -> Command:
         config = self.config
-        source = {} if config.source == "pocket" else {"root": str(config.data / name_of(config.source))}
+        # Which questions are asked, and which must not be, is one decision for both stages.
+        shared = {field.name for field in fields(QuestionSettings)}
         settings = {
-            "source": config.source,
-            **source,
-            "model": config.model,
-            "backbone": dict(config.backbone),
+            **{key: value for key, value in self.synthesis_settings().items() if key in shared},
             **({"adapter": adapter} if adapter else {}),
+            **({"sft_data": config.sft_data} if config.sft_data else {}),
             "modules": dict(config.modules),
             "output": str(folder),
         }
-        return self._command("prompts", name, settings)
+        return self._launched("prompts", name, settings, trains=False)
 
     def _training(self) -> Iterator[Stage]:
         config = self.config

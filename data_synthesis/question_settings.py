@@ -1,0 +1,138 @@
+"""The settings of which questions become training data, and of their rows: those that a synthesis and the
+prompts made with a planner share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from videopro import benchmarks
+from videopro.benchmarks import Benchmark
+from videopro.cli import setting
+from videopro.data_synthesis.balance import GRPO_KINDS, RowLimits
+from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
+from videopro.errors import ConfigError
+from videopro.methods.planners import PromptFile, read_prompts
+from videopro.traces import REFINEMENT_KINDS, PromptKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionSettings:
+    """Which questions are asked, what must not be among them, and the rows of grpo.jsonl."""
+
+    source: str = field(
+        metadata=setting(
+            "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
+        )
+    )
+    model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
+    output: Path = field(metadata=setting("folder of what is made; resumed if it holds the same"))
+    split: str | None = field(
+        default=None, metadata=setting("split of the source; unset: its training split (pocket: train)")
+    )
+    root: Path | None = field(
+        default=None, metadata=setting("folder of the source's files; required except for pocket")
+    )
+    world_seed: int | None = field(
+        default=None, metadata=setting("generate another pocket world from this seed")
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
+    )
+    without_family: tuple[str, ...] = field(default=(), metadata=setting("families of questions to hold out"))
+    limit: int | None = field(
+        default=None,
+        metadata=setting(
+            "number of questions to ask, of those that the filters leave (whole videos, in an order drawn "
+            "from seed)"
+        ),
+    )
+    offset: int = field(default=0, metadata=setting("leave out the first questions of that order"))
+    ids: tuple[str, ...] = field(default=(), metadata=setting("ask only these questions"))
+    seed: int = field(
+        default=0, metadata=setting("random seed: order of questions, positions of options, programs")
+    )
+    grpo_rows: int | None = field(
+        default=None,
+        metadata=setting(
+            "rows of grpo.jsonl at most, evenly over kinds and over families; unset: all (paper: 10000)"
+        ),
+    )
+    grpo_caps: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("the same of grpo.jsonl, such as plan=6000 native_refinement=3000 mode_native=2000"),
+    )
+    tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
+    prompts: str | None = field(
+        default=None,
+        metadata=setting(
+            "the prompts in the rows, as --prompts of videopro infer, for a planner that will be run with "
+            "them; unset: ours"
+        ),
+    )
+    subtitles: Literal["listed", "none"] = field(
+        default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
+    )
+    subtitle_track: str | None = field(default=None, metadata=setting(benchmarks.SUBTITLE_TRACK_HELP))
+    exclude: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "videos that are for evaluation: folders, JSONL files, CG-Bench annotations (.json), or "
+            "benchmarks as NAME:FOLDER or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench"
+        ),
+    )
+    evaluation: Literal["refuse", "skip"] = field(
+        default="refuse", metadata=setting("what to do with questions about videos of evaluation splits")
+    )
+    cg_bench_mini: Literal["questions", "videos", "training"] = field(
+        default="questions",
+        metadata=setting(
+            "what of CG-Bench mini is for evaluation: its questions, its whole videos (questions about 93 % "
+            "of the set), or nothing (training)"
+        ),
+    )
+    held_out_videos: int | None = field(
+        default=None,
+        metadata=setting("number of the source's videos to set aside for evaluation, drawn by seed"),
+    )
+
+    def check_questions(self) -> None:
+        """Raise ConfigError for invalid settings."""
+        self.limits_grpo().check("grpo", GRPO_KINDS)
+        self.row_prompts()
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        if self.source == "pocket" and self.cg_bench_mini != "questions":
+            raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
+        if self.held_out_videos is not None and self.held_out_videos < 1:
+            raise ConfigError(f"held_out_videos is {self.held_out_videos}; it must be at least 1")
+
+    @property
+    def row_kinds(self) -> tuple[PromptKind, ...]:
+        """The kinds of prompts that rows have."""
+        return ("plan", *REFINEMENT_KINDS)
+
+    def row_prompts(self) -> PromptFile | None:
+        """The user's prompts for the rows; None: ours. Raises ConfigError."""
+        if self.prompts is None:
+            return None
+        file = read_prompts(self.prompts)
+        file.require(self.row_kinds, "a row")
+        file.require_api("a row")
+        return file
+
+    def limits_grpo(self) -> RowLimits:
+        """The limits of grpo.jsonl."""
+        return RowLimits(self.grpo_rows, self.grpo_caps)
+
+    def questions(self) -> tuple[Benchmark, QuestionSelection]:
+        """The source as published, and its questions as they would be asked. Raises VideoProError."""
+        source = load_source(
+            self.source,
+            split=self.split,
+            root=self.root,
+            world_seed=self.world_seed,
+            subtitle_track=self.subtitle_track,
+        )
+        return source, select_questions(source, seed=self.seed, without_family=self.without_family)

@@ -1,0 +1,193 @@
+"""Prompts for GRPO without a teacher, and the oracle mode of rows that lack it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import make_video
+from tests.support.synthesis_runs import own_world as own_world
+from tests.support.synthesis_runs import root as root
+from tests.support.synthesis_runs import rows
+from tests.support.synthesis_world import BROKEN, LIKE_NATIVE, RIGHT, MoodyBackbone
+from videopro.backbones.base import GenerateRequest
+from videopro.commands.prompts.command import main
+from videopro.executor import parse_program
+from videopro.question import Answer
+from videopro.traces import Execution
+from videopro.train.rewards import score
+from videopro.train.rl import read_grpo_rows
+from videopro.video.decoding import content_id
+
+NONE = [f"{part}=none" for part in ("encoder", "text_encoder", "ocr", "detector", "tracker", "speech")]
+
+
+class PlanningBackbone(MoodyBackbone):
+    """Natively right and sure of question (0), unsure of (1), wrong about (2). Its program for (0) is right,
+    that for (1) repeats the native look, and that for (2) crashes."""
+
+    def write(self, request: GenerateRequest, frames: Any) -> str:
+        return {"(0)": RIGHT, "(1)": LIKE_NATIVE, "(2)": BROKEN}[
+            next(mood for mood in ("(0)", "(1)", "(2)") if mood in request.text)
+        ]
+
+
+def load_planning(model: str, *, adapter: str = "", **settings: Any) -> PlanningBackbone:
+    return PlanningBackbone(model, **settings)
+
+
+def record(folder: Path, videos: list[Path]) -> Path:
+    """An adapter's folder that says what it was fine-tuned on."""
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text("{}")
+    ids = [content_id(path, path.stat().st_size) for path in videos]
+    (folder / "training_record.json").write_text(json.dumps({"videos": {"sft": ids}} if ids else {}))
+    return folder
+
+
+def flags(root: Path, output: Path, *more: str) -> list[str]:
+    source = ["--source", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
+    return [*source, "--modules", *NONE, *more]
+
+
+def test_rows_follow_from_what_the_model_and_the_planner_did(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three videos one was for SFT. Each of the other two gives three plans, the native refinements of (1)
+    and (2), the refinement of (1)'s program and the bug fix of (2)'s."""
+    out, adapter = tmp_path / "out", record(tmp_path / "sft", [root / "videos/v1.mp4"])
+    argv = flags(root, out, "--adapter", str(adapter))
+    assert main(argv, load=load_planning) == 0
+    made = rows(out, "grpo.jsonl")
+    assert Counter((row["question_id"], row["kind"]) for row in made) == Counter(
+        (f"v{video}q{number}", kind)
+        for video in (0, 2)
+        for number, kind in [
+            *((number, "plan") for number in range(3)),
+            *[(1, "native_refinement"), (2, "native_refinement")],
+            *[(1, "program_refinement"), (2, "bug_fix")],
+        ]
+    )
+    assert {row["question_id"][-1]: row["oracle_mode"] for row in made} == {
+        "0": "native",
+        "1": "program",
+        "2": "program",
+    }
+    assert all("NameError" in row["log"] for row in made if row["kind"] == "bug_fix")
+    assert {row["native_confidence"] for row in made if row["question_id"] == "v0q1"} == {0.4}
+    card = json.loads((out / "card.json").read_text())
+    assert card["grpo"]["by kind"] == {
+        "bug_fix": 2,
+        "native_refinement": 4,
+        "plan": 6,
+        "program_refinement": 2,
+    }
+    assert card["questions"] == {
+        "answered": 6,
+        "videos": 2,
+        "not asked": {"video that the planner was fine-tuned on": 3},
+    }
+    assert card["native"]["right and confident"] == 2
+    assert len(read_grpo_rows(out / "grpo.jsonl").rows) == 14
+
+    # The runs stay, and rows are made from them again, within a cap.
+    before = (out / "planner/traces.jsonl").read_bytes()
+    assert main([*argv, "--grpo-caps", "plan=2"], load=load_planning) == 0
+    assert (out / "planner/traces.jsonl").read_bytes() == before
+    assert Counter(row["kind"] for row in rows(out, "grpo.jsonl"))["plan"] == 2
+
+
+def test_unknown_and_spent_videos_of_sft(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = record(tmp_path / "old", [])
+    assert main(flags(root, tmp_path / "a", "--adapter", str(old)), load=load_planning) == 2
+    assert "does not name the videos that it was fine-tuned on; give --sft-data" in capsys.readouterr().err
+    data = tmp_path / "sft.jsonl"
+    data.write_text(json.dumps({"videos": [str(root / f"videos/v{n}.mp4") for n in range(3)]}) + "\n")
+    argv = flags(root, tmp_path / "b", "--adapter", str(old), "--sft-data", str(data))
+    assert main(argv, load=load_planning) == 2
+    assert "--sft-videos keep" in capsys.readouterr().err
+
+
+QUESTION = "Question: Which colour is shown ({})?\nChoices:\nA. red\nB. green\nC. blue\nD. grey\n"
+
+
+def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Natively: (0) right and sure, (1) unsure. Odd spacing, numbers and unknown columns stay as they are."""
+    make_video(tmp_path / "v.mp4", "red")
+    asked = [json.dumps(f"<video>{QUESTION.format(number)}") for number in (0, 1)]
+    video = f'"videos":["{tmp_path / "v.mp4"}"]'
+    chat = '{{"messages" : [{{"role":"user","content":{}}}],{},"solution":"A"{}}}'
+    given = [
+        chat.format(asked[0], video, ',  "weight": 1.50,"note":"}caf\\u00e9 é"'),
+        chat.format(asked[1], video, ', "oracle_mode": null , "x":1'),
+        chat.format(asked[0], video, ',"n":2 '),
+        chat.format(asked[0], video, ',"oracle_mode":"program"'),
+        chat.format(asked[0], '"videos":["/missing.mp4"]', ""),
+        '{"messages": [{"role": "user", "content": "<video>What?"}], "videos": ["v.mp4"], "solution": "A"}',
+        "not JSON",
+    ]
+    source = tmp_path / "train_grpo.jsonl"
+    source.write_text("\n".join(given) + "\n\n", encoding="utf-8")
+    out = tmp_path / "out"
+    log = tmp_path / "asked"
+    argv = ["--rows", str(source), "--model", "m", "--output", str(out), "--backbone", f"log={log}"]
+    assert main(argv, load=load_planning) == 0
+    expected = list(given)
+    expected[0] = given[0][:-1] + ', "oracle_mode": "native"}'
+    expected[1] = given[1].replace("null", '"program"')
+    expected[2] = given[2][:-2] + ', "oracle_mode": "native" }'
+    assert (out / "grpo.jsonl").read_text(encoding="utf-8") == "\n".join(expected) + "\n\n"
+    assert len(log.read_text().splitlines()) == 2, "the same question was asked twice"
+    shown = capsys.readouterr().out
+    assert "oracle mode filled in: native 2, program 1; 1 rows had one" in shown
+    assert "3 rows stay without one (line 5, 6, 7; the first: VideoError" in shown
+
+    # GRPO gives the mode reward now: a native program for (0) earns it, one of several steps does not.
+    modes = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}
+    right = Execution("ok", Answer("A", 0.9, raw="A"))
+    for name, mode in (("line 1", "native"), ("line 2", "program")):
+        row = modes[name]
+        native = parse_program(
+            "<code>\ndef execute_command(video, question):\n"
+            "    return query_native(video, question, choices)\n</code>"
+        )
+        assert score(row.kind, row.right, row.oracle_mode, (native, right)).mode_consistency == (
+            mode == "native"
+        )
+        steps = parse_program(RIGHT)
+        assert score(row.kind, row.right, row.oracle_mode, (steps, right)).mode_consistency == (
+            mode == "program"
+        )
+
+
+def test_relative_paths_hold_in_the_new_folder(tmp_path: Path) -> None:
+    make_video(tmp_path / "data/v.mp4", "red")
+    source = tmp_path / "data/rows.jsonl"
+    content = json.dumps(f"<video>{QUESTION.format(0)}")
+    source.write_text(
+        f'{{"messages":[{{"role":"user","content":{content}}}], "videos":["v.mp4"], "solution":"A"}}\n'
+    )
+    out = tmp_path / "out"
+    assert main(["--rows", str(source), "--model", "m", "--output", str(out)], load=load_planning) == 0
+    (row,) = read_grpo_rows(out / "grpo.jsonl").rows
+    assert (row.video, row.oracle_mode) == (tmp_path / "data/v.mp4", "native")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "give --source, for prompts from questions, or --rows"),
+        (["--rows", "r.jsonl", "--adapter", "sft"], "--adapter: does not apply to --rows"),
+    ],
+)
+def test_settings_that_contradict(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*argv, "--model", "m", "--output", "out"], load=load_planning) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""videopro prompts: prompts for GRPO without a teacher."""

@@ -1,0 +1,167 @@
+"""videopro prompts: prompts for GRPO without a teacher, and the oracle mode of rows that lack it.
+
+    videopro prompts --source pocket --model pocket --adapter runs/sft --output runs/prompts
+    videopro prompts --rows train_grpo.jsonl --model Qwen/Qwen3-VL-8B-Instruct --output runs/modes
+
+The model (without the adapter) and the planner are asked as `videopro infer` asks, into OUTPUT/native and
+OUTPUT/planner; re-run the same command to resume. OUTPUT/grpo.jsonl and its card are made from these runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.benchmarks import Benchmark
+from videopro.cli import CommandLine, exit_status, needs_extra, read_yaml
+from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
+from videopro.commands.prompts.settings import PromptsConfig
+from videopro.data_synthesis.balance import RowLimits, limited
+from videopro.data_synthesis.card import CARD_JSON
+from videopro.data_synthesis.datasets import GRPO, assemble, write_rows
+from videopro.data_synthesis.decontamination import EvaluationVideo, EvaluationVideos, add_rows
+from videopro.data_synthesis.guard import DecontaminationGuard
+from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card
+from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.methods import versions
+from videopro.runs import RUN_FIELDS, RunFolder
+from videopro.storage import write_atomically
+
+COMMAND = CommandLine("prompts", PromptsConfig, ignore=RUN_FIELDS)
+
+with needs_extra("train", "videopro prompts", __name__, COMMAND.print_help):
+    from videopro.backbones.qwen import adapter_folder
+    from videopro.commands.prompts.oracle_modes import fill_oracle_modes
+    from videopro.train.runtime import RECORD, recorded_videos
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status of `videopro.infer`; `load` as there."""
+    with exit_status() as status:
+        config = COMMAND.parse(argv)
+        if config.rows is not None:
+            fill_oracle_modes(config, load=load)
+        else:
+            prompts_from_questions(config, load=load)
+    return status.code
+
+
+def prompts_from_questions(
+    config: PromptsConfig, *, load: Callable[..., Backbone] = load_backbone
+) -> dict[str, Any] | None:
+    """Ask the questions, write rows and card, and return the card (None on ranks above 0). Raises
+    VideoProError."""
+    trained = _trained_videos(config)
+    source, selection = config.questions()
+    guard = DecontaminationGuard(config, source, trained)
+    try:
+        items = guard.allowed(selection, config.limit, config.offset, config.ids)
+    except ConfigError as error:
+        if not trained or selection.filters.items:
+            raise
+        raise ConfigError(
+            f"{error}, or --sft-videos keep to ask about the videos that the planner was fine-tuned on"
+        ) from error
+    # The positions of options are part of a question: another seed asks other questions.
+    benchmark = as_modules_ask(selection.benchmark, f"options in an order drawn from seed {config.seed}")
+    check(config, benchmark, items, (NATIVE, PLANNER), load)
+    native = ask(config, benchmark, items, NATIVE, load)
+    planned = ask(config, benchmark, items, PLANNER, load)
+    if int(os.environ.get("RANK", "0")) > 0:
+        return None
+    records, missing = joined(native, planned)
+    datasets = assemble(
+        records,
+        tau=config.tau,
+        source=source.name,
+        folder=config.output,
+        excluded=guard.excluded,
+        seeds=guard.seeds,
+        skip=guard.skip,
+        held_out=guard.held_out,
+        split=ALL_FOR_GRPO,
+        prompt_file=config.row_prompts(),
+        subtitle_track=config.subtitle_track,
+    )
+    datasets = limited(
+        replace(datasets, rejected=datasets.rejected + missing),
+        RowLimits(),
+        config.limits_grpo(),
+        seed=config.seed,
+    )
+    card = prompts_card(
+        records,
+        datasets,
+        tau=config.tau,
+        about=_about(config, source, len(trained)),
+        left_out=selection.filters.removed(),
+    )
+    write_rows(config.output / GRPO, datasets.grpo)
+    write_card(config, card)
+    kinds = ", ".join(f"{kind} {count}" for kind, count in card["grpo"]["by kind"].items())
+    print(f"{config.output / GRPO}: {len(datasets.grpo)} rows of {len(records)} questions ({kinds})")
+    print(selection.filters.summary())
+    return card
+
+
+def write_card(config: PromptsConfig, card: dict[str, Any]) -> None:
+    """Write the card into the folder. Raises RunError."""
+    path = config.output / CARD_JSON
+    try:
+        write_atomically(path, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+
+
+def _about(config: PromptsConfig, source: Benchmark, trained: int) -> dict[str, Any]:
+    runs = {name: read_yaml(RunFolder(config.output / name).config) for name in (NATIVE, PLANNER)}
+    return {
+        "source": f"{source.name}/{source.split}".rstrip("/"),
+        "settings": {
+            "seed": config.seed,
+            "tau": config.tau,
+            "limit": config.limit,
+            "offset": config.offset,
+            "subtitles": config.subtitles,
+            "sft_videos": config.sft_videos,
+        },
+        **{
+            name: {"model": run["identity"]["model"], "method": run["identity"]["method"]}
+            for name, run in runs.items()
+        },
+        "run keys": {name: run["run_key"] for name, run in runs.items()},
+        "videos of SFT known": trained,
+        "versions": versions(),
+    }
+
+
+def _trained_videos(config: PromptsConfig) -> EvaluationVideos:
+    """The videos that the planner was fine-tuned on. Raises ConfigError if they are unknown."""
+    trained = EvaluationVideos()
+    if config.sft_videos == "keep":
+        return trained
+    if config.sft_data is not None:
+        add_rows(trained, config.sft_data, "sft_data")
+        return trained
+    if not config.adapter:
+        return trained
+    # Shipped planners have short names.
+    adapter = read_spec(config.model, adapter=config.adapter).adapter or config.adapter
+    videos = recorded_videos(adapter_folder(adapter) / RECORD).get("sft", [])
+    if not videos:
+        raise ConfigError(
+            f"adapter {config.adapter}: its {RECORD} does not name the videos that it was fine-tuned on; "
+            "give --sft-data FILE, so that questions about them are left out, or --sft-videos keep"
+        )
+    name = f"the SFT data of {config.adapter}"
+    trained.contents |= {content: EvaluationVideo(f"a video of {name}", name) for content in videos}
+    return trained
+
+
+if __name__ == "__main__":
+    sys.exit(main())

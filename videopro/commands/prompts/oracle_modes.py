@@ -1,0 +1,173 @@
+"""Fills in the oracle mode m* (A.3) of rows that lack it, such as those of the release, by one native answer
+to each of their questions. Nothing else of a row changes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones import Backbone
+from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
+from videopro.commands.prompts.asking import NATIVE, ask
+from videopro.commands.prompts.settings import PromptsConfig
+from videopro.data_synthesis.card import CARD_JSON, tally
+from videopro.data_synthesis.datasets import GRPO
+from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.storage import write_atomically
+from videopro.traces import Trace
+from videopro.traces.scoring import Mode, oracle_mode
+from videopro.train.rl import GRPORow, read_grpo_row
+from videopro.train.runtime import read_rows_of_file
+
+_PATHS = ("video", "videos", "subtitles")
+"""Columns with paths, which are relative to the folder of the rows' file."""
+_NAMED = 20
+"""Lines that a message names."""
+_SPACE = " \t\r\n"
+
+
+def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -> dict[str, Any] | None:
+    """Ask the model, write the rows with their oracle modes and a card, and return the card (None on ranks
+    above 0). Raises VideoProError."""
+    assert config.rows is not None
+    source, target = config.rows, config.output / GRPO
+    if target.exists() and target.samefile(source):
+        raise ConfigError(f"--output {config.output}: would write over {source}; give another folder")
+    rows: dict[int, GRPORow] = {}
+
+    def read(record: Mapping[str, Any], where: str, number: int) -> GRPORow:
+        rows[number] = read_grpo_row(record, source.parent.absolute(), where, number)
+        return rows[number]
+
+    left_out = dict(read_rows_of_file(source, "a grpo.jsonl", read).left_out)
+    lacking = {number: row for number, row in rows.items() if row.oracle_mode is None}
+    first_lines: dict[tuple[Any, ...], int] = {}
+    for number, row in lacking.items():
+        first_lines.setdefault(_question(row), number)
+    answers = _answers(config, {number: rows[number] for number in first_lines.values()}, load)
+    if int(os.environ.get("RANK", "0")) > 0:
+        return None
+    modes: dict[int, Mode] = {}
+    for number, row in lacking.items():
+        trace = answers[f"line {first_lines[_question(row)]}"]
+        if trace.error is not None:
+            left_out[number] = f"{trace.error.type}: {trace.error.message}"
+            continue
+        execution = trace.rounds[0].execution
+        assert execution is not None
+        modes[number] = oracle_mode(execution, row.right, config.tau)
+    moved = source.parent.resolve() != config.output.resolve()
+    text = source.read_bytes()
+    lines = text.split(b"\n")
+    filled = [
+        _filled(line, modes.get(number), source.parent.absolute() if moved else None)
+        if number in rows
+        else line
+        for number, line in enumerate(lines, start=1)
+    ]
+    card = {
+        "rows": sum(bool(line.strip()) for line in lines),
+        "oracle mode filled in": tally(modes.values()),
+        "had an oracle mode": len(rows) - len(lacking),
+        "questions asked": len(first_lines),
+        "without an oracle mode": {str(number): left_out[number] for number in sorted(left_out)},
+    }
+    try:
+        # If every row has its mode, nobody was asked, and the folder is not there yet.
+        config.output.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, b"\n".join(filled))
+        write_atomically(config.output / CARD_JSON, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise RunError(cannot_write(error.filename or target, error)) from error
+    print(_summary(target, modes, left_out, len(rows) - len(lacking)))
+    return card
+
+
+def _question(row: GRPORow) -> tuple[Any, ...]:
+    """What the native answer depends on."""
+    return str(row.video), row.question
+
+
+def _answers(
+    config: PromptsConfig, rows: Mapping[int, GRPORow], load: Callable[..., Backbone]
+) -> dict[str, Trace]:
+    """The native answers to these rows, by the names that their lines give them."""
+    items = [
+        Item(f"line {number}", row.video, str(row.video), row.question, row.answer)
+        for number, row in rows.items()
+    ]
+    if not items:
+        return {}
+    benchmark = Benchmark("rows", "", items, Protocol(parser=ROBUST))
+    return {trace.question_id: trace for trace in ask(config, benchmark, items, NATIVE, load)}
+
+
+def _filled(line: bytes, mode: Mode | None, folder: Path | None) -> bytes:
+    """The line of a row with its oracle mode; with `folder`, also with whole paths in place of those that are
+    relative to it, since the line moves to another folder. Every other byte stays."""
+    text = line.decode("utf-8")
+    values = _values(text)
+    changes: list[tuple[int, int, str]] = []
+    if folder is not None:
+        for name in _PATHS:
+            if name in values:
+                start, end, value = values[name]
+                whole = _whole(value, folder)
+                if whole != value:
+                    changes.append((start, end, json.dumps(whole, ensure_ascii=False)))
+    if mode is not None:
+        if "oracle_mode" in values:
+            start, end, _ = values["oracle_mode"]
+            changes.append((start, end, json.dumps(mode)))
+        else:
+            last = max(end for _, end, _ in values.values())
+            changes.append((last, last, f', "oracle_mode": {json.dumps(mode)}'))
+    for start, end, value in sorted(changes, reverse=True):
+        text = text[:start] + value + text[end:]
+    return text.encode("utf-8")
+
+
+def _values(text: str) -> dict[str, tuple[int, int, Any]]:
+    """Where the values of an object's keys are in its text, and the values. The text is known to be JSON."""
+    decoder = json.JSONDecoder()
+
+    def after_space(position: int) -> int:
+        while text[position] in _SPACE:
+            position += 1
+        return position
+
+    values: dict[str, tuple[int, int, Any]] = {}
+    position = after_space(text.index("{") + 1)
+    while text[position] != "}":
+        key, position = decoder.raw_decode(text, position)
+        start = after_space(after_space(position) + 1)
+        value, end = decoder.raw_decode(text, start)
+        values[key] = (start, end, value)
+        position = after_space(end)
+        if text[position] == ",":
+            position = after_space(position + 1)
+    return values
+
+
+def _whole(value: Any, folder: Path) -> Any:
+    if isinstance(value, list):
+        return [_whole(part, folder) for part in value]
+    return str(folder / value) if isinstance(value, str) and value else value
+
+
+def _summary(path: Path, modes: Mapping[int, Mode], left_out: Mapping[int, str], had: int) -> str:
+    counts = ", ".join(f"{mode} {count}" for mode, count in tally(modes.values()).items()) or "none"
+    parts = [f"{path}: oracle mode filled in: {counts}"]
+    if had:
+        parts.append(f"{had} rows had one")
+    if left_out:
+        numbers = sorted(left_out)
+        more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+        named = ", ".join(map(str, numbers[:_NAMED]))
+        parts.append(
+            f"{len(numbers)} rows stay without one (line {named}{more}; the first: {left_out[numbers[0]]})"
+        )
+    return "; ".join(parts)

@@ -1,0 +1,82 @@
+"""The settings of `videopro prompts`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from videopro import benchmarks
+from videopro.cli import setting
+from videopro.data_synthesis.question_settings import QuestionSettings
+from videopro.errors import ConfigError
+
+_OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "offset", "ids", "sft_data")
+"""Settings that say which questions are asked; with --rows, the rows do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptsConfig(QuestionSettings):
+    """The settings of `videopro prompts`, as flags or as YAML."""
+
+    source: str = field(
+        default="",
+        metadata=setting(
+            "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
+        ),
+    )
+    rows: Path | None = field(
+        default=None,
+        metadata=setting(
+            "in place of --source: rows for GRPO that lack the oracle mode, such as the release's "
+            "train_grpo.jsonl; it is filled in, and nothing else is changed"
+        ),
+    )
+    adapter: str = field(
+        default="",
+        metadata=setting("the planner after SFT: a folder or hub name; unset: the model writes programs"),
+    )
+    sft_data: Path | None = field(
+        default=None,
+        metadata=setting(
+            "rows that the planner was fine-tuned on, whose videos are left out; unset: those that the "
+            "adapter's record names"
+        ),
+    )
+    sft_videos: Literal["skip", "keep"] = field(
+        default="skip",
+        metadata=setting("what to do with questions about videos that the planner was fine-tuned on"),
+    )
+    modules: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("models behind the modules, such as encoder=languagebind, or preset=paper"),
+    )
+    planner: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting(
+            "further options of the planner, as videopro infer --method adaptive has them, such as "
+            "temperature=0.7"
+        ),
+    )
+    workers: int = field(default=1, metadata=setting("worker processes, as of videopro infer"))
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting("videos that each worker asks about at a time; unset: as of videopro infer"),
+    )
+    redo_errors: bool = field(default=False, metadata=setting("retry questions that ended in an error"))
+
+    def __post_init__(self) -> None:
+        if (self.rows is None) == (not self.source):
+            raise ConfigError("give --source, for prompts from questions, or --rows, for rows that lack m*")
+        if self.rows is not None:
+            for name in _OF_QUESTIONS:
+                if getattr(self, name) not in ("", None, (), 0):
+                    raise ConfigError(f"--{name.replace('_', '-')}: does not apply to --rows; leave it out")
+        self.check_questions()
+
+    @property
+    def planner_options(self) -> dict[str, Any]:
+        """The options of the planner's method."""
+        track = {"subtitles": self.subtitles} if self.subtitles != "listed" else {}
+        prompts = {} if self.prompts is None else {"prompts": self.prompts}
+        return {**self.modules, **track, **prompts, **self.planner}
