@@ -1,8 +1,9 @@
 """Models behind an OpenAI-compatible server.
 
-A request takes this way: `backbone` asks, `messages` encodes, `client` sends it over a `connection` and again
-after some `failures`, `completion` parses the reply, and `replies` reads it. `profile` has what the server
-says of itself, and `prompt_check` compares its prompts with ours.
+A request takes this way: `backbone` asks, `messages` encodes frames (and `qwen_chat` chat messages), `fields`
+has what else a body holds, `client` sends it over a `connection` and again after some `failures`,
+`completion` parses the reply, and `replies` reads it. `profile` has what the server says of itself,
+`served_record` what this machine has of its model, and `prompt_check` compares its prompts with ours.
 """
 
 from videopro.backbones.server.backbone import ServerBackbone

@@ -17,8 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from videopro.backbones.base import (
     GREEDY,
     YES_NO,
@@ -37,21 +35,27 @@ from videopro.backbones.model_record import PlannerRecord
 from videopro.backbones.server.client import Endpoint
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.failures import RequestRefused, refuses_schema
+from videopro.backbones.server.fields import (
+    CHOICE_FIELDS,
+    NEUTRAL_SAMPLING,
+    RESERVED_FIELDS,
+    reply_fields,
+    request_body,
+    row_seed,
+)
 from videopro.backbones.server.messages import (
-    CONTINUES,
     JPEG_QUALITY,
     EncodedFrames,
     Messages,
     Prompted,
     check_budget,
     encode_frames,
-    from_qwen,
-    response_format,
     sent_size,
     user_message,
 )
 from videopro.backbones.server.profile import ENGINES, ServerProfile
-from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
+from videopro.backbones.server.qwen_chat import from_qwen, has_video
+from videopro.backbones.server.replies import NO_LOGPROBS, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, prompts
 
@@ -59,24 +63,6 @@ if TYPE_CHECKING:
     from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
-
-# Request fields that the backbone sets itself, so `extra_body` may not.
-_RESERVED_FIELDS = {
-    "model",
-    "messages",
-    "max_tokens",
-    "logprobs",
-    "top_logprobs",
-    "temperature",
-    "top_p",
-    "seed",
-    "stream",
-    "response_format",
-    *CONTINUES,
-}
-# What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and,
-# in Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
-_NEUTRAL_SAMPLING: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 class ServerPrefix(Prefix):
@@ -276,14 +262,8 @@ class ServerBackbone(Backbone):
         return self._write(rows, sampling, seeds, [None] * len(rows))
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to Qwen chat messages; see `messages.from_qwen` for their parts."""
-        has_video = any(
-            isinstance(part, Mapping) and ("video" in part or part.get("type") == "video")
-            for message in messages
-            if not isinstance(message.get("content"), str)
-            for part in message.get("content") or ()
-        )
-        as_video = has_video and self.profile.video_form == "video"
+        """Generate a reply to Qwen chat messages; see `qwen_chat.from_qwen` for their parts."""
+        as_video = has_video(messages) and self.profile.video_form == "video"
         row = functools.partial(
             from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
         )
@@ -318,8 +298,7 @@ class ServerBackbone(Backbone):
     # -- requests
 
     def _choose(self, requests: Sequence[GenerateRequest]) -> list[Completion]:
-        fields = {"max_tokens": 1, "temperature": 0.0, "top_logprobs": TOP_LOGPROBS}
-        return self._send([(row, fields) for row in self._rows(requests)])
+        return self._send([(row, CHOICE_FIELDS) for row in self._rows(requests)])
 
     def _rows(self, requests: Sequence[GenerateRequest]) -> list[Callable[[], Messages]]:
         """What makes the messages of each request, when it is sent."""
@@ -339,20 +318,7 @@ class ServerBackbone(Backbone):
         seeds: Sequence[int | None],
         schemas: Sequence[Mapping[str, Any] | None],
     ) -> list[Generation]:
-        sampled: dict[str, Any] = {
-            "max_tokens": sampling.max_new_tokens,
-            "temperature": sampling.temperature,
-        }
-        if sampling.temperature > 0:
-            sampled["top_p"] = sampling.top_p
-        fields = [
-            {
-                **sampled,
-                **({"seed": seed} if sampling.temperature > 0 and seed is not None else {}),
-                **({"response_format": response_format(schema)} if schema is not None else {}),
-            }
-            for seed, schema in zip(seeds, schemas, strict=True)
-        ]
+        fields = [reply_fields(sampling, seed, schema) for seed, schema in zip(seeds, schemas, strict=True)]
         completions = self._send(list(zip(rows, fields, strict=True)))
         return [
             replace(
@@ -371,22 +337,10 @@ class ServerBackbone(Backbone):
         if self._adapter_on.get() and self.config.adapter_model is not None:
             model = self.config.adapter_model
         extra = self._extra_body()
-        neutral = _NEUTRAL_SAMPLING if self.profile.engine in ENGINES else {}
+        neutral = NEUTRAL_SAMPLING if self.profile.engine in ENGINES else {}
 
         def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
-            encoded = row()
-            merged = {
-                "model": model,
-                "messages": encoded.messages,
-                "logprobs": True,
-                **fields,
-                **neutral,
-                **extra,
-            }
-            # The user's fields beside those that carry the frames' times, not in place of them.
-            for name, value in encoded.extra_body.items():
-                merged[name] = {**value, **merged[name]} if name in merged else value
-            return merged
+            return request_body(model, row(), {**fields, **neutral, **extra})
 
         try:
             return self._endpoint.complete(
@@ -430,18 +384,8 @@ class ServerBackbone(Backbone):
 
     def _probe(self, rows: Sequence[Prompted]) -> list[Completion]:
         """Send requests about the server, to the base, without retrying what it does not support."""
-        token = self._adapter_on.set(False)
-        try:
+        with self.adapter(False):
             return self._send(rows, retry_5xx=False)
-        finally:
-            self._adapter_on.reset(token)
-
-
-def row_seed(seed: int, row: int) -> int:
-    """The seed for a row of a batch, 0 to 2**31 - 1; row 0 gets `seed` itself."""
-    if row == 0:
-        return seed
-    return int(np.random.SeedSequence([seed, row]).generate_state(1)[0]) >> 1
 
 
 def _check(config: BackboneConfig) -> None:
@@ -451,6 +395,6 @@ def _check(config: BackboneConfig) -> None:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
-    reserved = sorted(_RESERVED_FIELDS & set(config.extra_body))
+    reserved = sorted(RESERVED_FIELDS & set(config.extra_body))
     if reserved:
         raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which every call sets itself")

@@ -26,7 +26,12 @@ from videopro.backbones.address import default_key_name, read_address
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
 from videopro.backbones.server.connection import Connection, Disconnected, ErrorReply, Redirected
-from videopro.backbones.server.failures import FailureReport, RequestRefused, refuses_schema
+from videopro.backbones.server.failures import (
+    FIELD_STATUSES,
+    FailureReport,
+    RequestRefused,
+    refuses_schema,
+)
 from videopro.backbones.server.replies import ServedReply, read_reply
 from videopro.cli import check_connections, check_key
 from videopro.errors import BackboneError
@@ -52,8 +57,6 @@ _REPLACED_FIELDS = {
     "seed": None,
     "response_format": None,
 }
-# Statuses with which servers refuse a field.
-_FIELD_STATUSES = (400, 422, 501)
 
 
 class Endpoint:
@@ -321,7 +324,7 @@ def _without(body: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any
 
 def _refused_field(refused: RequestRefused, body: Mapping[str, Any], left_out: frozenset[str]) -> str | None:
     """The field that a refusal names, if it is one that can still be left out."""
-    if refused.status not in _FIELD_STATUSES:
+    if refused.status not in FIELD_STATUSES:
         return None
     if "response_format" in body and refuses_schema(refused):
         return "response_format"

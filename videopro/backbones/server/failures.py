@@ -34,7 +34,7 @@ LONGEST_RETRY_AFTER = 300.0
 _TRANSIENT_STATUSES = (408, 409, 425, 429)
 # Statuses with which servers refuse a field that they do not know, and what their messages then name if it is
 # the schema of a reply.
-_FIELD_STATUSES = (400, 422, 501)
+FIELD_STATUSES = (400, 422, 501)
 _SCHEMA_NAMES = ("response_format", "json_schema", "guided", "structured", "schema", "grammar")
 # Maximum models listed in an error message, and characters of each.
 _LISTED_MODELS = 20
@@ -78,7 +78,7 @@ class RequestRefused(BackboneError):
 def refuses_schema(refused: RequestRefused) -> bool:
     """Whether a server refused a request because of its schema (`messages.response_format`)."""
     message = str(refused).lower()
-    return refused.status in _FIELD_STATUSES and any(name in message for name in _SCHEMA_NAMES)
+    return refused.status in FIELD_STATUSES and any(name in message for name in _SCHEMA_NAMES)
 
 
 class FailureReport:
