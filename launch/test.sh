@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Sets up, checks style, types, imports and the site, and runs the tests.
 #   bash launch/test.sh        the first tier: all that takes no more than minutes, for every change
-#   bash launch/test.sh all    the second tier too: kills, browsers, training in two processes, the wheel, Ray clusters, and
-#                              a real engine (launch/live.sh); before a release, and after a change of what they test
+#   bash launch/test.sh all    the second tier too: kills, browsers, training in two processes, long tests, the wheel, Ray
+#                              clusters, and a real engine (launch/live.sh); before a release, and after a change of what
+#                              they test
 # Further arguments go to pytest, and then neither Ray nor the engine is started.
 set -euo pipefail
 tests="not live and not live_untrusted and not ray"
@@ -11,7 +12,7 @@ if [ "${1:-}" = all ]; then
     shift
 else
     all=
-    tests+=" and not kills and not browser and not two_processes and not wheel"
+    tests+=" and not kills and not browser and not two_processes and not long and not wheel"
 fi
 source "$(dirname "$0")/setup.sh" test
 # Hundreds of child processes import the package, and each compiled it again where nothing may be kept.

@@ -8,6 +8,7 @@ _PARTS = {
     "first": ("first", "all others; `ruff`, `mypy`, import contracts and the site before them"),
     "kills": ("second", "`kills`: commands that are killed or interrupted, or run at once, and resumed"),
     "browser": ("second", "`browser`: the pages of runs and reports in Chromium"),
+    "long": ("second", "`long`: many steps of training, many pictures; each has a shorter test of its kind"),
     "two_processes": ("second", "`two_processes`: training in two processes, also with FSDP and ZeRO"),
     "wheel": ("second", "`wheel`: the built package, installed outside the checkout"),
     "ray": ("second", "`ray`: Ray clusters of several nodes, and their deaths"),

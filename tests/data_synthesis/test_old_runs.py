@@ -55,6 +55,7 @@ def test_the_records_of_a_finished_one_give_the_same_datasets(old: Path) -> None
     assert json.loads((folder / "card.json").read_text())["plan"] is None, "none was made before it"
 
 
+@pytest.mark.long
 def test_one_resumes_with_a_larger_limit(old: Path, tmp_path: Path) -> None:
     """Its answers are kept, and its datasets are those of a whole run, of this version and of that one."""
     folder, fresh = old / "4", tmp_path / "fresh"

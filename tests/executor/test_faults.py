@@ -406,6 +406,7 @@ def test_the_wait_status_is_reported(pool: Executor, line: str, message: str) ->
     assert len(outcome.calls) == 1
 
 
+@pytest.mark.kills
 def test_only_the_zygote_kills() -> None:
     """A process id may be somebody else's by the time that the host would use it."""
     folder = Path(conversation.__file__).parent

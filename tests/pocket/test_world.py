@@ -330,6 +330,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         world.ensure("val", blocked)
 
 
+@pytest.mark.long
 def test_ocr_reads_every_sign() -> None:
     """An OCR engine that knows nothing of the world reads the words off whole frames after H.264."""
     from rapidocr import RapidOCR

@@ -62,7 +62,7 @@ def losses(run: Path) -> list[float]:
     return [line["loss"] for line in history if "loss" in line]
 
 
-@pytest.mark.parametrize(("stage", "steps"), [("sft", 8), ("grpo", 5)])
+@pytest.mark.parametrize(("stage", "steps"), [("sft", 8), pytest.param("grpo", 5, marks=pytest.mark.long)])
 def test_a_run_resumes_to_the_weights_of_one_that_was_never_stopped(
     stage: str, steps: int, old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,7 @@ def read_by_easyocr(weights: Path) -> list[Any]:
     return list(found)
 
 
+@pytest.mark.long
 def test_what_its_reader_reads_is_what_we_read(weights: Path, read_by_easyocr: list[Any]) -> None:
     regions = load_ocr(f"easyocr:en@{weights}", device="cpu").read(picture())
     expected = {

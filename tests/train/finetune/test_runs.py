@@ -136,7 +136,10 @@ def test_checkpoints_of_another_run_are_refused(tmp_path: Path, capsys: pytest.C
     assert "give another output_dir" in said
 
 
-@pytest.mark.parametrize(("name", "short", "long"), [("max_steps", 2, 3), ("num_train_epochs", 1, 2)])
+@pytest.mark.parametrize(
+    ("name", "short", "long"),
+    [("max_steps", 2, 3), pytest.param("num_train_epochs", 1, 2, marks=pytest.mark.long)],
+)
 def test_at_a_constant_rate_a_run_may_be_extended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, short: int, long: int
 ) -> None:

@@ -34,7 +34,10 @@ def stepped(family: str, output: Path, chosen: list[int], **changes: Any) -> tup
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("size", "accumulated"), [(4, 1), (2, 2), (1, 4)])
+@pytest.mark.parametrize(
+    ("size", "accumulated"),
+    [pytest.param(4, 1, marks=pytest.mark.long), (2, 2), pytest.param(1, 4, marks=pytest.mark.long)],
+)
 def test_a_step_is_the_mean_over_tokens_however_the_batch_is_split(
     family: str, size: int, accumulated: int, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ def test_exchanges_of_a_row_are_processed_as_if_alone() -> None:
             assert together.input_ids[0, own].tolist() == alone.input_ids[0, -int(own.sum()) :].tolist()
 
 
+@pytest.mark.long
 def test_training_resumes_and_its_adapter_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["lvagent", "--output", str(tmp_path), "--steps", "2", "--draws", "1", "--rank", "4"]
     assert adapter.main(words) == 0

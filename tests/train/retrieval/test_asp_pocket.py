@@ -166,6 +166,7 @@ def test_gaps_have_an_interval_over_seeds_and_one_over_videos() -> None:
     assert rows["asp - mean, over videos"]["mean"] == 0.5
 
 
+@pytest.mark.long
 def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

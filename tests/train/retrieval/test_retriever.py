@@ -138,6 +138,7 @@ def test_the_tokenizer_is_the_pocket_models_and_ends_each_text() -> None:
     assert tokenizer.convert_ids_to_tokens(read.input_ids)[-4:] == ["Ġthe", "Ġbeach", "?", "<|im_end|>"]
 
 
+@pytest.mark.long
 def test_a_few_steps_learn_resume_and_ship(
     pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,6 +285,7 @@ def test_both_replies_are_drawn_from_what_is_scored(
     assert made._conversations[0][1]["content"] == grpo.refined(chosen[0]).prompt
 
 
+@pytest.mark.long
 def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
     """An even token in the first reply and an odd one in the second earn half each: each learns its own."""
     chosen = [grpo.rows()[number] for number in (0, 4)]

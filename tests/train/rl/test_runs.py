@@ -75,7 +75,7 @@ def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("some_rewards")
-@pytest.mark.parametrize("episodes", ["single", "two_turn"])
+@pytest.mark.parametrize("episodes", [pytest.param("single", marks=pytest.mark.long), "two_turn"])
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
     # Epochs of two steps: resumed in the middle of the second.
     changes = {

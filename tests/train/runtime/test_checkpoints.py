@@ -211,6 +211,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     os.system(f"umount {folder}")
 
 
+@pytest.mark.long
 def test_a_disk_that_is_really_full(
     whole: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

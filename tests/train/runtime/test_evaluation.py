@@ -197,6 +197,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> VideoSFTTrainer:
     return trainer
 
 
+@pytest.mark.long
 def test_a_trained_planner_scores_as_expected(trained: VideoSFTTrainer, tmp_path: Path) -> None:
     measured = evaluation(held_out(), tmp_path)
     found = measured(trained)
