@@ -17,6 +17,7 @@ from typing import Any
 
 from videopro.benchmarks import Item
 from videopro.data_synthesis.decontamination import EvaluationVideos
+from videopro.data_synthesis.module_drops import NO_REFERENCE, RowReference
 from videopro.data_synthesis.rules import (
     NATIVE,
     Trajectory,
@@ -84,6 +85,7 @@ def assemble(
     split: VideoSplit = UNDIVIDED,
     always_program: bool = False,
     prompt_file: PromptFile | None = None,
+    reference: RowReference = NO_REFERENCE,
     subtitle_track: str | None = None,
 ) -> Datasets:
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
@@ -92,13 +94,13 @@ def assemble(
     `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
     which names the video, or with `skip` is left out and counted. `held_out` names the filter that leaves a
     question out, by its id, text and video; `split` says which videos are for which file. `always_program`:
-    see `select_trajectories`. `prompt_file`: the user's prompts for the rows. `subtitle_track`: the track of
-    a video file that the records were made with.
+    see `select_trajectories`. `prompt_file`: the user's prompts for the rows. `reference`: what they say of
+    the modules. `subtitle_track`: the track of a video file that the records were made with.
     """
 
     def grpo_rows(trace: Trace) -> list[dict[str, Any]]:
         track = {"subtitle_track": subtitle_track} if subtitle_track and trace.video.subtitles else {}
-        return [{**row, **track} for row in _grpo_rows(trace, tau, folder, prompt_file)]
+        return [{**row, **track} for row in _grpo_rows(trace, tau, folder, prompt_file, reference)]
 
     datasets = Datasets()
     seen: set[tuple[str, ...]] = set()
@@ -129,7 +131,13 @@ def assemble(
                 continue
             datasets.grpo += grpo_rows(trace)
             continue
-        rows, rejected = select_trajectories(trace, tau, always_program=always_program, file=prompt_file)
+        rows, rejected = select_trajectories(
+            trace,
+            tau,
+            always_program=always_program,
+            file=prompt_file,
+            reference=reference.text(trace) if trace.error is None else "",
+        )
         datasets.rejected += rejected
         for row in rows:
             # A source may contain the same question about the same video twice.
@@ -141,7 +149,7 @@ def assemble(
             if _TAGS.search(row.prompt + row.reply):
                 datasets.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
                 continue
-            datasets.sft.append(_sft_row(trace, row, source, folder))
+            datasets.sft.append({**_sft_row(trace, row, source, folder), **reference.columns(trace)})
         if split.serves(trace.video.key, "grpo"):
             datasets.grpo += grpo_rows(trace)
     return datasets
@@ -165,9 +173,13 @@ def _sft_row(trace: Trace, row: Trajectory, source: str, folder: Path) -> dict[s
     }
 
 
-def _grpo_rows(trace: Trace, tau: float, folder: Path, file: PromptFile | None) -> list[dict[str, Any]]:
+def _grpo_rows(
+    trace: Trace, tau: float, folder: Path, file: PromptFile | None, reference: RowReference
+) -> list[dict[str, Any]]:
+    if trace.error is not None:
+        return []
     rows = []
-    for task in grpo_tasks(trace, tau, file=file):
+    for task in grpo_tasks(trace, tau, file=file, reference=reference.text(trace)):
         if _TAGS.search(task.prompt):
             continue
         native = trace.rounds[NATIVE].execution
@@ -195,6 +207,7 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path, file: PromptFile | None) 
             "oracle_mode": trace_oracle_mode(trace, tau),
             "family": trace.groups.get("family"),
             "length": trace.groups.get("duration"),
+            **reference.columns(trace),
         }
         rows.append(row)
     return rows

@@ -15,6 +15,7 @@ from typing import Protocol
 from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
+from videopro.data_synthesis.module_drops import MODULES, NO_DROPS, WITHOUT, ModuleDrops
 from videopro.data_synthesis.rules import (
     NATIVE,
     PLAN,
@@ -76,6 +77,8 @@ class ExploreSettings:
     """The user's prompts for the teacher; None: ours."""
     reasoned: ReasonedRule = REASONED
     """What makes the confidence of a letter that comes straight from no call."""
+    drops: ModuleDrops = NO_DROPS
+    """Which questions do without a group of modules."""
 
     def effort(self, video_key: str) -> tuple[int, int]:
         """First programs of each question about a video, and refinements of each of these."""
@@ -155,14 +158,16 @@ class Explorer:
                 yield item, failed_result(error), video_ref(item)
             return
         seen = video_ref(items[0], video)
-        # Questions about one video may list different subtitles, and a context has one subtitle file.
-        groups: dict[tuple[str, float], list[Item]] = {}
+        # Questions about one video may list different subtitles, or do without different modules; a context
+        # has one subtitle file and one set of modules.
+        groups: dict[tuple[str, float, str | None], list[Item]] = {}
         for item in items:
-            groups.setdefault((str(item.subtitles), item.subtitle_offset), []).append(item)
-        for group in groups.values():
+            left_out = self._settings.drops.group(item.id)
+            groups.setdefault((str(item.subtitles), item.subtitle_offset, left_out), []).append(item)
+        for (_, _, left_out), group in groups.items():
             try:
                 with unexpected_as(NativeError):
-                    context = self._context(video, group[0])
+                    context = self._context(video, group[0], left_out)
             except QUESTION_ERRORS as error:
                 yield from ((item, failed_result(error), seen) for item in group)
                 continue
@@ -172,7 +177,7 @@ class Explorer:
                 seen = replace(seen, subtitles=str(group[0].subtitles))
             yield from ((state.item, _result(state, context), seen) for state in states if not state.capped)
 
-    def _context(self, video: Video, item: Item) -> VideoContext:
+    def _context(self, video: Video, item: Item, left_out: str | None) -> VideoContext:
         subtitles = None
         if self._settings.subtitles and item.subtitles is not None:
             subtitles = load_subtitles(
@@ -182,7 +187,8 @@ class Explorer:
                 track=item.subtitle_track,
             )
         with self._counted.into(Meter()):
-            return self._models.context(video, self._backbone, subtitles)
+            without = () if left_out is None else (left_out,)
+            return self._models.context(video, self._backbone, subtitles, without)
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         reference = api_reference(available_modules(context), context.clip_times)
@@ -259,7 +265,8 @@ class Explorer:
     def _answer_natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         def answer(state: _QuestionState) -> None:
             execution = answer_natively(state.item.question, context, thread_meter=self._counted)
-            state.rounds.append(native_round("native", state.item.question, execution))
+            round = native_round("native", state.item.question, execution)
+            state.rounds.append(replace(round, notes=_module_notes(context)))
 
         self._run_parallel([(state, partial(answer, state)) for state in states])
 
@@ -300,6 +307,12 @@ class Explorer:
         for (state, _), error in zip(jobs, errors, strict=True):
             if error is not None:
                 state.error = error
+
+
+def _module_notes(context: VideoContext) -> dict[str, str]:
+    """What the records say of the modules of a context."""
+    names = " ".join(module.name for module in available_modules(context))
+    return {MODULES: names, **({WITHOUT: " ".join(context.without)} if context.without else {})}
 
 
 def _repeat(rounds: list[Round], index: int, first: int) -> None:

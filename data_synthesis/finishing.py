@@ -64,6 +64,7 @@ def _write(
         split=config.video_split(),
         always_program=config.always_program,
         prompt_file=row_prompts,
+        reference=config.row_reference(),
         subtitle_track=config.subtitle_track,
     )
     datasets = limited(datasets, config.limits_sft(), config.limits_grpo(), seed=config.seed)
@@ -78,6 +79,7 @@ def _write(
                 **recorded["identity"]["synthesis"],
                 "always_program": config.always_program,
                 **({} if row_prompts is None else {"prompts": dict(row_prompts.texts)}),
+                **({} if config.reference == "none" else {"reference": config.reference}),
             },
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],

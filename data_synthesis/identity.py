@@ -34,7 +34,7 @@ def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, 
     """What decides the questions and how they are explored, besides the models."""
     names = ("tau", "programs", "refinements", "seed", "subtitles", "without_family")
     # Only if they are set, so that older folders keep their keys.
-    newer = ("subtitle_track", "sft_share", "grpo_programs", "held_out_videos")
+    newer = ("subtitle_track", "sft_share", "grpo_programs", "held_out_videos", "drop_modules")
     rule = {} if config.reasoned_confidence == "none" else {"reasoned_confidence": config.reasoned_confidence}
     return {
         "source": source.name,

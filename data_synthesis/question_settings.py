@@ -113,13 +113,19 @@ class QuestionSettings:
         """The kinds of prompts that rows have."""
         return ("plan", *REFINEMENT_KINDS)
 
+    @property
+    def shows_modules(self) -> bool:
+        """Whether the prompts of rows say which modules are there."""
+        return False
+
     def row_prompts(self) -> PromptFile | None:
         """The user's prompts for the rows; None: ours. Raises ConfigError."""
         if self.prompts is None:
             return None
         file = read_prompts(self.prompts)
         file.require(self.row_kinds, "a row")
-        file.require_api("a row")
+        if not self.shows_modules:
+            file.require_api("a row")
         return file
 
     def limits_grpo(self) -> RowLimits:

@@ -144,18 +144,23 @@ def shown_prompt(
     )
 
 
-def _plan(question: Question, kind: PromptKind, file: PromptFile | None) -> str:
+def _plan(question: Question, kind: PromptKind, file: PromptFile | None, reference: str) -> str:
     if file is not None:
-        return file.fill(kind, question)
-    return prompts.plan(question, adaptive=kind == "plan")
+        return file.fill(kind, question, reference=reference)
+    return prompts.plan(question, adaptive=kind == "plan", reference=reference)
 
 
 def select_trajectories(
-    trace: Trace, tau: float, *, always_program: bool = False, file: PromptFile | None = None
+    trace: Trace,
+    tau: float,
+    *,
+    always_program: bool = False,
+    file: PromptFile | None = None,
+    reference: str = "",
 ) -> tuple[list[Trajectory], Counter[str]]:
     """The examples of a trace, and what was rejected, by reason. `always_program`: for a question of R1 also
     the best correct program of several steps, with the prompt that asks for one. `file`: the user's prompts
-    in place of ours."""
+    in place of ours. `reference`: what prompts say of the modules."""
     rejected: Counter[str] = Counter()
     if trace.error is not None:
         rejected[f"question: {trace.error.type}"] += 1
@@ -164,19 +169,22 @@ def select_trajectories(
         rejected["question: no known answer"] += 1
         return [], rejected
     rows = [
-        *_first(trace, tau, always_program, rejected, file),
-        *_refinements(trace, tau, rejected, file),
+        *_first(trace, tau, always_program, rejected, file, reference),
+        *_refinements(trace, tau, rejected, file, reference),
     ]
     return _without_repeats(rows, rejected), rejected
 
 
-def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> list[GRPOTask]:
+def grpo_tasks(
+    trace: Trace, tau: float, *, file: PromptFile | None = None, reference: str = ""
+) -> list[GRPOTask]:
     """The prompts for GRPO about a trace: a plan, and every refinement that its executions call for, each
-    shown program once. `file`: the user's prompts in place of ours."""
+    shown program once. `file`: the user's prompts in place of ours. `reference`: what prompts say of the
+    modules."""
     if trace.error is not None or trace.gold is None:
         return []
     question = question_of(trace)
-    tasks = [GRPOTask("plan", _plan(question, "plan", file))]
+    tasks = [GRPOTask("plan", _plan(question, "plan", file, reference))]
     seen: set[tuple[str, str]] = set()
     for position, round in enumerate(trace.rounds):
         kind = refinement_needed(round, trace.right, tau) if round.refines is None else None
@@ -189,7 +197,7 @@ def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> l
         key = (kind, _canonical(program))
         if key not in seen:
             seen.add(key)
-            prompt = shown_prompt(kind, question, round, file=file)
+            prompt = shown_prompt(kind, question, round, reference=reference, file=file)
             tasks.append(GRPOTask(kind, prompt, program, log if kind == "bug_fix" else "", position))
     return tasks
 
@@ -198,16 +206,21 @@ def grpo_tasks(trace: Trace, tau: float, *, file: PromptFile | None = None) -> l
 
 
 def _first(
-    trace: Trace, tau: float, always_program: bool, rejected: Counter[str], file: PromptFile | None
+    trace: Trace,
+    tau: float,
+    always_program: bool,
+    rejected: Counter[str],
+    file: PromptFile | None,
+    reference: str,
 ) -> Iterator[Trajectory]:
     question = question_of(trace)
-    prompt = _plan(question, "plan", file)
+    prompt = _plan(question, "plan", file, reference)
     kind: TrajectoryKind = "program"
     if trace_oracle_mode(trace, tau) == "native":
         yield Trajectory("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
         if not always_program:
             return
-        prompt, kind = _plan(question, "plan_program", file), "plan_program"
+        prompt, kind = _plan(question, "plan_program", file, reference), "plan_program"
     best = _best_program(trace, rejected)
     if best is not None:
         position, program = best
@@ -243,7 +256,7 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
 
 
 def _refinements(
-    trace: Trace, tau: float, rejected: Counter[str], file: PromptFile | None
+    trace: Trace, tau: float, rejected: Counter[str], file: PromptFile | None, reference: str
 ) -> Iterator[Trajectory]:
     question = question_of(trace)
     native_is_fine = trace_oracle_mode(trace, tau) == "native"
@@ -267,7 +280,7 @@ def _refinements(
             rejected[f"{rule}: {reason}"] += 1
             continue
         program_before = refined_program(before)
-        prompt = shown_prompt(kind, question, before, file=file)
+        prompt = shown_prompt(kind, question, before, reference=reference, file=file)
         yield Trajectory(
             kind,
             program.mode,

@@ -9,6 +9,7 @@ from videopro.backbones import check_key_name
 from videopro.cli import setting
 from videopro.data_synthesis.balance import SFT_KINDS, RowLimits
 from videopro.data_synthesis.explore import ExploreSettings
+from videopro.data_synthesis.module_drops import ModuleDrops, RowReference
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.split import VideoSplit
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
@@ -17,7 +18,7 @@ from videopro.errors import ConfigError
 from videopro.methods.planners import FILE, PromptFile, check_planner, read_prompts
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.modules import ModuleSettings
-from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule
+from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule, ReferenceForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,20 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     teacher_prompts: str | None = field(
         default=None,
         metadata=setting("the prompts for an API teacher, in the same form; unset: ours, with the examples"),
+    )
+    reference: ReferenceForm = field(
+        default="none",
+        metadata=setting(
+            "what the prompts in the rows say of the modules that are there, and a planner trained on them "
+            "is told when it is run: none, signatures, compact (a line each), or full"
+        ),
+    )
+    drop_modules: float | None = field(
+        default=None,
+        metadata=setting(
+            "share of the questions that do without one group of modules, drawn from seed, for a planner "
+            "that is to read the reference; unset: 0"
+        ),
     )
     always_program: bool = field(
         default=False,
@@ -143,6 +158,12 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
         if self.sft_share is not None and not 0 <= self.sft_share <= 1:
             raise ConfigError(f"sft_share is {self.sft_share}; it must lie in 0..1")
+        if self.drop_modules is not None and not 0 < self.drop_modules <= 1:
+            raise ConfigError(f"drop_modules is {self.drop_modules}; it must be above 0 and at most 1")
+        if self.drop_modules is not None and self.reference == "none":
+            raise ConfigError(
+                "drop_modules: a planner must be told which modules are there; give --reference compact"
+            )
         self.budget()
 
     def _check_asking(self) -> None:
@@ -214,6 +235,15 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         """The kinds of prompts that rows have."""
         return (*super().row_kinds, "plan_program") if self.always_program else super().row_kinds
 
+    @property
+    def shows_modules(self) -> bool:
+        """Whether the prompts of rows say which modules are there."""
+        return self.reference != "none"
+
+    def row_reference(self) -> RowReference:
+        """What the prompts of rows say of the modules."""
+        return RowReference(self.reference, self.clip_times)
+
     def asked_prompts(self) -> PromptFile | None:
         """The user's prompts for the teacher; None: ours. Raises ConfigError."""
         if self.teacher_prompts is None:
@@ -236,4 +266,5 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             max_parallel=self.max_parallel,
             prompt_file=self.asked_prompts(),
             reasoned=self.reasoned_confidence or REASONED,
+            drops=ModuleDrops(self.drop_modules or 0.0, self.seed),
         )

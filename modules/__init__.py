@@ -20,7 +20,7 @@ from videopro.modules.loading import (
 )
 from videopro.modules.needs import cache_need, module_needs, part_needs, speech_needs
 from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
-from videopro.modules.reference import api_reference, full_reference
+from videopro.modules.reference import api_reference, full_reference, named_modules, reference_text
 from videopro.modules.replaying import NeverMade, ReplayLibrary
 from videopro.modules.transcripts import (
     SPEECH_HELP,
@@ -62,8 +62,10 @@ __all__ = [
     "module",
     "module_needs",
     "other_results",
+    "named_modules",
     "paper_notes",
     "part_needs",
+    "reference_text",
     "resolve_speech",
     "speech_identity",
     "speech_needs",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from videopro.errors import ConfigError
 from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module, modules_for
+from videopro.traces import ReferenceForm
 
 # What the sandbox allows; the tests compare it with the sandbox's own list.
 _IMPORTS = """## What a program may import
@@ -38,6 +41,61 @@ def full_reference() -> str:
 def _reference(modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
     """Written once for all questions about videos that have the same modules."""
     return "\n\n".join([*_families(modules, clip_times), _handles(), _paragraphs(_IMPORTS)]) + "\n"
+
+
+def reference_text(form: ReferenceForm, modules: Sequence[Module], clip_times: ClipTimes = "video") -> str:
+    """What a prompt says of these modules in this form. The shorter forms name no handles and no imports,
+    which a planner that was trained with them has learned."""
+    if form == "none":
+        return ""
+    if form == "full":
+        return api_reference(modules, clip_times)
+    return _short_reference(form, tuple(modules), clip_times)
+
+
+@lru_cache(maxsize=256)
+def _short_reference(form: ReferenceForm, modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
+    line = _signature_line if form == "signatures" else _compact_line
+    shown = [
+        module
+        for family in FAMILIES
+        for module in modules
+        if module.family == family and module.is_documented
+    ]
+    lines = [line(module) for module in shown]
+    if clip_times == "clip" and any(module.family == "localization" for module in shown):
+        lines.append(_FROM_CLIP.strip())
+    return "\n".join(lines) + "\n"
+
+
+def _signature_line(module: Module) -> str:
+    return f"- `{module.signature}`"
+
+
+def _compact_line(module: Module) -> str:
+    returns = _first_clause(module.returns)
+    return f"{_signature_line(module)}: {_first_clause(module.doc)}" + (f" -> {returns}" if returns else "")
+
+
+# What follows the first clause tells more of the same thing.
+_CLAUSE_END = re.compile(r"[.;:](?:\s|$)")
+
+
+def _first_clause(text: str) -> str:
+    return _CLAUSE_END.split(_one_line(text), maxsplit=1)[0]
+
+
+def named_modules(names: Sequence[str]) -> list[Module]:
+    """The modules with these names, in their forms for questions with options. Raises ConfigError for a name
+    that no module has now."""
+    registered = modules_for(is_open=False)
+    for name in names:
+        if name not in registered:
+            raise ConfigError(
+                f"module {name!r}: there was one when the records were made, and there is none now; import "
+                "the code that registers it, or make the records again"
+            )
+    return [registered[name] for name in names]
 
 
 def module_entries(modules: Sequence[Module]) -> str:

@@ -100,11 +100,12 @@ def train(
 
     # Rewards and evaluation
     modules = training.mapping("modules")
+    module_settings = build_settings(ModuleSettings, modules, "modules")
     programs = output / "programs.jsonl"
     rewards = ProgramRewards(
         answerer,
         modules=ModuleModels(
-            build_settings(ModuleSettings, modules, "modules"),
+            module_settings,
             pocket=is_pocket(answerer),
             flag=json_flag("modules"),
         ),
@@ -132,10 +133,17 @@ def train(
             make_prompts=make_prompts,
             banned=start.inputs.visual_tokens(),
             programs=start.evaluation(
-                training, modules=modules, longest=training.longest, seed=training.seed, output=output
+                training,
+                reference=rows.reference,
+                modules=modules,
+                longest=training.longest,
+                seed=training.seed,
+                output=output,
             ),
             prefetcher=rewards if training.run_ahead else None,
-            next_turn=RefinementTurns(rewards, training.tau, start.prompts)
+            next_turn=RefinementTurns(
+                rewards, training.tau, start.prompts, clip_times=module_settings.clip_times
+            )
             if training.episodes == TWO_TURN
             else None,
             logs=[programs],

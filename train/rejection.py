@@ -130,6 +130,9 @@ def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
 def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
     """The replies as rows of `sft.jsonl`."""
     has_video = prompt.prompt_video
+    reference = {}
+    if prompt.reference != "none":
+        reference = {"reference": prompt.reference, "modules": list(prompt.modules)}
     return [
         {
             "messages": [
@@ -139,6 +142,7 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
             **({"videos": [str(prompt.video)]} if has_video else {}),
             "id": f"{prompt.id}/own-{number}",
             "kind": program.mode if prompt.kind == "plan" else prompt.kind,
+            **reference,
         }
         for number, (reply, program) in enumerate(distinct(replies))
     ]

@@ -72,6 +72,7 @@ def train(
     tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.checkpoint.name)
     programs = start.evaluation(
         training,
+        reference=rows.reference,
         modules=training.mapping("eval_modules"),
         longest=training.eval_max_new_tokens,
         seed=training.seed,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support import ROOT
+from videopro.errors import ConfigError
 from videopro.modules import calls
 from videopro.modules.calls import FAMILIES, HANDLES, MODULES
 from videopro.modules.library import ModuleLibrary
-from videopro.modules.reference import api_reference
+from videopro.modules.reference import api_reference, named_modules, reference_text
 from videopro.modules.type_tables import argument_table, handle_table
 
 
@@ -82,3 +85,37 @@ def test_the_table_of_arguments_has_every_type_that_a_module_can_be_annotated_wi
     assert rows["`Frames`"][1:] == ["`tuple[FrameHandle, ...]`", "`frames`"]
     assert rows["`Count`"][1:] == ["`int`", "`most`, `top_k`"]
     assert all(row[0] for row in rows.values())
+
+
+def test_the_compact_reference_has_a_line_for_each_module_that_is_there() -> None:
+    modules = [MODULES[name] for name in ("run_ocr", "get_informative_clips", "finalize_result")]
+    assert reference_text("signatures", modules).splitlines() == [
+        "- `get_informative_clips(video, query, top_k=3, total_duration=None)`",
+        "- `run_ocr(frame)`",
+    ]
+    assert reference_text("compact", modules).splitlines() == [
+        "- `get_informative_clips(video, query, top_k=3, total_duration=None)`: Find the clips (10 seconds "
+        "each) that show what `query` describes -> (intervals, clips)",
+        "- `run_ocr(frame)`: Read the text that is written in one frame -> the text, one piece a line from "
+        'top to bottom, or "" if there is none',
+    ]
+    assert reference_text("none", modules) == ""
+    assert reference_text("full", modules) == api_reference(modules)
+    whole = reference_text("compact", list(MODULES.values()))
+    names = [line.split("`")[1].partition("(")[0] for line in whole.splitlines()]
+    assert set(names) == {module.name for module in MODULES.values() if module.is_documented}
+    assert len(whole) < 4000 < len(api_reference(list(MODULES.values())))
+
+
+def test_times_that_count_from_a_clip_are_told_in_every_form() -> None:
+    said = "Times in the trims of a clip are seconds from the start of that clip."
+    for form in ("signatures", "compact", "full"):
+        assert said in reference_text(form, [MODULES["trim_frames"]], "clip")  # type: ignore[arg-type]
+        assert said not in reference_text(form, [MODULES["trim_frames"]])  # type: ignore[arg-type]
+        assert said not in reference_text(form, [MODULES["run_ocr"]], "clip")  # type: ignore[arg-type]
+
+
+def test_a_module_that_is_gone_is_named() -> None:
+    assert named_modules(["run_ocr"]) == [MODULES["run_ocr"]]
+    with pytest.raises(ConfigError, match="module 'read_signs': there was one when the records were made"):
+        named_modules(["run_ocr", "read_signs"])

@@ -26,7 +26,7 @@ class SceneModels(ModuleModels):
 
     def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
         self.made.append(video.path)
-        return VideoContext(video, backbone, subtitles=subtitles, index=self.index)
+        return VideoContext(video, backbone, subtitles=subtitles, index=self.index, without=without)
 
 
 def make(

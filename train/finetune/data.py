@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from videopro.errors import DatasetError
-from videopro.train.runtime import RowsOfFile, read_chat, read_rows_of_file
+from videopro.traces import ReferenceForm
+from videopro.train.runtime import RowsOfFile, read_chat, read_reference, read_rows_of_file
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class SFTRow:
     """The system turn; None: the chat template's own, if it has one."""
     before: str = ""
     """The text before the video."""
+    reference: ReferenceForm = "none"
+    """What the prompt says of the modules."""
 
 
 def read_rows(path: Path) -> RowsOfFile[SFTRow]:
@@ -55,4 +58,5 @@ def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SF
         kind=str(record.get("kind") or ""),
         system=chat.system,
         before=chat.before,
+        reference=read_reference(record, where).reference,
     )

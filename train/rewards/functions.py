@@ -96,7 +96,9 @@ class ProgramRewards:
 
     def prepare(self, rows: Sequence[RewardRow]) -> None:
         """Open and index the videos of rows in the background; returns at once."""
-        for row in {(row.video, row.subtitles, row.subtitle_track): row for row in rows}.values():
+        for row in {
+            (row.video, row.subtitles, row.subtitle_track, row.without): row for row in rows
+        }.values():
             self._runs.prepare(row)
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:

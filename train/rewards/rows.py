@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from videopro.errors import DatasetError, QuestionError
+from videopro.modules.calls import REMOVABLE
 from videopro.question import Question, right_letters
 from videopro.traces import PromptKind
 from videopro.traces.scoring import Mode
 
 TEXTS = ("id", "video", "question", "answer", "kind")
-COLUMNS = (*TEXTS, "choices", "subtitles", "subtitle_track", "oracle_mode")
+COLUMNS = (*TEXTS, "choices", "subtitles", "subtitle_track", "oracle_mode", "without")
 
 ROW = "row"
 """The column in which `videopro.train.rl.trainer` passes validated rows to the reward functions."""
@@ -34,6 +35,8 @@ class RewardRow:
     """native or program (A.3); None if the base was not asked."""
     subtitle_track: str | None = field(default=None, kw_only=True)
     """Which track of a video file is read, as `videopro.benchmarks.Item` has it."""
+    without: tuple[str, ...] = field(default=(), kw_only=True)
+    """Groups of modules that the reply's program does without."""
 
     @property
     def right(self) -> frozenset[str]:
@@ -72,7 +75,16 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
         question=question,
         answer=fields["answer"],
         oracle_mode=oracle_mode,
+        without=_without(fields.get("without"), where),
     )
+
+
+def _without(groups: Any, where: str) -> tuple[str, ...]:
+    if groups is None:
+        return ()
+    if not isinstance(groups, list) or not set(groups) <= set(REMOVABLE):
+        raise DatasetError(f"{where}: without is {groups!r}; it must be a list of {', '.join(REMOVABLE)}")
+    return tuple(groups)
 
 
 def read_question(fields: Mapping[str, Any], where: str) -> Question:

@@ -88,7 +88,7 @@ class ProgramRunner:
         self.left_out: dict[str, str] = {}
         """Why rows were left out, by video (if it cannot be read) or by row (if the backbone refused its
         request)."""
-        self._unreadable: dict[tuple[str, str, str], VideoProError] = {}
+        self._unreadable: dict[tuple[str, ...], VideoProError] = {}
         self._backbone = share_backbone(backbone, adapter=False)
         self._counted = ThreadMeter()
         self._metered = MeteredBackbone(self._backbone, self._counted)
@@ -243,7 +243,7 @@ class ProgramRunner:
             subtitles = load_subtitles(row.subtitles, duration=video.duration, track=row.subtitle_track)
         # Models are loaded by one thread at a time.
         with self._counted.into(Meter()):
-            return self._models.context(video, self._metered, subtitles)
+            return self._models.context(video, self._metered, subtitles, row.without)
 
     # ---- the backbone --------------------------------------------------------------------------------------
 
@@ -271,6 +271,6 @@ def _is_over(future: Future[ProgramOutcome]) -> bool:
     return not future.cancelled() and future.exception() is None and future.result().error is None
 
 
-def _source(row: RewardRow) -> tuple[str, str, str]:
-    """The key of a context: its video and subtitles."""
-    return str(row.video), str(row.subtitles or ""), row.subtitle_track or ""
+def _source(row: RewardRow) -> tuple[str, ...]:
+    """The key of a context: its video and subtitles, and what it does without."""
+    return str(row.video), str(row.subtitles or ""), row.subtitle_track or "", *row.without

@@ -18,9 +18,10 @@ from datasets import Dataset
 
 from videopro.errors import DatasetError
 from videopro.question import Question
+from videopro.traces import ReferenceForm
 from videopro.train.rewards import RewardRow, read_question, read_row
 from videopro.train.rl.untagged_rows import GOLD, gold_letter, kind_of_prompt, question_of_prompt
-from videopro.train.runtime import RowsOfFile, read_chat, read_rows_of_file
+from videopro.train.runtime import RowsOfFile, read_chat, read_reference, read_rows_of_file
 from videopro.train.settings import KINDS
 
 
@@ -36,6 +37,10 @@ class GRPORow(RewardRow):
     """The system turn; None: the chat template's own, if it has one."""
     before: str = ""
     """The text before the video."""
+    reference: ReferenceForm = "none"
+    """What the prompt says of the modules."""
+    modules: tuple[str, ...] = ()
+    """The names of those that it says something of."""
 
     @property
     def text(self) -> str:
@@ -79,7 +84,9 @@ def read_grpo_row(record: Mapping[str, Any], folder: Path, where: str, number: i
         raise DatasetError(f"{where}: field 'prompt' is {prompt!r}; it must be a non-empty string")
     _check_kind(record.get("kind"), where)
     row = read_row(record, where, folder=folder)
-    return GRPORow(**vars(row), prompt=prompt, prompt_video=prompt_video)
+    return GRPORow(
+        **vars(row), prompt=prompt, prompt_video=prompt_video, **vars(read_reference(record, where))
+    )
 
 
 def _chat_row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> GRPORow:
@@ -107,10 +114,17 @@ def _chat_row(record: Mapping[str, Any], folder: Path, where: str, number: int) 
         "question": question,
         "choices": choices,
         "oracle_mode": record.get("oracle_mode"),
+        "without": record.get("without"),
     }
     letter = gold_letter(record, read_question(fields, where), where)
     row = read_row({**fields, "answer": letter}, where, folder=folder)
-    return GRPORow(**vars(row), prompt=chat.prompt, system=chat.system, before=chat.before)
+    return GRPORow(
+        **vars(row),
+        prompt=chat.prompt,
+        system=chat.system,
+        before=chat.before,
+        **vars(read_reference(record, where)),
+    )
 
 
 def _check_kind(kind: Any, where: str) -> None:
@@ -137,6 +151,8 @@ def _columns(row: GRPORow) -> dict[str, Any]:
         "subtitles": str(row.subtitles) if row.subtitles is not None else None,
         "question": row.question.text,
         "choices": list(row.question.choices),
+        "modules": list(row.modules),
+        "without": list(row.without),
     }
 
 
@@ -155,4 +171,7 @@ def row_from_columns(columns: Mapping[str, Any]) -> GRPORow:
         prompt_video=columns["prompt_video"],
         system=columns["system"],
         before=columns["before"],
+        reference=columns["reference"],
+        modules=tuple(columns["modules"]),
+        without=tuple(columns["without"]),
     )

@@ -9,6 +9,7 @@ from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.loop import run_training
 from videopro.train.runtime.rows import RowsOfFile, digest, read_rows_of_file
 from videopro.train.runtime.setup import RECORD, TrainingRows, TrainingSetup
+from videopro.train.runtime.shown_modules import read_reference, reference_of
 from videopro.train.runtime.trainable import (
     Part,
     load_trainable,
@@ -43,9 +44,11 @@ __all__ = [
     "publish_checkpoint",
     "put_trained",
     "read_chat",
+    "read_reference",
     "read_rows_of_file",
     "read_settings",
     "recorded_videos",
+    "reference_of",
     "run_command",
     "run_training",
     "trained_parts",

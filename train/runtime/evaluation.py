@@ -27,7 +27,7 @@ from videopro.methods.program import ReasoningSettings
 from videopro.modules import json_flag
 from videopro.question import right_letters
 from videopro.storage import write_atomically
-from videopro.traces import Result, failed_result
+from videopro.traces import ReferenceForm, Result, failed_result
 from videopro.traces.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
 from videopro.train.runtime.held_out import EvalQuestions
 from videopro.video import Video
@@ -54,8 +54,10 @@ class ProgramEvaluation:
         max_new_tokens: int,
         log: Path,
         prompts: Mapping[str, str] | None = None,
+        reference: ReferenceForm = "none",
     ) -> None:
-        """`prompts`: the texts of the user's prompts; None: ours. `modules_setting`: the setting that holds
+        """`prompts`: the texts of the user's prompts; None: ours. `reference`: what the prompts of the rows
+        say of the modules. `modules_setting`: the setting that holds
         `modules`, for messages. `fallback`: what answers when a program did not, as in inference. `log`:
         folder to which each evaluation writes its results per question, as JSON lines. Raises ConfigError for
         unknown modules."""
@@ -66,6 +68,7 @@ class ProgramEvaluation:
         self._log = log
         options = {
             **({"planner_prompt": "short"} if prompts is None else {"prompts": dict(prompts)}),
+            **({} if reference == "none" else {"reference": reference}),
             "temperature": 0.0,
             "max_new_tokens": max_new_tokens,
             "fallback": fallback,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,9 @@ def run_training(
     if checkpoints(output):
         check_same_run(output, run)
     is_adapter = bool(model.use_peft or start.adapter)
-    trainer.model_record = start.record(is_adapter=is_adapter)
+    trainer.model_record = start.record(is_adapter=is_adapter, reference=rows.reference)
+    if state.is_main_process and (note := start.reference_note(rows.reference)):
+        print(note, file=sys.stderr)
     if not is_adapter:
         trainer.base_folder = start.checkpoint.folder
     state.wait_for_everyone()

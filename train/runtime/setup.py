@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from accelerate import PartialState
@@ -28,15 +28,22 @@ from videopro.backbones.qwen import (
 from videopro.cli import Counter, cache_root, check_needs
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
+from videopro.traces import ReferenceForm
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
 from videopro.train.runtime.needs import training_needs
 from videopro.train.runtime.rows import HasVideo, RowsOfFile, drop_unreadable
+from videopro.train.runtime.shown_modules import ShowsModules, reference_of
 from videopro.train.runtime.trained_videos import recorded_videos
 from videopro.train.settings import TrainingConfig
 
-R = TypeVar("R", bound=HasVideo)
+
+class PlannerRow(HasVideo, ShowsModules, Protocol):
+    """A row to train a planner on."""
+
+
+R = TypeVar("R", bound=PlannerRow)
 
 RECORD = "training_record.json"
 
@@ -53,6 +60,8 @@ class TrainingSetup:
     inputs: QwenInputs
     prompts: PromptFile | None = None
     """The user's prompts: of the settings, or those on which the start was trained."""
+    planner: PlannerRecord | None = None
+    """What the start records of itself as a planner."""
 
     @classmethod
     def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
@@ -76,17 +85,29 @@ class TrainingSetup:
                 print(f"warning: {note}", file=sys.stderr)
         frames, pixels = resolved.frames, resolved.pixels
         inputs = QwenInputs(checkpoint.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
-        return cls(checkpoint, spec.adapter, frames, pixels, inputs, prompts)
+        return cls(checkpoint, spec.adapter, frames, pixels, inputs, prompts, resolved.planner)
 
     def trained_videos(self) -> dict[str, list[str]]:
         """The videos that the start was trained on, by stage."""
         folder = adapter_folder(self.adapter) if self.adapter else self.checkpoint.folder
         return recorded_videos(folder / RECORD)
 
-    def record(self, *, is_adapter: bool) -> ModelRecord:
-        """What the folder of the trained planner records of it. An adapter leaves its base when it is turned
+    def reference_note(self, reference: ReferenceForm) -> str:
+        """What to tell the user where the start was trained with another reference than that of the rows;
+        empty if it was not, or was no planner."""
+        if self.planner is None or self.planner.reference == reference:
+            return ""
+        return (
+            f"warning: the start was trained on prompts with reference={self.planner.reference}, and the "
+            f"rows have reference={reference}; the trained planner is asked with {reference}"
+        )
+
+    def record(self, *, is_adapter: bool, reference: ReferenceForm) -> ModelRecord:
+        """What the folder of the trained planner records of it. `reference`: what the prompts of its rows say
+        of the modules. An adapter leaves its base when it is turned
         off; a planner that was trained as a whole names what answers inside its programs."""
-        planner = PlannerRecord(prompts={} if self.prompts is None else self.prompts.texts)
+        prompts = {} if self.prompts is None else self.prompts.texts
+        planner = PlannerRecord(prompts=prompts, reference=reference)
         return ModelRecord(
             self.frames,
             self.pixels,
@@ -103,9 +124,17 @@ class TrainingSetup:
         return FrameCache(root, count=self.frames, resize=self.inputs.frame_size, form=form)
 
     def evaluation(
-        self, training: TrainingConfig, *, modules: Mapping[str, Any], longest: int, seed: int, output: Path
+        self,
+        training: TrainingConfig,
+        *,
+        reference: ReferenceForm,
+        modules: Mapping[str, Any],
+        longest: int,
+        seed: int,
+        output: Path,
     ) -> ProgramEvaluation | None:
-        """The evaluation on held-out questions, if there are any. `longest`: maximum tokens of a program."""
+        """The evaluation on held-out questions, if there are any, asked with the reference that the rows
+        have. `longest`: maximum tokens of a program."""
         if not training.eval_questions:
             return None
         # The first process makes or downloads the videos; the others find them.
@@ -117,6 +146,7 @@ class TrainingSetup:
             frames=self.frames,
             pixels=self.pixels,
             prompts=None if self.prompts is None else self.prompts.texts,
+            reference=reference,
             modules=modules,
             modules_setting="eval_modules" if hasattr(training, "eval_modules") else "modules",
             fallback=training.fallback,
@@ -133,6 +163,11 @@ class TrainingRows(Generic[R]):
     train: list[R]
     held_out: list[R]
     dropped: Mapping[str, str]
+
+    @property
+    def reference(self) -> ReferenceForm:
+        """What the prompts of all rows say of the modules. Raises DatasetError for rows that differ."""
+        return reference_of([*self.train, *self.held_out])
 
     @classmethod
     def read(cls, training: TrainingConfig, read: Callable[[Path], RowsOfFile[R]]) -> TrainingRows[R]:

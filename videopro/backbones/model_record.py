@@ -3,7 +3,7 @@ other files do not say.
 
     {"frames": 64, "pixels": 50176,
      "base": {"name": "Qwen/Qwen3-VL-8B-Instruct", "weights": "0f3a..."},
-     "planner": {"base": "Qwen/Qwen3-VL-8B-Instruct", "weights": "0f3a...", "prompts": {"plan": "..."}},
+     "planner": {"base": "Qwen/Qwen3-VL-8B-Instruct", "weights": "0f3a...", "reference": "compact"},
      "versions": {"torch": "2.14.1", ...}}
 
 `frames` and `pixels` are the budgets that it was trained with, `base` is the model that its training began
@@ -24,6 +24,7 @@ from videopro.cli import did_you_mean
 from videopro.errors import BackboneError, ConfigError
 from videopro.pocket import MODEL_FOLDER
 from videopro.storage import parse_json
+from videopro.traces import REFERENCE_FORMS, ReferenceForm
 
 MODEL_RECORD = "videopro.json"
 _TRAINING = "training_record.json"
@@ -41,12 +42,17 @@ class PlannerRecord:
     """The fingerprint of that base."""
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The texts of the user's prompts that it was trained on; empty: on our short ones."""
+    reference: ReferenceForm = "none"
+    """What the prompts that it was trained on say of the modules."""
 
     def identity(self) -> dict[str, object]:
         """What `Backbone.identity` says of it."""
         form: dict[str, object] = {"planner_prompt": "short"}
         if self.prompts:
             form = {"prompts": dict(self.prompts)}
+        if self.reference != "none":
+            # Left out of what older planners record, whose runs keep their keys.
+            form["reference"] = self.reference
         return {"base": self.weights, **form} if self.base else form
 
 
@@ -123,7 +129,8 @@ def write_model_record(folder: Path, record: ModelRecord) -> None:
     content: dict[str, Any] = {name: value for name, value in asdict(record).items() if value is not None}
     if record.planner is not None:
         # An empty one says: a planner with an adapter to turn off, on our prompts.
-        content["planner"] = {name: value for name, value in content["planner"].items() if value}
+        defaults = asdict(PlannerRecord())
+        content["planner"] = {n: value for n, value in content["planner"].items() if value != defaults[n]}
     (folder / MODEL_RECORD).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -193,6 +200,11 @@ def _planner(content: Any, path: Path) -> PlannerRecord:
     for name in ("base", "weights"):
         if not isinstance(content.get(name, ""), str):
             raise ConfigError(f"{path}: planner: {name} is {content[name]!r}; it must be a text")
+    if content.get("reference", "none") not in REFERENCE_FORMS:
+        raise ConfigError(
+            f"{path}: planner: reference is {content['reference']!r}; "
+            f"{did_you_mean(str(content['reference']), REFERENCE_FORMS)}"
+        )
     _texts(content.get("prompts", {}), "planner: prompts", path)
     return PlannerRecord(**content)
 

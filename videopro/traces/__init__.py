@@ -18,7 +18,13 @@ from videopro.traces.counterfactual import (
     without_stored_rounds,
 )
 from videopro.traces.log import TraceLog, read_traces, set_aside_traces
-from videopro.traces.prompt_kinds import PLAN_KINDS, REFINEMENT_KINDS, PromptKind
+from videopro.traces.prompt_kinds import (
+    PLAN_KINDS,
+    REFERENCE_FORMS,
+    REFINEMENT_KINDS,
+    PromptKind,
+    ReferenceForm,
+)
 from videopro.traces.prompts import Prompt, read_heads, recorded_prompt
 from videopro.traces.record import (
     AGENT,
@@ -59,8 +65,10 @@ from videopro.traces.selection import (
 
 __all__ = [
     "PLAN_KINDS",
+    "REFERENCE_FORMS",
     "REFINEMENT_KINDS",
     "PromptKind",
+    "ReferenceForm",
     "SharedClock",
     "Stopwatch",
     "AGENT",

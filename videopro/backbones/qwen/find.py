@@ -78,7 +78,8 @@ def made_from(checkpoint: Checkpoint, planner: PlannerRecord | None) -> PlannerR
     before = checkpoint.planner
     if before is None or not before.base:
         before = PlannerRecord(checkpoint.as_base.name, checkpoint.as_base.weights)
-    return replace(before, prompts={} if planner is None else planner.prompts)
+    trained = planner or PlannerRecord()
+    return replace(before, prompts=trained.prompts, reference=trained.reference)
 
 
 def fetch_record(source: str, folder: Path) -> ModelRecord:

@@ -140,8 +140,8 @@ def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[
     _, device = _device(config)
     resolved = resolve_record(config, checkpoint)
     planner = resolved.planner
-    if planner is not None and config.adapter and not (planner.base or planner.prompts):
-        # An adapter alone stands for our prompts, as in the keys of runs of earlier versions.
+    if config.adapter and planner == PlannerRecord():
+        # An adapter alone stands for our prompts without a reference, as in the keys of earlier versions.
         planner = None
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(checkpoint.settings)]
     return {

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from videopro.backbones import Backbone, Sampling, Visual
 from videopro.errors import BackboneError
 from videopro.question import Question
-from videopro.traces import PromptKind
+from videopro.traces import PromptKind, ReferenceForm
 
 PLAN_SAMPLING = Sampling(max_new_tokens=1024)
 """How programs are written unless a setting says otherwise: greedily. One token of chance breaks a program of
@@ -80,8 +80,11 @@ class Planner(ABC):
     the same reply."""
     prompts: Mapping[str, str] = MappingProxyType({})
     """The texts of the user's prompts on which it was trained, as it records them; empty: ours."""
+    reference: ReferenceForm = "none"
+    """What the prompts on which it was trained say of the modules, as it records it."""
     is_fine_tuned: bool = False
-    """Whether it was trained on short prompts. Otherwise prompts include the API reference and examples."""
+    """Whether it was trained on prompts without examples, and with the reference that it records. Otherwise
+    prompts include the whole API reference and examples."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

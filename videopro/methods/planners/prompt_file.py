@@ -117,10 +117,36 @@ def read_prompts(given: str | Mapping[str, str]) -> PromptFile:
     return PromptFile(texts, given)
 
 
-def prompt_notes(who: str, recorded: PlannerRecord | None, form: str, given: PromptFile | None) -> list[str]:
+def prompt_notes(
+    who: str,
+    recorded: PlannerRecord | None,
+    form: str,
+    given: PromptFile | None,
+    reference: str = "auto",
+) -> list[str]:
     """Where the settings ask a planner in another way than it was trained, as it records. `form`: the setting
-    `planner_prompt`, "auto", "short" or "full"; `given`: the user's prompts, if they are set."""
-    if recorded is None or (given is None and form == "auto"):
+    `planner_prompt`, "auto", "short" or "full"; `given`: the user's prompts, if they are set; `reference`:
+    the setting, "auto" or a `ReferenceForm`."""
+    if recorded is None:
+        return []
+    return [
+        *_form_notes(who, recorded, form, given),
+        *_reference_notes(who, recorded, "none" if (reference, form) == ("auto", "short") else reference),
+    ]
+
+
+def _reference_notes(who: str, recorded: PlannerRecord, asked: str) -> list[str]:
+    trained = recorded.reference
+    if asked in ("auto", trained):
+        return []
+    return [
+        f"{who} was trained on prompts with reference={trained}, and is asked with reference={asked}, as the "
+        "settings say; leave it out to use what it was trained on"
+    ]
+
+
+def _form_notes(who: str, recorded: PlannerRecord, form: str, given: PromptFile | None) -> list[str]:
+    if given is None and form == "auto":
         return []
     if given is not None and given.texts == recorded.prompts:
         return []

@@ -51,7 +51,7 @@ _REQUEST_STATUSES = (400, 413, 422)
 _LISTING_SECONDS = 10.0
 _BUDGET_SETTINGS = "--planner-frames N --backbone pixels=N"
 # The options that a run which goes on takes from its record.
-_OPTIONS = ("planner_prompt", "prompts", "planner_frames", "planner_pixels")
+_OPTIONS = ("planner_prompt", "prompts", "reference", "planner_frames", "planner_pixels")
 
 
 # ---- before a run ----------------------------------------------------------------------------------------
@@ -93,13 +93,15 @@ def settle_served_planner(
     settled: dict[str, Any] = {}
     with closing(ServerBackbone(config, budget_settings=_BUDGET_SETTINGS)) as backbone:
         if is_open:
-            prompts = _planner_record(backbone).prompts
-            settled = {"prompts": dict(prompts)} if prompts else {"planner_prompt": "short"}
+            record = _planner_record(backbone)
+            settled = {"prompts": dict(record.prompts)} if record.prompts else {"planner_prompt": "short"}
+            if record.reference != "none" and options.get("reference", "auto") == "auto":
+                settled["reference"] = record.reference
         if frames != 0:
             # Warnings about its videos come before the run, and not with the first question.
             backbone.identity()
         served, weights = backbone.profile.record, backbone.profile.weights
-    if not is_open and served.planner is not None:
+    if served.planner is not None:
         for note in _prompt_notes(spec, served.planner, options):
             logger.warning("warning: %s", note)
     if frames is None and served.frames is not None:
@@ -140,7 +142,8 @@ def _prompt_notes(spec: str, recorded: PlannerRecord, options: Mapping[str, Any]
         except ConfigError:
             # Reported where the method reads it.
             return []
-    return prompt_notes(f"planner {spec}", recorded, options.get("planner_prompt", "auto"), prompt_file)
+    form, reference = options.get("planner_prompt", "auto"), options.get("reference", "auto")
+    return prompt_notes(f"planner {spec}", recorded, form, prompt_file, reference)
 
 
 def _weights_now(spec: str, recorded: Mapping[str, str] | None, api_key_env: str | None) -> dict[str, Any]:
@@ -210,6 +213,7 @@ class ServerPlanner(BackbonePlanner):
         self.name = f"server:{backbone.name}"
         self.backbone = backbone
         self.prompts = record.prompts
+        self.reference = record.reference
 
     def identity(self) -> dict[str, object]:
         """The server's model, as its backbone describes it; the address is not part of it."""

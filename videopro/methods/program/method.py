@@ -50,7 +50,15 @@ from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
-from videopro.traces import REFINEMENT_KINDS, Cost, Preparation, PromptKind, Result, failed_result
+from videopro.traces import (
+    REFINEMENT_KINDS,
+    Cost,
+    Preparation,
+    PromptKind,
+    ReferenceForm,
+    Result,
+    failed_result,
+)
 from videopro.video import uniform_times
 
 logger = logging.getLogger(__name__)
@@ -72,6 +80,8 @@ class _Loaded:
     models: ModuleModels
     prompt_file: PromptFile | None
     """The user's prompts, of the settings or recorded by the planner."""
+    reference: ReferenceForm
+    """What prompts say of the modules."""
     notes: tuple[str, ...]
     """What the user was warned of, about how the planner is asked."""
 
@@ -139,6 +149,7 @@ class BaseProgramMethod(Method):
             ("module_seconds", DEFAULT_LIMITS.module_seconds),
             # Not today's default: runs of earlier versions had this rule, and record none.
             ("reasoned_confidence", "none"),
+            ("reference", "auto"),
         ):
             if facts[name] == default:
                 del facts[name]
@@ -147,6 +158,9 @@ class BaseProgramMethod(Method):
             facts["answerer"] = spec_identity(answerer)
         if self.settings.planner.startswith("pocket-teacher"):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
+            if without:
+                # Since it has programs of its own for a library without a group; other runs keep their keys.
+                facts["teacher"]["programs_without"] = 1
         return facts
 
     def adapt(self, request: RunRequest) -> Adaptation:
@@ -288,6 +302,7 @@ class BaseProgramMethod(Method):
             thread_meter=thread_meter,
             visual=self._visual(loaded.planner, context, stack),
             prompt_file=loaded.prompt_file,
+            reference=loaded.reference,
             limits=self._limits,
             seed=context.seed,
             observer=context.observer,
@@ -346,20 +361,23 @@ class BaseProgramMethod(Method):
         notes = self._own_notes(backbone) if settings.planner == "self" else ()
         for note in notes:
             logger.warning("warning: %s", note)
+        prompt_file = self._prompts_for(backbone, planner)
         return _Loaded(
             backbone,
             planner,
             share_backbone(answerer),
             None if answerer is shared else answerer,
             models,
-            self._prompts_for(backbone, planner),
+            prompt_file,
+            self._reference_for(backbone, planner, prompt_file),
             notes,
         )
 
     def _own_notes(self, backbone: Backbone) -> tuple[str, ...]:
         """Where the settings ask the backbone as a planner in another way than it records of its training."""
         who, settings = f"model {backbone.name!r}", self.settings
-        notes = prompt_notes(who, backbone.planner, settings.planner_prompt, self._prompt_file)
+        form, reference = settings.planner_prompt, settings.reference
+        notes = prompt_notes(who, backbone.planner, form, self._prompt_file, reference)
         if backbone.record is not None:
             notes += budget_notes(who, backbone.record, settings.planner_frames, None, prefix="planner_")
         return tuple(notes)
@@ -383,6 +401,21 @@ class BaseProgramMethod(Method):
         if self.settings.planner == "self" and backbone.planner is not None:
             name, texts = backbone.name, backbone.planner.prompts
         return self._checked(PromptFile(texts, f"recorded by {name}")) if texts else None
+
+    def _reference_for(self, backbone: Backbone, planner: Planner, file: PromptFile | None) -> ReferenceForm:
+        """What prompts say of the modules: the setting, else what the planner was trained on. Texts of the
+        user's own that show the modules are filled with all that is known of them, as is a prompt for a
+        planner that was not trained."""
+        if self.settings.reference != "auto":
+            return self.settings.reference
+        if file is None and self.settings.planner_prompt != "auto":
+            return "none" if planner.is_fine_tuned else "full"
+        trained = planner.reference
+        if self.settings.planner == "self" and backbone.planner is not None:
+            trained = backbone.planner.reference
+        if trained != "none":
+            return trained
+        return "none" if planner.is_fine_tuned and file is None else "full"
 
 
 class ProgramMethod(BaseProgramMethod):

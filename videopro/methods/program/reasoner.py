@@ -28,7 +28,7 @@ from videopro.methods.program.deciding import REASONED
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
 from videopro.methods.program.refinement import RefinementShows, build_refinement
 from videopro.methods.program.rounds import cost_of_rounds, native_round, prompt_seed, round_from_reply
-from videopro.modules import VideoContext, api_reference, available_modules
+from videopro.modules import VideoContext, available_modules, reference_text
 from videopro.question import Question, prompts
 from videopro.traces import (
     FALLBACK,
@@ -38,6 +38,7 @@ from videopro.traces import (
     Execution,
     PromptKind,
     ReasonedRule,
+    ReferenceForm,
     Result,
     Round,
     failed_result,
@@ -115,7 +116,8 @@ class Reasoner:
     """Reasons about the questions of one video.
 
     `planner` writes the programs, and is shown `visual` if it accepts videos. `thread_meter` is the meter of
-    the backbone in the tasks' contexts. `prompt_file`: the user's prompts in place of ours. With the same
+    the backbone in the tasks' contexts. `prompt_file`: the user's prompts in place of ours. `reference`: what
+    prompts say of the modules; None: as the planner was trained, and all if it was not. With the same
     `seed` a question gets the same samples, whichever questions are reasoned about together with it.
     """
 
@@ -127,6 +129,7 @@ class Reasoner:
         thread_meter: ThreadMeter,
         visual: Visual = None,
         prompt_file: PromptFile | None = None,
+        reference: ReferenceForm | None = None,
         limits: Limits | None = None,
         seed: int = 0,
         observer: Observer | None = None,
@@ -136,6 +139,10 @@ class Reasoner:
         self._thread_meter = thread_meter
         self._visual = visual if planner.sees_video else None
         self._prompt_file = prompt_file
+        if reference is None:
+            is_trained = planner.is_fine_tuned and prompt_file is None
+            reference = planner.reference if is_trained else "full"
+        self._reference_form = reference
         self._limits = limits if limits is not None else Limits()
         self._seed = seed
         self._observer = observer
@@ -245,11 +252,9 @@ class Reasoner:
     # ---- prompts -------------------------------------------------------------------------------------------
 
     def _reference(self, state: _TaskState) -> str:
-        if self._planner.is_fine_tuned and self._prompt_file is None:
-            return ""
         context = state.task.context
         modules = available_modules(context, is_open=state.task.question.is_open)
-        return api_reference(modules, context.clip_times)
+        return reference_text(self._reference_form, modules, context.clip_times)
 
     def _plan_prompt(self, state: _TaskState) -> str:
         if self._prompt_file is not None:

@@ -78,6 +78,13 @@ class ProgramSettings(ModuleSettings):
             "record says"
         ),
     )
+    reference: Literal["auto", "none", "signatures", "compact", "full"] = field(
+        default="auto",
+        metadata=setting(
+            "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
+            "full; auto: as the planner was trained, and full if it was not"
+        ),
+    )
     prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
     temperature: float | None = field(
         default=None,
@@ -135,6 +142,10 @@ class ProgramSettings(ModuleSettings):
             raise ConfigError(
                 f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
                 "video; leave it out"
+            )
+        if self.reference not in ("auto", "full") and self.planner.startswith("pocket-teacher"):
+            raise ConfigError(
+                f"planner {self.planner!r} reads the whole reference; leave reference={self.reference} out"
             )
         if self.prompts is not None:
             self._check_prompts()

@@ -1,45 +1,20 @@
 """Programs by kind of question, as the pocket teacher writes them without faults.
 
 Each kind has variants, the plain one first and then wider ones: more clips, frames checked one by one, text
-cropped before it is read. A variant that calls a module which the API reference lacks is left out; a question
-that fits no kind is answered from clips that its own words find. It knows a single fact about the world: its
-five movements by name and roughly their extent, where another teacher would have to guess from the choices.
+cropped before it is read. A variant that calls a module which the API reference lacks is left out, and where
+a whole group is missing, others take its place (`without`); a question that fits no kind is answered from
+clips that its own words find. It knows a single fact about the world: its five movements by name and roughly
+their extent, where another teacher would have to guess from the choices.
 """
 
 from __future__ import annotations
 
-import ast
-import builtins
-import json
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
 
-from videopro.executor import parse_python
 from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion
+from videopro.methods.planners.pocket_teacher.variants import WHICH, ProgramVariant, program, quote
+from videopro.methods.planners.pocket_teacher.without import ways_without
 from videopro.question import NATIVE_PROGRAM
-
-HEAD = "def execute_command(video, question):\n"
-
-
-@dataclass(frozen=True)
-class ProgramVariant:
-    """A program with the plan that goes with it."""
-
-    planning: str
-    code: str
-
-    @property
-    def reply(self) -> str:
-        """The whole reply."""
-        return f"<planning>\n{self.planning}\n</planning>\n<code>\n{self.code}\n</code>"
-
-    @property
-    def modules(self) -> frozenset[str]:
-        """Names of the modules that the program calls: every name that it calls and Python does not
-        define."""
-        return _called(self.code)
-
 
 NATIVE = ProgramVariant("This needs one glance at the whole video.", NATIVE_PROGRAM)
 
@@ -49,26 +24,14 @@ GLANCE = ("weather", "main_place")
 
 def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[ProgramVariant]:
     """The programs of several steps for a question, best first; `modules` are the available names."""
-    makers = [*_WAYS.get(reading.kind, ()), *_WAYS["other"]]
+    makers = [
+        *_WAYS.get(reading.kind, ()),
+        *ways_without(reading.kind, modules),
+        *_WAYS["other"],
+        *ways_without("other", modules),
+    ]
     made = [maker(reading) for maker in makers]
     return [variant for variant in made if variant.modules <= set(modules)]
-
-
-@lru_cache(maxsize=4096)
-def _called(code: str) -> frozenset[str]:
-    nodes = ast.walk(parse_python(code))
-    called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    return frozenset(called - set(dir(builtins)))
-
-
-def quote(value: str) -> str:
-    """A text as a program writes it."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def program(body: str) -> str:
-    """A whole program with this body."""
-    return HEAD + "\n".join(f"    {line}" if line else "" for line in body.strip("\n").split("\n"))
 
 
 # ---- one thing at one place --------------------------------------------------------------------------------
@@ -180,8 +143,6 @@ for track in track_object(frames, {quote(r.named)}):
 
 # ---- before and after --------------------------------------------------------------------------------------
 
-_WHICH = "Which place is this?"
-
 
 def _neighbour(r: ParsedQuestion) -> ProgramVariant:
     after = r.kind == "after"
@@ -200,7 +161,7 @@ if not times:
     times = [start, end]
 time = times[{index}]
 frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {quote(_WHICH)}, choices)"""),
+return query_mc(frames, {quote(WHICH)}, choices)"""),
     )
 
 
@@ -215,7 +176,7 @@ intervals, clips = get_informative_clips(video, {quote(f"a scene at the {r.place
 best = max(clips, key=lambda clip: clip.score)
 start, end = best
 frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {quote(_WHICH)}, choices)"""),
+return query_mc(frames, {quote(WHICH)}, choices)"""),
     )
 
 
@@ -310,7 +271,7 @@ def _spoken(r: ParsedQuestion) -> ProgramVariant:
 lines = get_informative_subtitles(video, {quote(r.line)}, top_k=1)
 start, end = lines[0]
 frames = trim_frames(video, start, end, num_frames=8)
-return query_mc(frames, {quote(_WHICH)}, choices)"""),
+return query_mc(frames, {quote(WHICH)}, choices)"""),
     )
 
 

@@ -24,11 +24,11 @@ from videopro.methods.planners.pocket_teacher.logic import logic_variant
 from videopro.methods.planners.pocket_teacher.programs import (
     GLANCE,
     NATIVE,
-    ProgramVariant,
     functions_of,
     program_variants,
 )
 from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion, parse_question
+from videopro.methods.planners.pocket_teacher.variants import ProgramVariant
 from videopro.question import Question
 from videopro.traces import PLAN_KINDS
 
