@@ -89,7 +89,7 @@ def test_a_program_is_rewarded_in_the_world_that_its_row_describes() -> None:
         "return query_mc(extract_frames(clips[0]), question, choices)"
     )
     with make(SceneBackbone()) as rewards:
-        rows = [reward_row(), reward_row(without=["retrieval"]), reward_row(without=["extraction"])]
+        rows = [reward_row(without=[]), reward_row(without=["retrieval"]), reward_row(without=["extraction"])]
         accuracies = [accuracy for accuracy, _, _ in score(rewards, rows, [text] * 3)]
     assert accuracies == [1, 0, 1]
     with pytest.raises(DatasetError, match="without is 'retrieval'; it must be a list of retrieval, "):
