@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from videopro.cli import CONFIGS
+from videopro.cli import COMMANDS, CONFIGS
 from videopro.commands.reproduce.command import COMMAND, selected
 from videopro.commands.reproduce.estimates import PUBLISHED, estimates
 from videopro.commands.reproduce.road import Road, parts_of
@@ -198,3 +199,26 @@ def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> No
     }
     assert settings["adapter"] == str(tmp_path / "out/sft")
     assert "teacher" not in settings
+
+
+@pytest.mark.parametrize("config", ["paper", "no-teacher", "miniature"])
+def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path: Path) -> None:
+    teacher = (
+        {} if config == "no-teacher" else {"synthesize": {"teacher": "api:narrator@http://127.0.0.1:9/v1"}}
+    )
+    read = set()
+    for stage in road(tmp_path, config, gpus=1, **teacher).stages():
+        for command in stage.commands:
+            # TRL's parser reads those of the trainers, and hf is not ours.
+            if command.name in ("hf", "sft", "grpo"):
+                continue
+            words = list(command.arguments)
+            if command.file is not None:
+                command.file.parent.mkdir(parents=True, exist_ok=True)
+                command.file.write_text(yaml.safe_dump(dict(command.settings or {})))
+                words += ["--config", str(command.file)]
+            module = import_module(COMMANDS[command.name].module)
+            (module.CHECK if command.name == "benchmarks check" else module.COMMAND).parse(words)
+            read.add(command.name)
+    made = {"synthesize", "rejection", "prompts"} if config == "no-teacher" else {"synthesize"}
+    assert read == {"benchmarks check", "transcribe", "index", "infer", "report", *made}
