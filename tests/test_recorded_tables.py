@@ -64,6 +64,8 @@ _NO_MEASUREMENTS = {
         ("docs/methods/videoagent.md", "| | options |"),
         ("docs/methods/videopro.md", "| setting | default | |"),
         ("docs/own-videos.md", "| field | |"),
+        ("docs/modules.md", "| annotation | a program may pass | the module gets | parameters |"),
+        ("docs/reproduce.md", "| config | |"),
         ("docs/serving.md", "| flag | reason |"),
         ("docs/synthesis.md", "| setting | |"),
     ],
@@ -84,6 +86,21 @@ _NO_MEASUREMENTS = {
     "numbers of the paper's tables and figures": [
         ("docs/report.md", "| `--tables` | in the paper | what it needs |"),
         ("docs/results/README.md", "| page | what was measured |"),
+        (
+            "docs/reproduce.md",
+            "| in the paper | runs | questions | paper, % | chance of sampling, points |",
+        ),
+    ],
+    "trials that have no record, as their pages say": [
+        ("docs/results/paper-tables.md", "| without | right, first answers with the native fallback, % |"),
+        (
+            "docs/results/paper-tables.md",
+            "| without | plans that call a missing module | plans as with all modules | right, first | "
+            "right, native fallback |",
+        ),
+    ],
+    "sizes of texts that models read, as their page says how they were counted": [
+        ("docs/planners.md", "| `reference` | prompts hold | characters | tokens of Qwen | of pocket |"),
     ],
     "sizes of what a test or a script tries": [
         ("docs/hardening.md", "| tried | before | now |"),

@@ -10,6 +10,7 @@ from perf.tables import (
     speed,
     tiers,
     training_data,
+    transcripts,
     where,
 )
 from perf.tables.shared import Tables, titled
@@ -25,6 +26,7 @@ TABLES: Tables = {
     **where.TABLES,
     **sampling.TABLES,
     **deciding.TABLES,
+    **transcripts.TABLES,
 }
 """By file, relative to the repository, and title."""
 

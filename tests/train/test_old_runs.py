@@ -19,6 +19,8 @@ from videopro.backbones import Sampling, load_backbone
 from videopro.commands import infer
 from videopro.train import grpo, merge, sft
 
+# The rewards of runs from before the confidence of program logic.
+EARLIER = {"form": "strict", "reasoned_confidence": "none"}
 STAGES: dict[str, tuple[Callable[[list[str]], int], dict[str, Any]]] = {
     "sft": (sft.main, {"lora_dropout": 0.2, "per_device_train_batch_size": 1, "num_train_epochs": 2}),
     "grpo": (
@@ -30,6 +32,7 @@ STAGES: dict[str, tuple[Callable[[list[str]], int], dict[str, Any]]] = {
             "max_steps": 5,
             "gradient_accumulation_steps": 2,
             "modules": NO_MODELS,
+            **EARLIER,
         },
     ),
 }
@@ -86,9 +89,13 @@ def test_a_run_resumes_to_the_weights_of_one_that_was_never_stopped(
 def test_checkpoints_of_another_run_are_refused(
     stage: str, old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(stage, old, old / stage, learning_rate=0.02) == 2
+    now = {"form": "equation", "reasoned_confidence": "product"} if stage == "grpo" else {}
+    assert train(stage, old, old / stage, learning_rate=0.02, **now) == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert "has checkpoints of another run: learning_rate was 0.01 and is 0.02; give another" in last
+    # Rewards of runs from before the confidence of program logic are others, too.
+    rewards = ", form was 'strict' and is 'equation', reasoned_confidence was 'none' and is 'product'"
+    differences = f"learning_rate was 0.01 and is 0.02{rewards if stage == 'grpo' else ''}"
+    assert f"has checkpoints of another run: {differences}; give another" in last
 
 
 def test_grpo_continues_an_adapter(old: Path, tmp_path: Path) -> None:

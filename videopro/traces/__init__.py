@@ -1,6 +1,7 @@
 """The trace of a question: its record, the append-only log of a run, and the choice of the final answer."""
 
 from videopro.errors import Failure
+from videopro.question import Answer
 from videopro.traces.arguments import ArgumentRecorder
 from videopro.traces.clock import SharedClock, Stopwatch
 from videopro.traces.counterfactual import (
@@ -64,6 +65,7 @@ from videopro.traces.selection import (
 )
 
 __all__ = [
+    "Answer",
     "PLAN_KINDS",
     "REFERENCE_FORMS",
     "REFINEMENT_KINDS",

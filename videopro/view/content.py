@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from videopro.benchmarks import JudgeGrade
+from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
 from videopro.executor import planning_text
-from videopro.question import LETTERS, NO_OPTION, Answer
-from videopro.traces import AGENT, REFINEMENT_KINDS, THOUGHTS, Call, Execution, Round, Trace
+from videopro.traces import AGENT, REFINEMENT_KINDS, THOUGHTS, Answer, Call, Execution, Round, Trace
 from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
 from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing

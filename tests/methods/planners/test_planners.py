@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support import reason_world as world
+from tests.support.pocket_questions import CHOICES, QUESTIONS
 from tests.support.reason_world import SceneBackbone
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling
@@ -31,24 +32,8 @@ from videopro.modules.reference import api_reference
 from videopro.pocket.vocabulary import PHRASINGS
 from videopro.question import Question, prompts
 
-QUESTIONS = {
-    "weather": "How is the weather in this video?",
-    "main_place": "Where does most of the video take place?",
-    "color": "What color is the ring at the red?",
-    "shape": "Which shape is at the red?",
-    "move": "How does the ring at the red move?",
-    "after": "Which place comes right after the red?",
-    "before": "Where is the video right before the red?",
-    "count": "How many scenes take place at the red?",
-    "sign": "What does the sign at the red say?",
-    "spoken": 'Where is the video when the narrator says "The old king laughs."?',
-    "narration": "According to the narrator, Anna hid what?",
-    "story": "What is the whole story about?",
-    "other": "Why does nobody go to the red place?",
-}
 """One question of each kind; the place is a colour of the test's video."""
 SEARCHES = ("get_informative_clips", "get_informative_subtitles", "detect_object", "track_object")
-CHOICES = ("red", "blue", "green", "grey")
 
 
 def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:

@@ -7,8 +7,8 @@ import re
 import pytest
 from transformers import AutoTokenizer
 
-from tests.methods.planners.test_planners import CHOICES, QUESTIONS
 from tests.support import reason_world as world
+from tests.support.pocket_questions import CHOICES, QUESTIONS
 from videopro.executor import parse_program, run
 from videopro.methods.planners.pocket_teacher import PocketTeacher
 from videopro.methods.planners.pocket_teacher.programs import functions_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from videopro.cli import COMMANDS, Need, check_key, check_needs, is_installed
+from videopro.cli import COMMANDS, Need, check_key, check_needs, install, is_installed
 from videopro.commands.doctor.findings import Finding, State, size
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
@@ -55,7 +55,7 @@ def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
         if is_installed(package):
             yield Finding("packages", package, "ok", metadata.version(package))
         else:
-            yield Finding("packages", package, "broken", f"pip install 'videopro[{extra}]'")
+            yield Finding("packages", package, "broken", install(extra))
 
 
 def _gpus(road: Road) -> Iterator[Finding]:
