@@ -110,6 +110,16 @@ def test_settings_are_written_with_their_command(tmp_path: Path) -> None:
     assert file.read_text().startswith("# videopro infer ")
 
 
+def test_a_full_disk_is_named_and_holds_no_command_up(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/sft.log").symlink_to("/dev/full")
+    # More than a pipe holds: if nobody read on, the command would wait for ever.
+    says_much = stage("sft", "print('x' * 1_000_000); open('sft', 'w').write('x')", tmp_path)
+    with pytest.raises(RunError, match=r"sft\.log: cannot be written \(No space left on device\)"):
+        run_stages([says_much], tmp_path)
+    assert times(tmp_path, "sft") == 1
+
+
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "stages.json").write_text('[{"name": "sft"')
     with pytest.raises(RunError, match=r"stages\.json: cannot be read .*; delete it"):

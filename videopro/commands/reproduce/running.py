@@ -149,8 +149,9 @@ def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> Non
     with ExitStack() as stack:
         running = []
         for number, (command, log) in enumerate(zip(commands, logs, strict=True)):
-            # Of an earlier attempt, what it said is kept.
-            file = stack.enter_context(log.open("ab"))
+            # Of an earlier attempt, what it said is kept. Unbuffered: what a full disk refused is not tried
+            # again when the file is closed.
+            file = stack.enter_context(log.open("ab", buffering=0))
             process = subprocess.Popen(
                 command.argv,
                 env={**os.environ, **command.environment},
@@ -158,30 +159,43 @@ def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> Non
                 stderr=subprocess.STDOUT,
             )
             stack.callback(_end, process)
-            copier = threading.Thread(target=_copy, args=(process, file, number == 0), daemon=True)
+            unwritten = list[OSError]()
+            copying = (process, file, number == 0, unwritten)
+            copier = threading.Thread(target=_copy, args=copying, daemon=True)
             copier.start()
-            running.append((command, process, copier, log))
-        for _, process, copier, _ in running:
+            running.append((command, process, copier, log, unwritten))
+        for _, process, copier, _, _ in running:
             process.wait()
             copier.join()
     failed = [each for each in running if each[1].returncode]
     if failed:
-        command, process, _, log = failed[0]
+        command, process, _, log, _ = failed[0]
         raise RunError(
             f"stage {stage.name!r} failed (status {process.returncode}); its output is in {log}, its command "
             f"was: {command}\nthe stages before it are done; the same command goes on with it"
         )
+    for _, _, _, log, unwritten in running:
+        if unwritten:
+            raise RunError(cannot_write(log, unwritten[0]))
 
 
-def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool) -> None:
-    """Copy what a command says to its log, and to the terminal, as it comes."""
+def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool, unwritten: list[OSError]) -> None:
+    """Copy what a command says to its log, and to the terminal, as it comes. Where that fails (a full disk, a
+    reader that has gone), the rest is read all the same, because the command would wait for it; the error of
+    the log goes into `unwritten`."""
     assert process.stdout is not None
     while data := os.read(process.stdout.fileno(), 65536):
-        log.write(data)
-        log.flush()
-        if shows:
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
+        try:
+            if not unwritten:
+                log.write(data)
+        except OSError as error:
+            unwritten.append(error)
+        try:
+            if shows:
+                sys.stdout.buffer.write(data)
+                sys.stdout.flush()
+        except OSError:
+            shows = False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
