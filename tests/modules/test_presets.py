@@ -313,6 +313,7 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
             ("videopro", "videopro", {}),
             ("program", "program", {"tau": 1}),
             ("native", "native", {}),
+            ("native with lines", "native", {"subtitles": "all"}),
             ("agent", "dvd", {}),
             ("vca", "vca", {}),
             ("named", "videopro", {"speech": "faster-whisper:small"}),
@@ -322,14 +323,16 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
     assert speech == {
         "videopro": ["whisper"] * 4,
         "program": ["whisper"] * 4,
-        "native": ["whisper"] * 4,
+        # The paper's baseline answers from frames alone.
+        "native": [None] * 4,
+        "native with lines": ["whisper"] * 4,
         "agent": ["whisper"] * 4,
         "vca": ["whisper"] * 4,
         "named": ["faster-whisper:small"] * 4,
         "silent": [None] * 4,
     }
     # And reads what is listed, where its own settings leave that out.
-    shown = {"native": "frames", "vca": "listed", "videoagent": "listed", "dvd": None, "lvagent": None}
+    shown = {"native": None, "vca": "listed", "videoagent": "listed", "dvd": None, "lvagent": None}
     for method, rule in shown.items():
         assert [run.options.get("subtitles") for run in runs_of(InferConfig(**given, method=method))] == [
             rule
@@ -353,6 +356,17 @@ def test_a_run_of_the_preset_that_began_without_transcripts_goes_on_without(tmp_
         assert {run.options.get("subtitles") for run in runs} == ({"none"} if method == "native" else {None})
         # Another method in the same folder is refused anyway, and is no old run of this one.
         assert runs_of(InferConfig(**given, method="vca"))[0].options["speech"] == "whisper"
+
+
+def test_direct_answers_of_the_preset_that_began_with_lines_go_on_with_them(tmp_path: Path) -> None:
+    paper_folders(tmp_path)
+    output = tmp_path / "run"
+    (output / "lvbench").mkdir(parents=True)
+    heard = {"name": "native", "frames": None, "subtitles": "frames", "speech": "whisper:w"}
+    (output / "lvbench" / "config.yaml").write_text(yaml.safe_dump({"identity": {"method": heard}}))
+    given: dict[str, Any] = {"benchmark": "videopro", "model": "m", "output": output, "root": tmp_path}
+    runs = runs_of(InferConfig(**given, method="native"))
+    assert [run.options for run in runs] == [{"speech": "whisper", "subtitles": "frames"}, {}, {}, {}]
 
 
 def test_a_protocol_without_subtitles_has_no_transcripts() -> None:

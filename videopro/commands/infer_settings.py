@@ -196,20 +196,27 @@ def _with_frames(backbone: Mapping[str, Any], preset: str, frames: int) -> dict[
 
 # What makes a method read subtitles whose settings leave them out.
 _READS: Mapping[str, Mapping[str, str]] = {
-    "native": {"subtitles": "frames"},
     "videoagent": {"subtitles": "listed"},
     "vca": {"subtitles": "listed"},
 }
 
 
 def _with_transcripts(config: InferConfig, output: Path) -> dict[str, Any]:
-    """The options of a benchmark preset: every method reads the subtitles that are listed, and videos without
-    any, such as LVBench's, are transcribed by the Whisper of this machine, as in the paper, if there is one
-    and nothing else is asked for. A run that began without, in an earlier version, goes on as it began."""
-    if config.options.get("subtitles") == "none":
-        return dict(config.options)
+    """The options of a benchmark preset: methods that search a video read the subtitles that are listed, and
+    videos without any, such as LVBench's, are transcribed by the Whisper of this machine, as in the paper, if
+    there is one and nothing else is asked for. A direct answer is from frames alone, as the paper's baseline,
+    unless the options name lines for it. A run of an earlier version goes on as it began."""
+    options = dict(config.options)
+    if options.get("subtitles") == "none":
+        return options
     added: dict[str, Any] = {"speech": "whisper", **_READS.get(config.method, {})}
     recorded = (RunFolder(output).recorded_identity() or {}).get("method") or {}
-    if recorded.get("name") == config.method and "speech" not in recorded:
-        added = {"speech": "none", **{name: recorded.get(name, "none") for name in added if name != "speech"}}
-    return {**added, **config.options}
+    began = recorded if recorded.get("name") == config.method else None
+    if config.method == "native":
+        if began is None:
+            return {**added, **options} if "subtitles" in options else options
+        # Earlier versions showed direct answers the lines at their frames.
+        added["subtitles"] = began.get("subtitles", "none")
+    if began is not None and "speech" not in began:
+        added = {"speech": "none", **{name: began.get(name, "none") for name in added if name != "speech"}}
+    return {**added, **options}
