@@ -7,14 +7,12 @@ were decoded once (`videopro.train.runtime.frame_cache`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from cachetools import LRUCache
 
 from videopro.backbones.qwen import (
@@ -23,7 +21,6 @@ from videopro.backbones.qwen import (
     QwenRunner,
     encode_vision,
     features_bytes,
-    takes_features,
 )
 from videopro.train.rl.data import GRPORow
 from videopro.train.runtime import FrameCache
@@ -52,8 +49,7 @@ class PromptEncoder:
 
     `frozen`: the vision tower and the projector are not trained; a video's features then replace its
     pixels, and those of the most recently used videos are kept on the model's device, up to `kept_bytes`
-    bytes. If the model accepts no features (transformers before 5.18), a warning says so and the tower runs
-    in every pass.
+    bytes.
     """
 
     def __init__(
@@ -62,14 +58,7 @@ class PromptEncoder:
         self._inputs = inputs
         self._frames = frames
         self._run = run
-        model: Any = run.model
-        self._keeps = frozen and takes_features(type(model.model))
-        if frozen and not self._keeps:
-            warnings.warn(
-                f"transformers {transformers.__version__} accepts no vision features: the tower runs in "
-                "every pass; with 5.18 and newer it runs once per video",
-                stacklevel=2,
-            )
+        self._keeps = frozen
         self._heads: LRUCache[Path, tuple[_Start, EncodedPrompt]] = LRUCache(
             kept_bytes, lambda entry: features_bytes(entry[1].features)
         )

@@ -10,25 +10,17 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from transformers.models.qwen3_vl import Qwen3VLModel
 
 from tests.support import grpo_world as grpo
 from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
-from videopro.backbones.qwen import takes_features
 from videopro.errors import ConfigError
 from videopro.train.rl import GRPORow
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]
 """Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
-
-
-KEEPS = pytest.mark.skipif(
-    not takes_features(Qwen3VLModel),
-    reason="this transformers takes no features in place of pixels",
-)
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
@@ -148,7 +140,6 @@ def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
         assert drawn <= set(visual) if banned == () else not drawn & set(visual)
 
 
-@KEEPS
 def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> None:
     """Over two steps of two rounds each with three prompts about two videos."""
     rows = [grpo.rows()[number] for number in (0, 3, 1)]
@@ -169,7 +160,6 @@ def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> 
     assert any(weight.any() for name, weight in after[True].items() if "lora_B" in name)
 
 
-@KEEPS
 def test_prompts_that_begin_differently_share_the_features_of_their_video(tmp_path: Path) -> None:
     plain = grpo.rows()[0]
     rows = [plain, replace(plain, system="Be brief."), replace(plain, before="Look: "), plain]
@@ -185,7 +175,6 @@ def test_prompts_that_begin_differently_share_the_features_of_their_video(tmp_pa
     assert [prompt.begins_as(prompts[0]) for prompt in prompts] == [True, False, False, True]
 
 
-@KEEPS
 def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None:
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)

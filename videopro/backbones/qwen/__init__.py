@@ -2,7 +2,7 @@
 
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.beyond import keep_beyond
-from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
+from videopro.backbones.qwen.features import encode_vision, features_bytes, visual_inputs
 from videopro.backbones.qwen.find import Checkpoint, adapter_folder, find_checkpoint, made_from
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
@@ -36,6 +36,5 @@ __all__ = [
     "load_weights",
     "made_from",
     "resolve_record",
-    "takes_features",
     "visual_inputs",
 ]

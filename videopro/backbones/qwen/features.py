@@ -7,28 +7,23 @@ later training step can share them, with or without adapters on the language mod
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from videopro.backbones.qwen.feature_inputs import accept_features, concatenate_levels
 from videopro.backbones.qwen.inputs import EncodedPrompt
 
 PIXELS = {"image": "pixel_values", "video": "pixel_values_videos"}
 GRIDS = {"image": "image_grid_thw", "video": "video_grid_thw"}
 
 
-def takes_features(core: type) -> bool:
-    """Whether `core`, the model class that has `visual`, accepts features instead of pixels. It does in
-    transformers 5.18 and newer; older versions pass them to the language model, which ignores them."""
-    return "mm_encoder_outputs" in inspect.signature(core.forward).parameters  # type: ignore[attr-defined]
-
-
 def encode_vision(core: Any, row: EncodedPrompt, device: torch.device) -> EncodedPrompt:
     """The prompt with features instead of pixels. `core` is the module that has `visual` and the language
-    model; the caller turns gradients off."""
+    model, and takes the features from now on; the caller turns gradients off."""
+    accept_features(core)
     features: dict[str, Any] = {}
     for kind, name in PIXELS.items():
         if name in row.tensors:
@@ -87,10 +82,7 @@ def _concatenate_outputs(outputs: Sequence[Any], device: torch.device) -> Any:
         "pooler_output": tuple(part.to(device) for output in outputs for part in output.pooler_output)
     }
     if outputs[0].get("deepstack_features") is not None:
-        layers = zip(*(output.deepstack_features for output in outputs), strict=True)
-        values["deepstack_features"] = [
-            tuple(tensor.to(device) for part in layer for tensor in part) for layer in layers
-        ]
+        values["deepstack_features"] = concatenate_levels(outputs, device)
     return output_class(**values)
 
 
