@@ -1,0 +1,211 @@
+"""An engine that is started, watched and stopped: a program in vLLM's place that has a child of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT, stub_engine
+from videopro.engine.serving import EngineProcess, EngineSettings, ServedModel
+from videopro.errors import BackboneError, ConfigError
+
+MODEL = ServedModel("some/model", "model", images=16, rank=20)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def soon(happens: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def processes(folder: Path) -> list[int]:
+    return [start[name] for start in stub_engine.starts(folder) for name in ("pid", "child")]
+
+
+def names(engine: EngineProcess) -> list[str]:
+    with urllib.request.urlopen(f"{engine.url}/models", timeout=10) as reply:
+        return [card["id"] for card in json.load(reply)["data"]]
+
+
+def make(folder: Path, said: list[str], model: ServedModel = MODEL, **settings: Any) -> EngineProcess:
+    given = EngineSettings(program=str(folder / "vllm"), **settings)
+    return EngineProcess(given, model, log=folder / "run" / "engine.log", say=said.append)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    stub_engine.install(tmp_path)
+    yield tmp_path
+    left = [pid for pid in processes(tmp_path) if is_alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+def test_it_serves_what_it_is_told_to_and_ends_with_all_its_processes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    said: list[str] = []
+    with make(folder, said, flags="--swap-space 1") as engine:
+        assert names(engine) == ["model"]
+        engine.load_adapter("policy-v1", folder)
+        assert names(engine) == ["model", "policy-v1"]
+        engine.unload_adapter("policy-v1")
+        assert names(engine) == ["model"]
+        assert all(is_alive(pid) for pid in processes(folder))
+    (start,) = stub_engine.starts(folder)
+    arguments = start["arguments"]
+    assert arguments[:2] == ["serve", "some/model"]
+    pairs = dict(pairwise(arguments))
+    # 20 is between two ranks that vLLM has kernels for. Without a GPU: float32, and a slot that stays empty.
+    assert (pairs["--max-lora-rank"], pairs["--max-loras"], pairs["--dtype"]) == ("32", "16", "float32")
+    assert (pairs["--logprobs-mode"], pairs["--host"]) == ("processed_logprobs", "127.0.0.1")
+    assert json.loads(pairs["--limit-mm-per-prompt"]) == {"video": 1, "image": 16}
+    assert pairs["--swap-space"] == "1"
+    environment = start["environment"]
+    assert environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "1"
+    assert (environment["RANK"], environment["PYTHONPATH"]) == (None, None)
+    assert "INFO the stub starts" in engine.log.read_text()
+    assert any("starting vLLM with model" in line for line in said)
+
+
+def test_a_killed_engine_is_started_again_with_its_adapters_at_the_same_address(folder: Path) -> None:
+    said: list[str] = []
+    with make(folder, said) as engine:
+        engine.load_adapter("policy-v1", folder)
+        engine.load_adapter("policy-v2", folder)
+        engine.unload_adapter("policy-v1")
+        url = engine.url
+        # The server, and then the guard around it.
+        for number, pid in enumerate((stub_engine.starts(folder)[0]["pid"], None), 1):
+            assert engine._process is not None
+            os.kill(pid or engine._process.pid, signal.SIGKILL)
+            soon(lambda: len(stub_engine.starts(folder)) == number + 1)  # noqa: B023
+            engine.wait()
+            assert names(engine) == ["model", "policy-v2"]
+            assert not is_alive(stub_engine.starts(folder)[number - 1]["child"])
+        assert (engine.url, engine.starts) == (url, 3)
+        assert sum("starting it again" in line for line in said) == 2
+
+
+def test_one_that_keeps_dying_is_given_up(folder: Path) -> None:
+    said: list[str] = []
+    with make(folder, said) as engine:
+        stub_engine.behave(folder, fails="ValueError: max seq len (32768) is larger than the cache")
+        os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
+        soon(lambda: len(stub_engine.starts(folder)) == 4)
+        with pytest.raises(BackboneError, match=r"(?s)died 4 times.*max_model_len=N.*larger than the cache"):
+            engine.wait()
+        with pytest.raises(BackboneError, match="died 4 times"):
+            engine.load_adapter("policy-v1", folder)
+        assert engine.starts == 4
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "settings", "message"),
+    [
+        (
+            {"fails": "torch.OutOfMemoryError: CUDA out of memory."},
+            {},
+            r"(?s)does not serve some/model: it ended; change --vllm memory .*ends so:.*CUDA out of memory",
+        ),
+        ({"slow": 60}, {"start_seconds": 1}, r"did not answer within 1 s"),
+    ],
+)
+def test_one_that_does_not_start_shows_the_end_of_its_log(
+    folder: Path, behaviour: dict[str, Any], settings: dict[str, Any], message: str
+) -> None:
+    stub_engine.behave(folder, **behaviour)
+    with pytest.raises(BackboneError, match=message):
+        make(folder, [], **settings).start()
+
+
+def test_a_refused_adapter_is_an_error_and_is_not_loaded_after_a_restart(folder: Path) -> None:
+    stub_engine.behave(folder, refuses="modules_to_save is not supported")
+    with make(folder, []) as engine:
+        with pytest.raises(BackboneError, match=r"'policy-v1' \(status 400\): modules_to_save"):
+            engine.load_adapter("policy-v1", folder)
+        assert engine.adapters == {}
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from tests.engine.serving.test_process import make
+engine = make(Path(sys.argv[1]), [])
+engine.start()
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_its_parent_however_that_ends(folder: Path, number: signal.Signals) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, cwd=ROOT)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"up\n"
+    assert all(is_alive(pid) for pid in processes(folder))
+    parent.send_signal(number)
+    parent.wait()
+    parent.stdout.close()
+    soon(lambda: not any(map(is_alive, processes(folder))))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"program": "/no/such"}, "there is no program at /no/such; install it into an environment of its"),
+        ({"memory": 1.5}, "vllm: memory is 1.5"),
+        ({"gpus": 0}, "vllm: gpus is 0"),
+        ({"flags": "'"}, "vllm: flags"),
+    ],
+)
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        EngineSettings(**settings).command()
+
+
+def test_vllm_is_found_in_path_or_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="vLLM is not in PATH"):
+        EngineSettings().command()
+    program = stub_engine.install(tmp_path)
+    assert EngineSettings().command() == [str(program), "serve"]
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    module = ["-m", "vllm.entrypoints.openai.api_server", "--model"]
+    assert EngineSettings(program=str(tmp_path)).command() == [str(python), *module]
+
+
+def test_the_longest_prompt_is_the_models_own(tmp_path: Path) -> None:
+    from videopro.engine.serving.settings import serve_flags
+
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": {"max_position_embeddings": 8192}}))
+    flags = serve_flags(EngineSettings(), ServedModel(str(tmp_path), "m", images=1), 1, on_gpu=True)
+    pairs = dict(pairwise(flags))
+    assert pairs["--max-model-len"] == "8192"
+    assert (pairs["--gpu-memory-utilization"], pairs["--tensor-parallel-size"]) == ("0.85", "1")
+    assert "--enable-lora" not in flags

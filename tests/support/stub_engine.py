@@ -1,0 +1,108 @@
+"""A stand-in for `vllm`: a program that takes its flags and serves what an engine's life needs.
+
+    stub_engine.py serve MODEL --port N --lora-modules NAME=FOLDER ...
+
+It answers /health, /v1/models, and loads and unloads adapters as vLLM does, with a child process as vLLM has
+its engine core. Behaviour comes from a JSON file beside it, `stub_engine.json`, read at each start:
+
+    fails: print this, and exit with status 1;      slow: seconds before it answers
+    refuses: the message with which adapters are refused
+
+Every start adds a line to `starts.jsonl`: its arguments, its process and its child's, and some of its
+environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(sys.argv[0]).parent
+_SHOWN = ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH")
+
+
+def install(folder: Path, **behaviour: Any) -> Path:
+    """Put the program into a folder. Returns its path, for `EngineSettings.program`."""
+    program = folder / "vllm"
+    program.write_text(f"#!{sys.executable} -I\n{Path(__file__).read_text(encoding='utf-8')}")
+    program.chmod(0o755)
+    behave(folder, **behaviour)
+    return program
+
+
+def behave(folder: Path, **behaviour: Any) -> None:
+    """What the next start does."""
+    (folder / "stub_engine.json").write_text(json.dumps(behaviour))
+
+
+def starts(folder: Path) -> list[dict[str, Any]]:
+    """The starts so far."""
+    path = folder / "starts.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    adapters: dict[str, str] = {}
+    refusal = ""
+    model = ""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        cards = [{"id": self.model, "owned_by": "vllm"}]
+        cards += [{"id": name, "root": root, "parent": self.model} for name, root in self.adapters.items()]
+        self._reply(200, {} if self.path == "/health" else {"data": cards})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        name = body.get("lora_name")
+        if self.refusal:
+            self._reply(400, {"error": {"message": self.refusal}})
+        elif self.path == "/v1/load_lora_adapter":
+            self.adapters[name] = body["lora_path"]
+            self._reply(200, {})
+        elif self.path == "/v1/unload_lora_adapter":
+            known = self.adapters.pop(name, None) is not None
+            self._reply(200 if known else 404, {} if known else {"error": {"message": f"no adapter {name}"}})
+        else:
+            self._reply(404, {"error": {"message": "Not Found"}})
+
+    def _reply(self, status: int, content: Any) -> None:
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def main(arguments: list[str]) -> int:
+    behaviour = json.loads((FOLDER / "stub_engine.json").read_text())
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with (FOLDER / "starts.jsonl").open("a") as file:
+        environment = {name: os.environ.get(name) for name in _SHOWN}
+        record = {"arguments": arguments, "pid": os.getpid(), "child": child.pid, "environment": environment}
+        file.write(json.dumps(record) + "\n")
+    print("INFO the stub starts", flush=True)
+    if behaviour.get("fails"):
+        print(behaviour["fails"], flush=True)
+        return 1
+    time.sleep(behaviour.get("slow", 0))
+    _Handler.model = arguments[arguments.index("--served-model-name") + 1]
+    _Handler.refusal = behaviour.get("refuses", "")
+    if "--lora-modules" in arguments:
+        named = arguments[arguments.index("--lora-modules") + 1 :]
+        _Handler.adapters = dict(part.split("=", 1) for part in named)
+    port = int(arguments[arguments.index("--port") + 1])
+    ThreadingHTTPServer(("127.0.0.1", port), _Handler).serve_forever(0.02)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

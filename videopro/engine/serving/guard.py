@@ -1,0 +1,92 @@
+"""Runs one program, and leaves no process of it behind: python guard.py PARENT PROGRAM ARGUMENT...
+
+The program ends with this guard's parent, however that ends, `kill -9` included. An engine starts processes
+of its own, which outlive it when it is killed: they become this process's children then, and are killed too.
+
+A script of its own that needs the standard library only: it runs beside an engine for hours. The parent's end
+is seen through a pidfd, since PR_SET_PDEATHSIG would tell the end of the thread that started this process.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+PATIENCE = 20.0
+"""Seconds that the program gets to end by itself."""
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program until it, this guard's parent or a signal ends it. Returns its exit status, as a
+    shell."""
+    parent, *command = arguments
+    awake, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in _ENDING:
+        signal.signal(number, lambda *_: None)
+    # Whoever starts this process blocks them meanwhile.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        watched = os.pidfd_open(int(parent))
+    except ProcessLookupError:
+        return 1
+    # Before the pidfd was opened, the number may have passed to another process.
+    if os.getppid() != int(parent):
+        return 1
+    program = subprocess.Popen(command, preexec_fn=lambda: _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
+    events = select.poll()
+    for descriptor in (watched, awake, os.pidfd_open(program.pid)):
+        events.register(descriptor, select.POLLIN)
+    events.poll()
+    if program.poll() is None:
+        program.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(PATIENCE)
+    if program.poll() is None:
+        program.kill()
+    status = program.wait()
+    _kill_children()
+    return 128 - status if status < 0 else status
+
+
+def _kill_children() -> None:
+    """Kill what the program left, and what those processes leave, until nothing is left."""
+    while True:
+        for child in _children():
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.01)
+
+
+def _children() -> list[int]:
+    own, children = os.getpid(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                # The name of a process, in parentheses, may hold anything.
+                _, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+                if int(parent) == own:
+                    children.append(int(entry.name))
+    return children
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

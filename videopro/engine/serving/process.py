@@ -1,0 +1,377 @@
+"""An engine, `vllm serve` in an environment of its own, that lives as long as what started it.
+
+It is started, watched, started again when it dies, with the adapters that it had, and stopped with us in
+every case (`guard`). It keeps its address meanwhile, so that clients who try again reach the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import requests
+from rich.console import Console
+
+from videopro.cli import defer_signals
+from videopro.engine.serving import guard
+from videopro.engine.serving.settings import EngineSettings, ServedModel, engine_environment, serve_flags
+from videopro.errors import BackboneError, RunError, cannot_write
+
+_SHOWN_LINES = 15
+# Seconds between two looks at whether it answers, between two lines of progress, and for one short request.
+_LOOK_SECONDS = 0.2
+_PROGRESS_SECONDS = 30.0
+_REQUEST_SECONDS = 10.0
+# Loading an adapter reads its file.
+_LOAD_SECONDS = 300.0
+# Deaths without having answered for this long before the engine is given up.
+_MOST_DEATHS = 3
+_STABLE_SECONDS = 60.0
+# Other programs may take a free port before the engine does.
+_PORT_TRIES = 3
+_TAKEN = "address already in use"
+_ADVICE = (
+    (("out of memory", "free memory on device", "no available memory for the cache"), "change --vllm memory"),
+    (("no module named", "modulenotfounderror"), "see the packages of its environment"),
+    (("max_model_len", "max seq len"), "give --vllm max_model_len=N"),
+    (("max_lora_rank",), "give --vllm flags='--max-lora-rank N'"),
+)
+
+Say = Callable[[str], None]
+
+
+class EngineProcess:
+    """One engine. A context manager that starts and stops it.
+
+    `device`: the GPUs that it sees, as CUDA_VISIBLE_DEVICES; None: it runs on the CPU. `log`: the file that
+    gets what it prints. `say` is called with what the user has to know, such as that it died; it may be
+    called from another thread. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        model: ServedModel,
+        *,
+        log: Path,
+        device: str | None = None,
+        say: Say = lambda line: print(line, file=sys.stderr),
+    ) -> None:
+        self.model = model
+        self.log = log
+        self.starts = 0
+        """How often it was started."""
+        self._settings = settings
+        self._program = settings.command()
+        self._device = device
+        self._say = say
+        self._port = 0
+        self._adapters = dict(model.adapters)
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: threading.Thread | None = None
+        self._is_stopping = threading.Event()
+        self._is_up = threading.Event()
+        self._failure: BackboneError | None = None
+        self._session = requests.Session()
+        # No proxy stands between us and this machine.
+        self._session.trust_env = False
+
+    @property
+    def url(self) -> str:
+        """The address of its OpenAI-compatible endpoint."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- life
+
+    def start(self) -> None:
+        """Start it, and return when it answers; progress is shown meanwhile. Raises BackboneError, with the
+        last lines of its log, if it does not, and RunError if the log cannot be written."""
+        self._is_stopping.clear()
+        self._failure = None
+        try:
+            for attempt in range(_PORT_TRIES):
+                self._port = _free_port()
+                size = self._launch()
+                if self._wait_until_up():
+                    break
+                if attempt + 1 == _PORT_TRIES or _TAKEN not in self._printed(size).lower():
+                    raise self._not_started(size)
+        except BaseException:
+            self.stop()
+            raise
+        self._is_up.set()
+        self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
+        self._watcher.start()
+
+    def stop(self) -> None:
+        """Stop it, with every process that it started. Calling it again does nothing."""
+        self._is_stopping.set()
+        self._is_up.clear()
+        with self._lock:
+            process = self._process
+        if process is not None:
+            _end(process)
+        watcher = self._watcher
+        if watcher is not None and watcher is not threading.current_thread():
+            watcher.join()
+        self._watcher = None
+
+    def check(self) -> None:
+        """Raise BackboneError if the engine was given up."""
+        if self._failure is not None:
+            raise self._failure
+
+    def wait(self) -> None:
+        """Return when it answers: at once, or after it was started again. Raises BackboneError if it was
+        given up or stopped."""
+        while not self._is_up.wait(_LOOK_SECONDS):
+            self.check()
+            if self._is_stopping.is_set():
+                raise BackboneError(f"the engine of {self.model.name!r} was stopped")
+
+    def _launch(self) -> int:
+        """Start its process. Returns the size of the log before."""
+        named = [f"{name}={folder}" for name, folder in self._adapters.items()]
+        command = [
+            *self._program,
+            self.model.source,
+            *serve_flags(self._settings, self.model, self._port, on_gpu=self._device is not None),
+            *(["--lora-modules", *named] if named else []),
+        ]
+        file = self._open_log()
+        size = file.tell()
+        with file, self._lock:
+            # Ctrl-C reaches the whole process group of a terminal, and when the engine ends is ours to say.
+            with defer_signals():
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", guard.__file__, str(os.getpid()), *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env=engine_environment(command, self._device),
+                    start_new_session=True,
+                )
+            self.starts += 1
+        return size
+
+    def _open_log(self) -> IO[bytes]:
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            return self.log.open("ab")
+        except OSError as error:
+            raise RunError(cannot_write(self.log, error)) from error
+
+    def _wait_until_up(self) -> bool:
+        """Whether it answers before it ends, or the time is over."""
+        began = time.monotonic()
+        with _progress(f"starting vLLM with {self.model.name}, log: {self.log}", self._say):
+            while time.monotonic() - began < self._settings.start_seconds:
+                assert self._process is not None
+                if self._is_stopping.is_set() or self._process.poll() is not None:
+                    return False
+                if self._answers():
+                    self._say(f"vLLM answers after {time.monotonic() - began:.0f} s")
+                    return True
+                self._is_stopping.wait(_LOOK_SECONDS)
+        return False
+
+    def _answers(self) -> bool:
+        try:
+            health = f"http://127.0.0.1:{self._port}/health"
+            return self._session.get(health, timeout=_REQUEST_SECONDS).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def _watch(self) -> None:
+        """Start it again whenever it ends."""
+        deaths, up_since = 0, time.monotonic()
+        while True:
+            assert self._process is not None
+            status = self._process.wait()
+            self._is_up.clear()
+            # Where the guard itself was killed, the others of its process group are left.
+            _kill_group(self._process)
+            if self._is_stopping.is_set():
+                return
+            deaths = 1 if time.monotonic() - up_since > _STABLE_SECONDS else deaths + 1
+            if deaths > _MOST_DEATHS:
+                self._failure = self._not_started(None, f"it died {deaths} times in a row")
+                self._say(str(self._failure))
+                return
+            self._say(
+                f"the engine of {self.model.name!r} ended (status {status}); starting it again "
+                f"(its log: {self.log})"
+            )
+            try:
+                self._launch()
+            except RunError as error:
+                self._failure = BackboneError(str(error))
+                self._say(str(error))
+                return
+            if self._wait_until_up():
+                up_since = time.monotonic()
+                self._is_up.set()
+            elif self._process.poll() is None:
+                _end(self._process)
+
+    def _printed(self, start: int | None) -> str:
+        try:
+            content = self.log.read_bytes()
+        except OSError:
+            return ""
+        return content[start or 0 :].decode("utf-8", "replace")
+
+    def _not_started(self, start: int | None, how: str = "") -> BackboneError:
+        printed = self._printed(start)
+        if not how:
+            ended = self._process is None or self._process.poll() is not None
+            how = "it ended" if ended else f"it did not answer within {self._settings.start_seconds} s"
+        advice = next(
+            (text for signs, text in _ADVICE if any(sign in printed.lower() for sign in signs)),
+            "see its log",
+        )
+        lines = [line for line in printed.splitlines() if line.strip()][-_SHOWN_LINES:]
+        ends = "\n".join(f"  {line[:400]}" for line in lines)
+        return BackboneError(
+            f"vLLM does not serve {self.model.source}: {how}; {advice} ({self.log})"
+            + (f", which ends so:\n{ends}" if ends else "")
+        )
+
+    # -- adapters
+
+    @property
+    def adapters(self) -> Mapping[str, Path]:
+        """The adapters that it has, by name."""
+        with self._lock:
+            return dict(self._adapters)
+
+    def load_adapter(self, name: str, folder: Path) -> None:
+        """Serve an adapter under a name of its own, also after it has been started again. Raises
+        BackboneError if the engine refuses it."""
+        with self._lock:
+            before = dict(self._adapters)
+            # First: an engine that dies meanwhile is started again with it.
+            self._adapters[name] = folder
+        try:
+            self._post("load_lora_adapter", {"lora_name": name, "lora_path": str(folder)}, loaded=name)
+        except BackboneError:
+            with self._lock:
+                self._adapters = before
+            raise
+
+    def unload_adapter(self, name: str) -> None:
+        """Forget an adapter. Raises BackboneError if the engine refuses that."""
+        with self._lock:
+            self._adapters.pop(name, None)
+        self._post("unload_lora_adapter", {"lora_name": name}, loaded=None)
+
+    def _post(self, path: str, content: Mapping[str, Any], *, loaded: str | None) -> None:
+        """Send a request about adapters, again after a restart. `loaded`: the adapter that a restarted engine
+        has already then."""
+        starts = -1
+        while True:
+            self.wait()
+            if self.starts != starts != -1 and loaded is not None:
+                return
+            starts = self.starts
+            try:
+                reply = self._session.post(f"{self.url}/{path}", json=content, timeout=_LOAD_SECONDS)
+            except requests.RequestException as error:
+                if not self._ended_since(starts):
+                    raise BackboneError(
+                        f"the engine of {self.model.name!r} does not answer {path} "
+                        f"({type(error).__name__}); see {self.log}"
+                    ) from None
+                if loaded is None:
+                    return
+                continue
+            if reply.status_code == 200:
+                return
+            raise BackboneError(
+                f"the engine refuses {path} of {content['lora_name']!r} (status {reply.status_code}): "
+                f"{_message(reply)}"
+            )
+
+    def _ended_since(self, starts: int) -> bool:
+        """Whether the engine that was started as number `starts` has ended, or ends now."""
+        end = time.monotonic() + _REQUEST_SECONDS
+        while time.monotonic() < end:
+            process = self._process
+            if self.starts != starts or process is None or process.poll() is not None:
+                return True
+            time.sleep(_LOOK_SECONDS)
+        return False
+
+
+def _message(reply: requests.Response) -> str:
+    try:
+        content = reply.json()
+        error = content.get("error", content)
+        return str(error.get("message", error) if isinstance(error, dict) else error)[:400]
+    except (ValueError, AttributeError):
+        return reply.text[:400]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the guard, which ends the engine."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(guard.PATIENCE + _REQUEST_SECONDS)
+    _kill_group(process)
+    process.wait()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _progress(doing: str, say: Say) -> Iterator[None]:
+    """Show that something takes its time: a spinner on a terminal, else a line from time to time."""
+    console = Console(stderr=True)
+    began = time.monotonic()
+    if console.is_terminal:
+        with console.status(doing):
+            yield
+    else:
+        say(f"{doing} ...")
+        is_over = threading.Event()
+
+        def tell() -> None:
+            while not is_over.wait(_PROGRESS_SECONDS):
+                say(f"{doing}: {time.monotonic() - began:.0f} s ...")
+
+        threading.Thread(target=tell, daemon=True).start()
+        try:
+            yield
+        finally:
+            is_over.set()

@@ -1,0 +1,183 @@
+"""The settings of an engine that VideoPro starts itself, and the flags of `vllm serve` that they make."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from videopro.cli import setting
+from videopro.errors import ConfigError
+
+VLLM = setting(
+    "with --engine vllm: program (the engine's environment, its Python or its vllm), memory, max_model_len, "
+    "gpus, requests, flags, start_seconds, such as program=engine memory=0.8"
+)
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""The ranks for which vLLM makes room."""
+_LOADED = 3
+"""Adapters in the engine's memory: the newest version, the one before it, and one that is being loaded."""
+_CPU_LOADED = 16
+"""The LoRA kernels of the CPU build give the base's requests the adapter in the last slot (vLLM pull request
+48421), which therefore has to stay empty."""
+_CPU_REQUESTS = 16
+_LISTED = 20
+"""Log-probabilities for each token, among which the letters of an answer are looked for."""
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an engine is started. Raises ConfigError for invalid settings."""
+
+    program: str = field(
+        default="",
+        metadata=setting(
+            "where vLLM is: the folder of its environment, its Python, or vllm itself; unset: vllm in PATH"
+        ),
+    )
+    memory: float = field(
+        default=0.85, metadata=setting("share of a GPU's memory for weights, keys and values")
+    )
+    max_model_len: int | None = field(
+        default=None,
+        metadata=setting("tokens of the longest prompt with its reply; unset: the model's, at most 32768"),
+    )
+    gpus: int = field(default=1, metadata=setting("GPUs of one engine (tensor parallel)"))
+    requests: int | None = field(
+        default=None, metadata=setting("requests that are written at a time; unset: vLLM's own number")
+    )
+    flags: str = field(default="", metadata=setting("further flags of vllm serve"))
+    start_seconds: int = field(default=1800, metadata=setting("seconds within which it has to answer"))
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory <= 1:
+            raise ConfigError(f"vllm: memory is {self.memory:g}; it must be above 0 and at most 1")
+        for name in ("max_model_len", "gpus", "requests", "start_seconds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"vllm: {name} is {value}; it must be at least 1")
+        try:
+            shlex.split(self.flags)
+        except ValueError as error:
+            raise ConfigError(f"vllm: flags is {self.flags!r}, which no shell reads ({error})") from None
+
+    def command(self) -> list[str]:
+        """What starts the server, up to the name of the model. Raises ConfigError if it is not there."""
+        advice = (
+            "install it into an environment of its own (python -m venv engine && engine/bin/pip install "
+            "vllm), and give --vllm program=engine"
+        )
+        if not self.program:
+            installed = shutil.which("vllm")
+            if installed is None:
+                raise ConfigError(f"vLLM is not in PATH; {advice}")
+            return [installed, "serve"]
+        path = Path(self.program).expanduser().absolute()
+        if path.is_dir():
+            path = path / "bin" / "python"
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise ConfigError(f"vllm: program {self.program!r}: there is no program at {path}; {advice}")
+        if path.name.startswith("python"):
+            # As `vllm serve`, a command that the CPU build's package leaves broken.
+            return [str(path), "-m", "vllm.entrypoints.openai.api_server", "--model"]
+        return [str(path), "serve"]
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """What an engine serves."""
+
+    source: str
+    """Hub name or folder."""
+    name: str
+    """The name by which requests ask for it."""
+    images: int
+    """Pictures in one prompt at most."""
+    dtype: str = "auto"
+    """As in a backbone's settings."""
+    rank: int = 0
+    """The highest rank of the adapters beside it; 0: there are none."""
+    adapters: Mapping[str, Path] = field(default_factory=dict)
+    """Adapters that are there from the start, by name."""
+
+
+_DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
+
+
+def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_gpu: bool) -> list[str]:
+    """The flags of `vllm serve`; docs/serving.md has the reasons."""
+    flags = {
+        "--served-model-name": model.name,
+        "--host": "127.0.0.1",
+        "--port": port,
+        "--max-model-len": settings.max_model_len or _longest(model.source),
+        "--max-logprobs": _LISTED,
+        # Those that tokens are drawn from, as the importance ratio of training needs them. A letter is asked
+        # for at temperature 0, which leaves them as they are.
+        "--logprobs-mode": "processed_logprobs",
+        "--limit-mm-per-prompt": json.dumps({"video": 1, "image": model.images}),
+    }
+    switches = ["--trust-request-mm-kwargs", "--enable-prefix-caching"]
+    if on_gpu:
+        flags["--gpu-memory-utilization"] = settings.memory
+        flags["--tensor-parallel-size"] = settings.gpus
+    else:
+        switches.append("--enforce-eager")
+    dtype = _DTYPES.get(model.dtype) or ("auto" if on_gpu else "float32")
+    flags["--dtype"] = dtype
+    if settings.requests is not None or not on_gpu:
+        flags["--max-num-seqs"] = settings.requests or _CPU_REQUESTS
+    if model.rank:
+        switches.append("--enable-lora")
+        flags["--max-lora-rank"] = next((rank for rank in RANKS if rank >= model.rank), model.rank)
+        flags["--max-loras"] = _LOADED if on_gpu else _CPU_LOADED
+    return [*switches, *(str(part) for pair in flags.items() for part in pair), *shlex.split(settings.flags)]
+
+
+def _longest(source: str) -> int:
+    """The longest prompt with its reply that the model takes, at most what 64 frames, subtitles and programs
+    need."""
+    most = 32768
+    config = Path(source).expanduser() / "config.json"
+    if not config.is_file() and source.count("/") == 1:
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(source, "config.json")
+        config = Path(cached) if isinstance(cached, str) else config
+    if not config.is_file():
+        return most
+    content = json.loads(config.read_text(encoding="utf-8"))
+    length = content.get("text_config", content).get("max_position_embeddings")
+    return min(most, length) if isinstance(length, int) else most
+
+
+# What torchrun and accelerate tell the processes of a training, which an engine would take for its own.
+_OF_LAUNCHERS = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK"),
+    *("ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK"),
+)
+
+
+def engine_environment(command: list[str], device: str | None) -> dict[str, str]:
+    """The environment variables of the engine. `device`: for CUDA_VISIBLE_DEVICES; None: a CPU."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*_OF_LAUNCHERS, "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        and not name.startswith(("TORCHELASTIC_", "ACCELERATE_", "FSDP_"))
+    }
+    # Its own tools, such as ninja, before ours.
+    kept["PATH"] = os.pathsep.join([str(Path(command[0]).parent), kept.get("PATH", os.defpath)])
+    kept["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    kept.setdefault("VLLM_NO_USAGE_STATS", "1")
+    if device is not None:
+        kept["CUDA_VISIBLE_DEVICES"] = device
+    else:
+        kept.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+        # Threads that wait for each other on busy cores cost twenty times what they gain.
+        kept.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    return kept
