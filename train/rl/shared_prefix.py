@@ -17,24 +17,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from videopro.backbones.qwen import QwenRunner, visual_inputs
 from videopro.errors import ConfigError
+from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 
 IGNORE_INDEX = -100
+_LEAST_WIDTH = 256
 
 
 @dataclass(frozen=True)
 class PackedBatch:
     """Groups as model inputs, one row per group, padded on the right."""
 
-    inputs: dict[str, torch.Tensor]
-    """`input_ids`, `mm_token_type_ids` (groups, tokens), `attention_mask` (groups, 1, tokens, tokens) bool,
-    `position_ids` (4, groups, tokens), visual inputs, and `shift_labels` (groups, tokens): at each place the
-    next token of its reply, `IGNORE_INDEX` in prompts and padding."""
+    inputs: dict[str, Any]
+    """`input_ids`, `mm_token_type_ids` (groups, tokens), `attention_mask` (groups, 1, tokens, tokens), bool
+    or a BlockMask, `position_ids` (4, groups, tokens), visual inputs, and `shift_labels` (groups, tokens):
+    at each place the next token of its reply, `IGNORE_INDEX` in prompts and padding."""
     rows: torch.Tensor
     """(replies,): the row of each reply, in the order of the replies given."""
     starts: torch.Tensor
@@ -69,6 +72,7 @@ def pack(
     *,
     pad: int,
     run: QwenRunner,
+    shape: RowShape,
     roots: Sequence[PolicyPrompt] | None = None,
 ) -> PackedBatch:
     """Pack replies, each to the prompt of the same index. Replies with the same root (the same object; None:
@@ -79,15 +83,15 @@ def pack(
         groups.setdefault(id(root), []).append(number)
     rows = [_PackedRow(prompts, replies, numbers) for numbers in groups.values()]
     # Built on the CPU, since every piece is small, and moved to the device in one go.
-    shape = (len(rows), max(len(row.ids) for row in rows))
+    size = (len(rows), shape.width(max(len(row.ids) for row in rows), least=_LEAST_WIDTH))
 
     def filled(fill: int, lines: Iterable[Sequence[int]]) -> torch.Tensor:
-        tensor = torch.full(shape, fill)
+        tensor = torch.full(size, fill)
         for row, line in zip(tensor, lines, strict=True):
             row[: len(line)] = torch.tensor(line, dtype=torch.long)
         return tensor
 
-    positions = torch.zeros((4, *shape), dtype=torch.long)
+    positions = torch.zeros((4, *size), dtype=torch.long)
     for number, row in enumerate(rows):
         positions[0, number, : len(row.ids)] = torch.tensor(row.text_positions)
         positions[1:, number, : len(row.ids)] = torch.cat(row.positions, dim=1)
@@ -97,18 +101,15 @@ def pack(
         "position_ids": positions,
         "shift_labels": filled(IGNORE_INDEX, (row.labels for row in rows)),
     }
-    inputs = {name: tensor.to(run.device) for name, tensor in tensors.items()}
-    inputs["attention_mask"] = _tree_mask(
-        filled(_PADDING, (row.prompt_numbers for row in rows)).to(run.device),
-        filled(_PADDING, (row.branches for row in rows)).to(run.device),
+    inputs: dict[str, Any] = {name: tensor.to(run.device) for name, tensor in tensors.items()}
+    inputs["attention_mask"] = shape.mask(
+        filled(PADDING, (row.prompt_numbers for row in rows)).to(run.device),
+        filled(PADDING, (row.branches for row in rows)).to(run.device),
     )
     inputs |= visual_inputs([row.root.encoded for row in rows], run.device)
     at = {number: (index, start) for index, row in enumerate(rows) for number, start in row.starts.items()}
     where = torch.tensor([at[number] for number in range(len(replies))], device=run.device)
     return PackedBatch(inputs, where[:, 0], where[:, 1])
-
-
-_VIDEO, _PROMPT, _PADDING = -1, -1, -2
 
 
 class _PackedRow:
@@ -125,9 +126,9 @@ class _PackedRow:
         self.text_positions: list[int] = []
         self.positions: list[torch.Tensor] = []
         self.prompt_numbers: list[int] = []
-        """The prompt that each token belongs to; _VIDEO: all prompts."""
+        """The prompt that each token belongs to; ROOT: all prompts."""
         self.branches: list[int] = []
-        """The reply that each token belongs to; _PROMPT: none."""
+        """The reply that each token belongs to; NO_BRANCH: none."""
         self.starts: dict[int, int] = {}
         """The place at which each reply's first token is predicted."""
         by_prompt: dict[int, list[int]] = {}
@@ -141,8 +142,8 @@ class _PackedRow:
             self.types += prompt.encoded.types[start:last]
             self.positions.append(prompt.positions[:, start:last].cpu())
             video = max(prompt.head - start, 0)
-            self.prompt_numbers += [_VIDEO] * video + [index] * (last - start - video)
-            self.branches += [_PROMPT] * (last - start)
+            self.prompt_numbers += [ROOT] * video + [index] * (last - start - video)
+            self.branches += [NO_BRANCH] * (last - start)
             self.labels += [IGNORE_INDEX] * (last - start)
             self.text_positions += range(start, last)
             self.ids += prompt.encoded.ids[start:last]
@@ -162,16 +163,3 @@ class _PackedRow:
         self.positions.append((prompt.next_position - 1 + torch.arange(length)).expand(3, -1))
         self.prompt_numbers += [index] * length
         self.branches += [number] * length
-
-
-def _tree_mask(prompt_numbers: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
-    """The attention mask, (rows, 1, tokens, tokens): a token attends to earlier tokens of the video, of its
-    own prompt and of its own reply. Padding attends to the video and itself, since a softmax over nothing is
-    NaN."""
-    width = prompt_numbers.shape[1]
-    before = torch.ones((width, width), dtype=torch.bool, device=prompt_numbers.device).tril()
-    key_prompts, reply = prompt_numbers[:, None, :], branches[:, None, :]
-    same = (prompt_numbers[:, :, None] == key_prompts) & (
-        (reply == _PROMPT) | (branches[:, :, None] == reply)
-    )
-    return (before & ((key_prompts == _VIDEO) | same))[:, None]

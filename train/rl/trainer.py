@@ -23,6 +23,7 @@ from trl.trainer.utils import RepeatSampler, split_tensor_dict
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply, visual_inputs
 from videopro.errors import ConfigError
+from videopro.train.packing import RowShape
 from videopro.train.rewards import ROW
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
@@ -116,6 +117,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
         if self.args.shared_prompt:
             check_shareable(self._run)
+            autocast = self.args.bf16 or self.args.fp16
+            self._row_shape = RowShape.of(base, self.accelerator.device, autocast=autocast)
             if self.aux_loss_enabled:
                 raise ConfigError(
                     "shared_prompt is true, but this model's router loss is computed over full rows; set "
@@ -346,7 +349,12 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
         """Score the replies of each group with a single pass over its prompt."""
         packed = pack(
-            turns.prompts, turns.replies, pad=self._tokenizer.pad_token_id, run=self._run, roots=turns.roots
+            turns.prompts,
+            turns.replies,
+            pad=self._tokenizer.pad_token_id,
+            run=self._run,
+            shape=self._row_shape,
+            roots=turns.roots,
         )
         with self.accelerator.autocast():
             out = model(**packed.inputs, fused_lm_head=True)

@@ -10,12 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import flex_attention
 
 from tests.support import grpo_world as grpo
 from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from videopro.errors import ConfigError
+from videopro.train.packing import RowShape, attention
 from videopro.train.rl import GRPORow
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
@@ -65,6 +67,32 @@ def test_replies_in_chunks_score_as_in_one_pass(tmp_path: Path) -> None:
         whole, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
         parts, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width, batch_size=2)
     torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_gpus_rows_score_as_rows_of_their_own_width(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Padded to a bucket, and attended by FlexAttention, which on a CPU runs uncompiled."""
+    monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
+    attention.accept_block_masks()
+    rows = [grpo.rows()[number] for number in CHOSEN]
+    made = grpo.trainer(family, grpo.settings(tmp_path), rows)
+    grpo.ask(made, rows)
+    ids, mask, width = grpo.batch(made, REPLIES)
+    shapes, scores = [], []
+    core = made._run.model.model
+    core.register_forward_pre_hook(
+        lambda *call: shapes.append(call[2]["input_ids"].shape[1]), with_kwargs=True
+    )
+    with torch.no_grad():
+        for shape in (RowShape(), RowShape(buckets=True), RowShape(buckets=True, blocks=True)):
+            made._row_shape = shape
+            scores.append(made._get_per_token_logps_and_entropies(made.model, ids, mask, width)[0])
+    assert shapes[0] % 256 != 0
+    assert shapes[1:] == [-(-shapes[0] // 256) * 256] * 2
+    for other in scores[1:]:
+        torch.testing.assert_close(other, scores[0], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "qwen3_5"])

@@ -1,0 +1,95 @@
+"""Which tokens of a packed row attend to which: the dense mask, and FlexAttention's, against the rule."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+from torch.nn.attention.flex_attention import create_mask, flex_attention
+
+from videopro.train.packing import NO_BRANCH, PADDING, ROOT, attention, dense_mask
+from videopro.train.packing.masks import block_mask
+
+
+def random_row(draw: random.Random, width: int) -> tuple[list[int], list[int]]:
+    """A video, some prompts about it with some replies each, and padding, as segments and branches."""
+    segments, branches = [ROOT] * draw.randint(0, 9), [NO_BRANCH] * 0
+    branches += [NO_BRANCH] * len(segments)
+    reply = 0
+    for prompt in range(draw.randint(1, 3)):
+        length = draw.randint(1, 6)
+        segments += [prompt] * length
+        branches += [NO_BRANCH] * length
+        for _ in range(draw.randint(0, 3)):
+            length = draw.randint(1, 5)
+            segments += [prompt] * length
+            branches += [reply] * length
+            reply += 1
+    rest = width - len(segments)
+    return segments + [PADDING] * rest, branches + [PADDING] * rest
+
+
+def sees(segments: list[int], branches: list[int], query: int, key: int) -> bool:
+    """The rule, said once more: the past that a token has in a row of its own."""
+    if key > query:
+        return False
+    if segments[key] == ROOT or key == query:
+        return True
+    return segments[key] == segments[query] and branches[key] in (NO_BRANCH, branches[query])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_masks_are_those_of_the_rule(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = [random_row(draw, 90) for _ in range(3)]
+    expected = torch.tensor(
+        [[[sees(*row, query, key) for key in range(90)] for query in range(90)] for row in rows]
+    )
+    segments, branches = (torch.tensor(side) for side in zip(*rows, strict=True))
+    assert torch.equal(dense_mask(segments, branches)[:, 0], expected)
+    blocks = block_mask(segments, branches)
+    assert torch.equal(create_mask(blocks.mask_mod, 3, 1, 90, 90, device="cpu")[:, 0], expected)
+
+
+def test_blocks_that_nobody_attends_to_are_left_out() -> None:
+    """Four documents of 256 tokens: of the 8 x 8 blocks of 128, each has the three of its own triangle."""
+    documents = torch.arange(4).repeat_interleave(256)[None]
+    blocks = block_mask(documents, torch.full_like(documents, NO_BRANCH))
+    assert int(blocks.kv_num_blocks.sum() + blocks.full_kv_num_blocks.sum()) == 4 * 3
+
+
+def heads(width: int) -> list[torch.Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    return [torch.randn(2, count, width, 16, generator=draw) for count in (4, 2, 2)]
+
+
+def test_attention_by_blocks_is_that_by_the_dense_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
+    draw = random.Random(5)
+    segments, branches = (torch.tensor(s) for s in zip(*(random_row(draw, 90) for _ in "ab"), strict=True))
+    module = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
+
+    def attend(mask: Any) -> torch.Tensor:
+        out, weights = attention._sdpa_or_blocks(module, *heads(90), mask, scaling=0.3, dropout=0.0)
+        assert weights is None
+        return out
+
+    by_blocks = attend(block_mask(segments, branches))
+    torch.testing.assert_close(by_blocks, attend(dense_mask(segments, branches)), atol=1e-5, rtol=1e-5)
+
+
+def test_a_kernel_is_compiled_for_each_width_and_not_for_each_row() -> None:
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = torch.compile(flex_attention, dynamic=False, fullgraph=True, backend="aot_eager")
+    draw = random.Random(7)
+    for width in (128, 128, 256, 128, 256):
+        segments, branches = (
+            torch.tensor(s) for s in zip(*(random_row(draw, width) for _ in "ab"), strict=True)
+        )
+        compiled(*heads(width), block_mask=block_mask(segments, branches), enable_gqa=True)
+    assert counters["stats"]["unique_graphs"] == 2
