@@ -71,12 +71,22 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/unload_lora_adapter":
             known = self.adapters.pop(name, None) is not None
             self._reply(200 if known else 404, {} if known else {"error": {"message": f"no adapter {name}"}})
+        elif self.path == "/v1/chat/completions":
+            self._reply(200, self._completion(body))
         else:
             self._reply(404, {"error": {"message": "Not Found"}})
+
+    def _completion(self, body: dict[str, Any]) -> Any:
+        """With log-probabilities that differ by the files of the adapter."""
+        folder = self.adapters.get(body["model"])
+        logprob = -1.0 - (len(Path(folder, "weights").read_text()) if folder else 0)
+        token = {"token": "A", "logprob": logprob, "top_logprobs": [{"token": "A", "logprob": logprob}]}
+        return {"choices": [{"message": {"content": "A"}, "logprobs": {"content": [token]}}]}
 
     def _reply(self, status: int, content: Any) -> None:
         data = json.dumps(content).encode()
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

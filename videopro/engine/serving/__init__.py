@@ -4,7 +4,8 @@
 processes outlive ours, and `adapters` gives it the versions of an adapter in training.
 """
 
+from videopro.engine.serving.adapters import AdapterVersions
 from videopro.engine.serving.process import EngineProcess
 from videopro.engine.serving.settings import RANKS, VLLM, EngineSettings, ServedModel
 
-__all__ = ["RANKS", "VLLM", "EngineProcess", "EngineSettings", "ServedModel"]
+__all__ = ["RANKS", "VLLM", "AdapterVersions", "EngineProcess", "EngineSettings", "ServedModel"]

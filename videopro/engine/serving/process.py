@@ -32,8 +32,8 @@ _SHOWN_LINES = 15
 _LOOK_SECONDS = 0.2
 _PROGRESS_SECONDS = 30.0
 _REQUEST_SECONDS = 10.0
-# Loading an adapter reads its file.
-_LOAD_SECONDS = 300.0
+# Loading an adapter reads its file, and an engine's first reply compiles.
+_ASK_SECONDS = 300.0
 # Deaths without having answered for this long before the engine is given up.
 _MOST_DEATHS = 3
 _STABLE_SECONDS = 60.0
@@ -151,16 +151,16 @@ class EngineProcess:
 
     def _launch(self) -> int:
         """Start its process. Returns the size of the log before."""
-        named = [f"{name}={folder}" for name, folder in self._adapters.items()]
-        command = [
-            *self._program,
-            self.model.source,
-            *serve_flags(self._settings, self.model, self._port, on_gpu=self._device is not None),
-            *(["--lora-modules", *named] if named else []),
-        ]
         file = self._open_log()
         size = file.tell()
         with file, self._lock:
+            named = [f"{name}={folder}" for name, folder in self._adapters.items()]
+            command = [
+                *self._program,
+                self.model.source,
+                *serve_flags(self._settings, self.model, self._port, on_gpu=self._device is not None),
+                *(["--lora-modules", *named] if named else []),
+            ]
             # Ctrl-C reaches the whole process group of a terminal, and when the engine ends is ours to say.
             with defer_signals():
                 self._process = subprocess.Popen(
@@ -272,8 +272,14 @@ class EngineProcess:
             before = dict(self._adapters)
             # First: an engine that dies meanwhile is started again with it.
             self._adapters[name] = folder
+            starts = self.starts
         try:
-            self._post("load_lora_adapter", {"lora_name": name, "lora_path": str(folder)}, loaded=name)
+            self.ask(
+                "load_lora_adapter",
+                {"lora_name": name, "lora_path": str(folder)},
+                # One that was started again has it from its start.
+                is_done=lambda: self.starts != starts,
+            )
         except BackboneError:
             with self._lock:
                 self._adapters = before
@@ -283,41 +289,43 @@ class EngineProcess:
         """Forget an adapter. Raises BackboneError if the engine refuses that."""
         with self._lock:
             self._adapters.pop(name, None)
-        self._post("unload_lora_adapter", {"lora_name": name}, loaded=None)
+            starts = self.starts
+        self.ask("unload_lora_adapter", {"lora_name": name}, is_done=lambda: self.starts != starts)
 
-    def _post(self, path: str, content: Mapping[str, Any], *, loaded: str | None) -> None:
-        """Send a request about adapters, again after a restart. `loaded`: the adapter that a restarted engine
-        has already then."""
-        starts = -1
+    # -- short requests
+
+    def ask(
+        self, path: str, content: Mapping[str, Any], *, is_done: Callable[[], bool] = lambda: False
+    ) -> Any:
+        """Its reply to a request, asked again if it dies meanwhile, unless a restart has done it. Raises
+        BackboneError."""
         while True:
             self.wait()
-            if self.starts != starts != -1 and loaded is not None:
-                return
+            if is_done():
+                return None
             starts = self.starts
             try:
-                reply = self._session.post(f"{self.url}/{path}", json=content, timeout=_LOAD_SECONDS)
+                reply = self._session.post(f"{self.url}/{path}", json=content, timeout=_ASK_SECONDS)
             except requests.RequestException as error:
-                if not self._ended_since(starts):
-                    raise BackboneError(
-                        f"the engine of {self.model.name!r} does not answer {path} "
-                        f"({type(error).__name__}); see {self.log}"
-                    ) from None
-                if loaded is None:
-                    return
-                continue
-            if reply.status_code == 200:
-                return
-            raise BackboneError(
-                f"the engine refuses {path} of {content['lora_name']!r} (status {reply.status_code}): "
-                f"{_message(reply)}"
-            )
+                if self._has_ended(starts):
+                    continue
+                raise BackboneError(
+                    f"the engine of {self.model.name!r} does not answer {path} ({type(error).__name__}); see "
+                    f"{self.log}"
+                ) from None
+            if reply.status_code != 200:
+                raise BackboneError(
+                    f"the engine of {self.model.name!r} refuses {path} of "
+                    f"{content.get('lora_name') or content.get('model')!r} (status {reply.status_code}): "
+                    f"{_message(reply)}"
+                )
+            return reply.json() if "json" in reply.headers.get("content-type", "") else reply.text
 
-    def _ended_since(self, starts: int) -> bool:
+    def _has_ended(self, starts: int) -> bool:
         """Whether the engine that was started as number `starts` has ended, or ends now."""
         end = time.monotonic() + _REQUEST_SECONDS
         while time.monotonic() < end:
-            process = self._process
-            if self.starts != starts or process is None or process.poll() is not None:
+            if self.starts != starts or not self._is_up.is_set():
                 return True
             time.sleep(_LOOK_SECONDS)
         return False
