@@ -1,23 +1,45 @@
 #!/usr/bin/env bash
 # Walks the road of `bash launch/reproduce.sh paper` on two cores: bash launch/miniature.sh [FOLDER]   (default: runs/miniature)
 # FOLDER gets films with speech in the official formats of five benchmarks, a hub's cache with a checkpoint of every class, and
-# OUTPUT; a teacher answers behind HTTP. Re-run the same command to resume. What it then checks: tests/support/miniature/checks.py.
+# OUTPUT; a teacher answers behind HTTP. Then GRPO once more, with the planner's own failures as prompts, and under DeepSpeed.
+# Where launch/live.sh has installed the engine, it serves that planner. Re-run the same command to resume.
+# What is then checked: tests/support/miniature/checks.py.
 set -euo pipefail
 folder=$(realpath -m "${1:-runs/miniature}")
 source "$(dirname "$0")/setup.sh" test,perf
-export HF_HOME=$folder/hub HF_HUB_OFFLINE=1
+export HF_HOME=$folder/hub HF_HUB_OFFLINE=1 EASYOCR_MODULE_PATH=$folder/easyocr
 export VIDEOPRO_CACHE=$folder/cache OMP_NUM_THREADS=1
 python -m tests.support.miniature "$folder"
 
+free_port() { python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 # Kept: the teacher's address is a setting of the synthesis, which a resumed one may not change.
-if [ ! -f "$folder/port" ]; then
-    python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' > "$folder/port"
-fi
+if [ ! -f "$folder/port" ]; then free_port > "$folder/port"; fi
 port=$(cat "$folder/port")
 python -m tests.support.miniature.teacher "$port" &
-teacher=$!
-trap 'kill "$teacher" 2> /dev/null || true' EXIT
+started=$!
+trap 'kill $started 2> /dev/null || true' EXIT
 
-EXTRAS=test,perf bash launch/reproduce.sh miniature --data "$folder/data" --output "$folder/output" \
-    --synthesize "teacher=api:narrator-1@http://127.0.0.1:$port/v1" --yes
+reproduce() { EXTRAS=test,perf bash launch/reproduce.sh miniature --data "$folder/data" --yes "$@"; }
+reproduce --output "$folder/output" --synthesize "teacher=api:narrator-1@http://127.0.0.1:$port/v1"
+
+# The same road without a teacher, from the adapter on.
+PYTHONPATH=tests/support/miniature/cpu_as_gpu:. reproduce --output "$folder/planner" --sft-adapter "$folder/output/sft" \
+    --grpo-prompts planner --synthesize limit=8 --modules ocr=easyocr:en --accelerate zero2 --grpo-settings use_cpu=false \
+    --merge true --start prompts --until merge
+
+engine=$(realpath -m "${ENGINE:-.engine}") merged=$folder/planner/merged
+is_ready() { python -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' "$1" 2> /dev/null; }
+if [ -f "$engine/.installed" ] && [ ! -f "$folder/served/summary.json" ]; then
+    port=$(free_port)
+    PORT=$port bash launch/live.sh --serve --model "$merged" --served-model-name "$merged" > "$folder/engine.log" 2>&1 &
+    engine=$!
+    started+=" $engine"
+    until is_ready "http://127.0.0.1:$port/health"; do
+        kill -0 "$engine" 2> /dev/null || { echo "error: the engine ended; see $folder/engine.log" >&2; exit 2; }
+        sleep 1
+    done
+    videopro infer --config "$folder/output/configs/infer-native-mlvu.yaml" --output "$folder/served" --method videopro \
+        --planner "server:$merged@http://127.0.0.1:$port/v1" --options preset=paper ocr=rapidocr max_new_tokens=256 \
+        text_encoder=sentence-transformers/all-MiniLM-L6-v2 speech=whisper:openai/whisper-tiny.en
+fi
 python -m tests.support.miniature.checks "$folder"

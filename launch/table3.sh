@@ -4,16 +4,17 @@
 # If it is stopped, re-run the same command to resume.
 #   bash launch/table3.sh [FOLDER]                    (default: runs/table3)
 #   QUESTIONS=110 SEEDS="0" bash launch/table3.sh     a subset of test, one seed
-# WORKERS is the number of processes that train or answer in parallel (default 2).
+# ASKED is the number of questions in the SFT data (default 1600), EPOCHS its epochs (default: those of the config), WORKERS
+# the number of processes that train or answer in parallel (default 2).
 set -euo pipefail
 folder=${1:-runs/table3}
 source "$(dirname "$0")/setup.sh" train
 source launch/pocket_parts.sh
-workers=${WORKERS:-2} seeds=${SEEDS:-0 1 2}
+workers=${WORKERS:-2} seeds=${SEEDS:-0 1 2} epochs=${EPOCHS:+--num_train_epochs $EPOCHS}
 
-videopro synthesize --config configs/synthesis/pocket.yaml --limit 1600 --reference signatures --drop-modules 0.6 \
+videopro synthesize --config configs/synthesis/pocket.yaml --limit "${ASKED:-1600}" --reference signatures --drop-modules 0.6 \
     --output "$folder/synthesis"
-for seed in $seeds; do echo "finetune sft-$seed synthesis/sft.jsonl $seed"; done | side_by_side
+for seed in $seeds; do echo "finetune sft-$seed synthesis/sft.jsonl $seed $epochs"; done | side_by_side
 for seed in $seeds; do
     plan "all-$seed" adaptive test "sft-$seed" --limit "${QUESTIONS:-726}" --fallback native
     for group in retrieval localization extraction context; do

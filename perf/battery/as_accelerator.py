@@ -15,9 +15,14 @@ def _backend(*_: Any) -> tuple[str, DistributedType]:
     return "gloo", DistributedType.MULTI_GPU
 
 
-if __name__ == "__main__":
+def take_cpu_for_gpu() -> None:
+    """Have accelerate and DeepSpeed take this process's CPU for a GPU, before either is used."""
     os.environ |= {"ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu"}
     PartialState._prepare_backend = _backend
+
+
+if __name__ == "__main__":
+    take_cpu_for_gpu()
     sys.argv = sys.argv[1:]
     sys.path.insert(0, str(Path.cwd()))
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -163,6 +163,10 @@ def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> Non
     # What the synthesis is expected to give comes before the paper's number: 160 / 64 x 8 = 20 steps.
     given = estimates(walked, walked.stages(), sizes, {"grpo": 160})["grpo"]
     assert (given.works_on, given.gpu_hours) == ("160 rows expected", pytest.approx(20 * 58 / 3600))
+    # Steps that are limited: 100 of 8 replies on each of 8 GPUs, accumulated twice.
+    few = road(tmp_path, grpo_settings={"max_steps": 100, "gradient_accumulation_steps": 2})
+    limited = estimates(few, few.stages(), sizes, {})["grpo"]
+    assert (limited.works_on, limited.gpu_hours) == ("100 steps", pytest.approx(200 * 58 / 3600))
     on_a_cpu = road(tmp_path, gpus=0)
     assert all(each.gpu_hours is None for each in estimates(on_a_cpu, on_a_cpu.stages(), sizes, {}).values())
 

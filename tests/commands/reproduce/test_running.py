@@ -93,12 +93,28 @@ def test_commands_of_a_stage_run_at_once_where_they_may(tmp_path: Path) -> None:
         "import os, pathlib, time; os.chdir({folder!r}); pathlib.Path('{mine}').touch()\n"
         "while not pathlib.Path('{other}').exists(): time.sleep(0.01)"
     )
+    # Of two benchmarks, whose commands on a GPU come one after the other.
     commands = tuple(
-        Script("infer", (code.format(folder=str(tmp_path), mine=mine, other=other),))
-        for mine, other in (("a", "b"), ("b", "a"))
+        Script("infer", (code.format(folder=str(tmp_path), mine=mine, other=other),), gpu=gpu)
+        for mine, other, gpu in (("a", "b", 0), ("b", "a", 1), ("c", "d", 0), ("d", "c", 1))
     )
     run_stages([Stage("index", "", commands, in_parallel=True)], tmp_path)
-    assert {path.name for path in (tmp_path / "logs").iterdir()} == {"index-1.log", "index-2.log"}
+    assert {path.name for path in (tmp_path / "logs").iterdir()} == {f"index-{n}.log" for n in range(1, 5)}
+
+
+def test_a_gpu_has_one_command_at_a_time(tmp_path: Path) -> None:
+    # The second on the GPU sees that the first has ended.
+    first = f"import time; time.sleep(0.5); open({str(tmp_path / 'a')!r}, 'w')"
+    second = f"import os, sys; sys.exit(not os.path.exists({str(tmp_path / 'a')!r}))"
+    commands = tuple(Script("infer", (code,), gpu=0) for code in (first, second))
+    run_stages([Stage("index", "", commands, in_parallel=True)], tmp_path)
+
+
+def test_what_only_prepares_is_done_again_with_other_settings(tmp_path: Path) -> None:
+    made = [replace(touches(name, tmp_path), writes=()) for name in ("check", "index")]
+    run_stages(made, tmp_path)
+    run_stages([made[0], replace(touches("index", tmp_path, more="; print('more')"), writes=())], tmp_path)
+    assert (times(tmp_path, "check"), times(tmp_path, "index")) == (1, 2)
 
 
 def test_settings_are_written_with_their_command(tmp_path: Path) -> None:

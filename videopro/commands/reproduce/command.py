@@ -56,7 +56,7 @@ def reproduce(config: ReproduceConfig) -> None:
     show_plan(stages, takes, record, road.gpus, Console())
     broken = [each for each in findings if each.state == "broken"]
     if broken:
-        names = ", ".join(each.name for each in broken)
+        names = "; ".join(each.name for each in broken)
         raise ConfigError(f"missing or broken: {names} (see above); nothing was started")
     check_same(stages, record)
     if config.plan:

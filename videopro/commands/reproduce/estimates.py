@@ -16,7 +16,7 @@ from videopro.commands.reproduce.stages import Stage
 from videopro.errors import VideoProError
 
 MEASURED = "measured on one H100, random weights of Qwen3-VL-8B"
-PAPER = "the paper's Table 2"
+PAPER = "the larger runtime of the paper's Table 2, whose machine is not named"
 
 INDEXED_CLIPS = 58.0
 """Clips of 10 s that LanguageBind indexes a second, in bf16 (perf/gpu.json, part g)."""
@@ -116,11 +116,14 @@ def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> E
         rows = PAPER_ROWS[stage.kind]
         works_on = f"{rows:,} rows, as in the paper"
     settings = stage.commands[0].settings or {}
-    epochs = float(settings.get("num_train_epochs", 1))
-    if stage.kind == "sft":
-        seconds = rows * epochs / SFT_ROWS
-    else:
-        seconds = rows * epochs * int(settings.get("num_generations", 8)) / GRPO_REPLIES * GRPO_STEP
+    replies = int(settings.get("num_generations", 8)) if stage.kind == "grpo" else 1
+    seen = rows * replies * float(settings.get("num_train_epochs", 1))
+    if (steps := int(settings.get("max_steps", -1))) > 0:
+        works_on = f"{steps:,} steps" + (f", of {works_on}" if given or expected is not None else "")
+        seen = steps * road.processes
+        seen *= int(settings.get("per_device_train_batch_size", 8))
+        seen *= int(settings.get("gradient_accumulation_steps", 1))
+    seconds = seen / SFT_ROWS if stage.kind == "sft" else seen / GRPO_REPLIES * GRPO_STEP
     return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=MEASURED)
 
 

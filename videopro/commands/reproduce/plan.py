@@ -30,9 +30,9 @@ def show_plan(
         estimate = estimates[stage.name]
         works_on = "done" if record.is_done(stage) else estimate.works_on
         table.add_row(stage.name, works_on, _number(estimate.gpu_hours), _number(estimate.dollars))
-    left = [estimates[stage.name] for stage in stages if not record.is_done(stage)]
-    hours = sum(each.gpu_hours or 0 for each in left)
-    dollars = sum(each.dollars or 0 for each in left)
+    left = {stage.name: estimates[stage.name] for stage in stages if not record.is_done(stage)}
+    hours = sum(each.gpu_hours or 0 for each in left.values())
+    dollars = sum(each.dollars or 0 for each in left.values())
     table.add_section()
     table.add_row("all that is left", "", _number(hours or None), _number(dollars or None), style="bold")
     table.caption = "\n".join(_notes(left, hours, gpus))
@@ -43,16 +43,20 @@ def show_plan(
             console.print(Text(f"    {line}"), soft_wrap=True)
 
 
-def _notes(estimates: Sequence[Estimate], hours: float, gpus: int) -> list[str]:
-    """What the numbers rest on."""
-    bases = dict.fromkeys(each.basis for each in estimates if each.basis and each.gpu_hours is not None)
+def _notes(estimates: Mapping[str, Estimate], hours: float, gpus: int) -> list[str]:
+    """What the numbers rest on. `estimates`: of the stages that are left, by their names."""
     if not hours:
         return ["-: not estimated. Nothing is, for a machine without a GPU."]
+    stages: dict[str, dict[str, None]] = {}
+    for name, each in estimates.items():
+        if each.basis and each.gpu_hours is not None:
+            stages.setdefault(each.basis, {})[name.partition("-")[0]] = None
     return [
         "All numbers are estimates; -: not estimated. Another card, trained weights or longer replies change "
         "them.",
-        *(f"GPU-hours: {basis}." for basis in bases),
-        f"About {hours / max(gpus, 1):,.0f} hours on {gpus} GPUs, where their work can be shared.",
+        *(f"GPU-hours of {', '.join(kinds)}: {basis}." for basis, kinds in stages.items()),
+        f"About {hours / max(gpus, 1):,.0f} hours on {gpus} {'GPU' if gpus == 1 else 'GPUs'}, where the work can "
+        "be shared.",
     ]
 
 

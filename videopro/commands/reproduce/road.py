@@ -6,7 +6,7 @@ and 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from videopro.commands.reproduce.settings import ReproduceConfig
 from videopro.commands.reproduce.stages import DOWNLOAD, Command, Stage, in_shards, on_each_gpu
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.errors import ConfigError
-from videopro.modules import PAPER, part_needs
+from videopro.modules import PAPER, WHISPER, part_needs, resolve_speech
 from videopro.modules.calls import REMOVABLE
 
 REFINE_BELOW = 0.9
@@ -134,16 +134,40 @@ class Road:
         usual = PAPER["encoder"] if modules.get("preset") == "paper" else ""
         return str(modules.get("encoder", usual))
 
-    def needs(self) -> list[Need]:
-        """The models that the road loads: the backbone, adapters made elsewhere, those behind the modules."""
+    @property
+    def speech(self) -> str:
+        """What transcribes videos without subtitles, as settings of the modules name it; "none": they stay
+        without. Where the choice is this machine's and it has no Whisper, one is downloaded."""
+        name = str(self.config.modules.get("speech", "whisper"))
+        if not self.config.transcripts or not self.benchmarks():
+            return "none"
+        resolved = resolve_speech(name)
+        return f"whisper:{WHISPER[0]}" if (name, resolved) == ("whisper", "none") else resolved
+
+    def backbone_needs(self) -> list[Need]:
+        """The backbone, and adapters made elsewhere."""
         config = self.config
         needs = list(model_needs(read_spec(config.model, **config.backbone)))
         for adapter in filter(None, (config.sft_adapter, config.grpo_adapter)):
             needs += model_needs(read_spec(config.model, adapter=adapter))
-        named = {**(PAPER if config.modules.get("preset") == "paper" else {}), **config.modules}
+        return list(dict.fromkeys(needs))
+
+    def module_needs(self, parts: Collection[str] = tuple(PAPER)) -> list[Need]:
+        """The models behind the modules that are these parts."""
+        modules = self.config.modules
+        named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": self.speech}
         # A tracker that links the detector's boxes is no model of its own.
-        parts = {part: str(name) for part, name in named.items() if part in PAPER and name != "detector"}
-        return list(dict.fromkeys([*needs, *part_needs(parts)]))
+        return part_needs(
+            {part: str(named[part]) for part in parts if named.get(part, "detector") != "detector"}
+        )
+
+    def is_downloaded(self, benchmark: str) -> bool:
+        """Whether a benchmark's files are those that the hub's client brings, rather than put there by hand.
+        `benchmark`: its folder."""
+        folder = self.config.data / benchmark
+        return benchmark in self.config.downloads and (
+            not folder.exists() or (folder / ".cache" / "huggingface").exists()
+        )
 
     def _downloads(self) -> Iterator[Stage]:
         commands = [
@@ -159,9 +183,10 @@ class Road:
                 ),
             )
             for name, repository in self.config.downloads.items()
-            if name in [part.folder for part in self.benchmarks()]
+            if name in [part.folder for part in self.benchmarks()] and self.is_downloaded(name)
         ]
-        models = dict.fromkeys(need.hub for need in self.needs() if need.hub)
+        needs = [*self.backbone_needs(), *self.module_needs()]
+        models = dict.fromkeys(need.hub for need in needs if need.hub)
         commands += [Command(DOWNLOAD, ("download", name)) for name in models]
         if commands:
             yield Stage("download", "what the hub has: models, and the data that is named", tuple(commands))
@@ -186,7 +211,7 @@ class Road:
     def _preparations(self) -> Iterator[Stage]:
         parts = self.benchmarks()
         speech = ("--speech", str(self.config.modules["speech"])) if "speech" in self.config.modules else ()
-        if self.config.transcripts and parts:
+        if self.speech != "none":
             commands = tuple(
                 command
                 for part in parts

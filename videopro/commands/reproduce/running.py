@@ -83,11 +83,11 @@ def check_same(stages: Sequence[Stage], record: Record) -> None:
     both."""
     for stage in stages:
         done = record.of(stage)
-        if done is not None and done.key != stage.key:
-            where = f"delete {', '.join(map(str, stage.writes))}" if stage.writes else "delete stages.json"
+        # A stage that only fetches and prepares is done again: it leaves what is there.
+        if stage.writes and done is not None and done.key != stage.key:
             raise RunError(
-                f"stage {stage.name!r} was done with other settings; give another --output, or {where} and "
-                "what was made from it"
+                f"stage {stage.name!r} was done with other settings; give another --output, or delete "
+                f"{', '.join(map(str, stage.writes))} and what was made from it"
             )
 
 
@@ -111,11 +111,10 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         _write_settings(stage)
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         logs = [folder / "logs" / f"{stage.name}{_suffix(i, stage)}.log" for i in range(len(stage.commands))]
-        if stage.in_parallel:
-            _run(stage, stage.commands, logs)
-        else:
-            for command, log in zip(stage.commands, logs, strict=True):
-                _run(stage, (command,), (log,))
+        started = 0
+        for commands in stage.waves():
+            _run(stage, commands, logs[started : started + len(commands)])
+            started += len(commands)
         missing = [path for path in stage.writes if not path.exists()]
         if missing:
             raise RunError(

@@ -190,6 +190,8 @@ class ReproduceConfig:
                 raise ConfigError(
                     f"{name} is {number}; give {'1 or more' if name == 'processes' else '0 or more'}"
                 )
+        if self.limit is not None and not self.limit > 0:
+            raise ConfigError(f"limit is {self.limit:g}; give a number of questions, or a share below 1")
 
     @property
     def trains_sft(self) -> bool:

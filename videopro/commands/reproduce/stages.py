@@ -84,12 +84,23 @@ class Stage:
     writes: tuple[Path, ...] = ()
     """What is there when it is done."""
     in_parallel: bool = False
-    """Whether its commands run at once, each on a GPU of its own."""
+    """Whether commands that are on different GPUs run at once."""
 
     @property
     def kind(self) -> str:
         """Its kind, one of `videopro.commands.reproduce.settings.STAGES`."""
         return self.name.partition("-")[0]
+
+    def waves(self) -> list[tuple[Command, ...]]:
+        """The commands that run at once, one such group after the other: at most one on each GPU."""
+        if not self.in_parallel:
+            return [(command,) for command in self.commands]
+        waves: list[list[Command]] = []
+        for command in self.commands:
+            if not waves or command.gpu in [other.gpu for other in waves[-1]]:
+                waves.append([])
+            waves[-1].append(command)
+        return [tuple(wave) for wave in waves]
 
     @property
     def key(self) -> str:

@@ -1,0 +1,11 @@
+"""On PYTHONPATH, has the ranks of a training under DeepSpeed take this CPU for a GPU: accelerate spreads models
+over GPUs alone. Every Python imports this file; only those that accelerate launched as ranks are changed."""
+
+import os
+import sys
+
+_is_training = any(word.startswith("videopro.train.") for word in sys.orig_argv)
+if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" and _is_training:
+    from perf.battery.as_accelerator import take_cpu_for_gpu
+
+    take_cpu_for_gpu()
