@@ -55,8 +55,8 @@ def _notes(estimates: Mapping[str, Estimate], hours: float, gpus: int) -> list[s
         "All numbers are estimates; -: not estimated. Another card, trained weights or longer replies change "
         "them.",
         *(f"GPU-hours of {', '.join(kinds)}: {basis}." for basis, kinds in stages.items()),
-        f"About {hours / max(gpus, 1):,.0f} hours on {gpus} {'GPU' if gpus == 1 else 'GPUs'}, where the work can "
-        "be shared.",
+        f"About {hours / max(gpus, 1):,.0f} hours on {gpus} {'GPU' if gpus == 1 else 'GPUs'}, where the "
+        "work can be shared.",
     ]
 
 

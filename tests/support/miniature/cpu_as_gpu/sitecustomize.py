@@ -1,5 +1,5 @@
-"""On PYTHONPATH, has the ranks of a training under DeepSpeed take this CPU for a GPU: accelerate spreads models
-over GPUs alone. Every Python imports this file; only those that accelerate launched as ranks are changed."""
+"""On PYTHONPATH, has the ranks of a training under DeepSpeed take this CPU for a GPU, because accelerate spreads
+a model over GPUs alone. Every Python imports this file; ranks that accelerate launched are changed."""
 
 import os
 import sys
