@@ -1,5 +1,7 @@
-"""On PYTHONPATH, has the ranks of a training under DeepSpeed take this CPU for a GPU, because accelerate spreads
-a model over GPUs alone. Every Python imports this file; ranks that accelerate launched are changed."""
+"""On PYTHONPATH: ranks of a training under DeepSpeed take this CPU for a GPU.
+
+accelerate spreads a model over GPUs alone. Every Python imports this file, and ranks alone are changed.
+"""
 
 import os
 import sys
