@@ -30,8 +30,7 @@ from videopro.question import thoughts
 # Imports that import_module makes by name count too.
 MOST_ROOMS = 22
 MOST_FLOORS = 10
-# 120, and the one from commands to train: `videopro prompts` reads and fills rows of GRPO.
-MOST_ARROWS = 121
+MOST_ARROWS = 120
 # The files and packages that a reader follows from a worker's search for work to the trace.
 MOST_STOPS = 20
 

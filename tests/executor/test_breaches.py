@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.sandbox_runs import RAW, failed, run
-from videopro.cli import signal_name
+from videopro.errors import signal_name
 from videopro.executor import Executor, Limits, Outcome, use_frames
 from videopro.executor.conversation import Conversation
 from videopro.runs.making import Supervisor

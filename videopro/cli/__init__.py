@@ -33,7 +33,6 @@ from videopro.cli.settings import (
     setting,
     without_recorded,
 )
-from videopro.cli.signals import signal_name
 from videopro.cli.stopping import defer_signals, leave_signals_to_parent
 from videopro.cli.trackers import tracker_needs, wandb_problem
 
@@ -80,7 +79,6 @@ __all__ = [
     "recorded",
     "setting",
     "without_recorded",
-    "signal_name",
     "tracker_needs",
     "trim_heap",
     "wandb_problem",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
 
-from videopro.cli.signals import signal_name
+from videopro.errors import signal_name
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Sent by schedulers, service managers and closing terminals; Python handles Ctrl-C itself."""

@@ -1,4 +1,4 @@
-"""Errors that a user can act on, and the ones that nobody foresaw."""
+"""Errors that a user can act on, the ones that nobody foresaw, and the names of signals in messages."""
 
 from videopro.errors.disk import cannot_lock, cannot_write, is_full, writing
 from videopro.errors.exceptions import (
@@ -19,6 +19,7 @@ from videopro.errors.exceptions import (
     VideoProError,
     WorkerBug,
 )
+from videopro.errors.signals import signal_name
 from videopro.errors.streaks import Streaks
 from videopro.errors.unexpected import (
     as_unexpected,
@@ -53,6 +54,7 @@ __all__ = [
     "is_machines",
     "machine_error",
     "record_exception",
+    "signal_name",
     "unexpected_as",
     "writing",
 ]

@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from videopro.cli import signal_name
+from videopro.errors import signal_name
 from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.ending import Ending, ResourceUse, failure

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from videopro.cli import signal_name
+from videopro.errors import signal_name
 from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import Ending
 from videopro.executor.outcome import (

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeAlias
 from tqdm import tqdm
 
 from videopro.backbones import Backbone
-from videopro.cli import defer_signals, leave_signals_to_parent, signal_name
+from videopro.cli import defer_signals, leave_signals_to_parent
 from videopro.engine import record_crash
 from videopro.errors import (
     MachineError,
@@ -37,6 +37,7 @@ from videopro.errors import (
     is_full,
     is_machines,
     machine_error,
+    signal_name,
 )
 from videopro.methods import create
 from videopro.runs.making.worker import WorkerJob, blame_machine, run_worker
