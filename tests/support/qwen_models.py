@@ -18,6 +18,7 @@ import pytest
 import torch
 import transformers
 from packaging.version import Version
+from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     CONFIG_MAPPING,
@@ -255,6 +256,22 @@ def reference(family: str, **settings: Any) -> tuple[Any, Any]:
     """The same weights and processor straight from transformers, without any of our code."""
     model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32, **settings)
     return model.eval(), AutoProcessor.from_pretrained(checkpoint(family))
+
+
+LANGUAGE_LAYERS = r".*language_model.*\.(q_proj|v_proj)"
+
+
+def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4, layers: str = LANGUAGE_LAYERS) -> Path:
+    """A random adapter on some layers of a family, strong enough to be seen."""
+    base, _ = reference(family)
+    torch.manual_seed(seed)
+    settings = LoraConfig(r=rank, lora_alpha=16, target_modules=layers)
+    model = get_peft_model(base, settings)
+    for name, weight in model.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    model.save_pretrained(folder)
+    return folder
 
 
 def official_inputs(family: str, processor: Any, frames: list[Frame] | None, text: str) -> Any:

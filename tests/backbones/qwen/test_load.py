@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel
 from peft.utils import load_peft_weights
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
@@ -23,6 +23,7 @@ from tests.support.qwen_models import (
     checkpoint,
     close,
     load,
+    lora,
     official_inputs,
     pictures,
     reference,
@@ -34,19 +35,6 @@ from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen import find as find_module
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import prompts
-
-
-def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4) -> Path:
-    """A random adapter on the language layers of a family, strong enough to be seen."""
-    base, _ = reference(family)
-    torch.manual_seed(seed)
-    settings = LoraConfig(r=rank, lora_alpha=16, target_modules=r".*language_model.*\.(q_proj|v_proj)")
-    model = get_peft_model(base, settings)
-    for name, weight in model.named_parameters():
-        if "lora_" in name:
-            torch.nn.init.normal_(weight, std=0.3)
-    model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from videopro.backbones.base import (
     check_system,
 )
 from videopro.backbones.qwen.chat import read_messages
+from videopro.backbones.qwen.feature_store import FeatureStore
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
@@ -68,7 +69,7 @@ class QwenBackbone(Backbone):
 
     def __init__(self, config: BackboneConfig) -> None:
         """Load the model. Raises `BackboneError` or `ConfigError` if it cannot be loaded."""
-        self._set_up(load_model(config), config.model, config.batch_size)
+        self._set_up(load_model(config), config.model, config.batch_size, in_training=False)
         self.server_settings = config.server_settings
 
     @classmethod
@@ -79,10 +80,10 @@ class QwenBackbone(Backbone):
         using the backbone.
         """
         self = cls.__new__(cls)
-        self._set_up(loaded, name, batch_size)
+        self._set_up(loaded, name, batch_size, in_training=True)
         return self
 
-    def _set_up(self, loaded: LoadedModel, name: str, batch_size: int) -> None:
+    def _set_up(self, loaded: LoadedModel, name: str, batch_size: int, *, in_training: bool) -> None:
         self.name = name
         self.frames = loaded.frames
         self.pixels = loaded.pixels
@@ -110,6 +111,7 @@ class QwenBackbone(Backbone):
         self._inputs = QwenInputs(
             loaded.processor, frames=loaded.frames, pixels=loaded.pixels, device=self._run.device
         )
+        self._features = FeatureStore(self._inputs, in_training=in_training)
         self._banned = self._inputs.visual_tokens()
         self._replies: dict[str, int] = {}
 
@@ -307,7 +309,7 @@ class QwenBackbone(Backbone):
             # Encoded batch by batch, so that only one batch's pixels are in memory.
             for start in range(0, len(alone), self._batch):
                 batch = alone[start : start + self._batch]
-                encoded = [self._full_prompt(requests[n], one_token=one_token) for n in batch]
+                encoded = self._full_prompts([requests[n] for n in batch], one_token=one_token)
                 results.update(zip(batch, rows(batch, (), encoded), strict=True))
         return [results[number] for number in range(len(requests))]
 
@@ -327,14 +329,26 @@ class QwenBackbone(Backbone):
     def _tail(self, request: _VisualPrompt, *, one_token: bool) -> EncodedPrompt:
         return self._inputs.tail(request.text, one_token=one_token, reply=request.prefill)
 
-    def _full_prompt(self, request: _VisualPrompt, *, one_token: bool) -> EncodedPrompt:
-        if request.visual is None:
-            return self._inputs.text(
+    def _full_prompts(self, requests: Sequence[_VisualPrompt], *, one_token: bool) -> list[EncodedPrompt]:
+        shown = [
+            (request.visual, request.system)
+            for request in requests
+            if request.visual is not None and not isinstance(request.visual, Prefix)
+        ]
+        heads = iter(self._heads(shown))
+        return [
+            self._inputs.text(
                 request.text, one_token=one_token, system=request.system or None, reply=request.prefill
             )
-        assert not isinstance(request.visual, Prefix)
-        head = self._inputs.head(request.visual, system=request.system or None)
-        return head.append_text(self._tail(request, one_token=one_token))
+            if request.visual is None
+            else next(heads).append_text(self._tail(request, one_token=one_token))
+            for request in requests
+        ]
+
+    def _heads(self, shown: Sequence[tuple[Sequence[Frame], str]]) -> list[EncodedPrompt]:
+        run = self._runner
+        core: Any = run.model.model
+        return self._features.heads(core, shown, run.device, adapted=self._adapter_on)
 
     def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
         if isinstance(visual, QwenPrefix):
@@ -344,13 +358,13 @@ class QwenBackbone(Backbone):
             raise BackboneError(
                 "this prefix was made by another kind of backbone; make one with prefix(frames)"
             )
-        return self._runner.share(self._inputs.head(visual, system=system or None))
+        return self._runner.share(*self._heads([(visual, system)]))
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> QwenPrefix:
         """Encode frames once. Later calls run only their own tokens and attend to the prefix's keys and
         values, or to a copy of them if the model has layers that cannot share them."""
         with self._guard():
-            shared = self._runner.share(self._inputs.head(frames, system=system or None))
+            shared = self._runner.share(*self._heads([(frames, system)]))
             return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on, system=system)
 
     # Adapter, errors, closing
@@ -386,6 +400,7 @@ class QwenBackbone(Backbone):
             try:
                 yield
             except torch.OutOfMemoryError as error:
+                self._features.clear()
                 raise BackboneError(
                     f"backbone {self.name!r} ran out of memory on {self.device}; lower 'batch_size' (now "
                     f"{self._batch}), 'frames' ({self.frames}) or 'pixels' ({self.pixels}), or close prefixes"
@@ -396,6 +411,7 @@ class QwenBackbone(Backbone):
         with self._lock:
             self._run = None
             self._adapter = None
+            self._features.clear()
             # PyTorch keeps freed memory for itself, and another model may be loaded next.
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()

@@ -97,3 +97,15 @@ def concatenate_levels(outputs: Sequence[Any], device: torch.device) -> list[Any
         else:
             levels.append(tuple(tensor.to(device) for part in parts for tensor in part))
     return levels
+
+
+def separate_levels(levels: Sequence[Any], visuals: Sequence[int], tokens: Sequence[int]) -> list[list[Any]]:
+    """The inverse of `concatenate_levels`: the levels of each row, by its numbers of videos and of tokens."""
+    rows: list[list[Any]] = [[] for _ in tokens]
+    for level in levels:
+        is_tensor = isinstance(level, torch.Tensor)
+        start = 0
+        for row, count in zip(rows, tokens if is_tensor else visuals, strict=True):
+            row.append(level[start : start + count])
+            start += count
+    return rows

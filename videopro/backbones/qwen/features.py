@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 
-from videopro.backbones.qwen.feature_inputs import accept_features, concatenate_levels
+from videopro.backbones.qwen.feature_inputs import accept_features, concatenate_levels, separate_levels
 from videopro.backbones.qwen.inputs import EncodedPrompt
 
 PIXELS = {"image": "pixel_values", "video": "pixel_values_videos"}
@@ -23,22 +24,47 @@ GRIDS = {"image": "image_grid_thw", "video": "video_grid_thw"}
 def encode_vision(core: Any, row: EncodedPrompt, device: torch.device) -> EncodedPrompt:
     """The prompt with features instead of pixels. `core` is the module that has `visual` and the language
     model, and takes the features from now on; the caller turns gradients off."""
+    return encode_visions(core, [row], device)[0]
+
+
+def encode_visions(core: Any, rows: Sequence[EncodedPrompt], device: torch.device) -> list[EncodedPrompt]:
+    """Several prompts with features instead of pixels, from one call of the tower for all their videos and
+    one for all their images. See `encode_vision`."""
     accept_features(core)
-    features: dict[str, Any] = {}
+    features: list[dict[str, Any]] = [{} for _ in rows]
     for kind, name in PIXELS.items():
-        if name in row.tensors:
-            output = getattr(core, f"get_{kind}_features")(
-                row.tensors[name].to(device), row.tensors[GRIDS[kind]].to(device), return_dict=True
-            )
-            # The language model does not use the tower's last hidden state, so it is not kept.
-            features[kind] = type(output)(
-                **{key: output[key] for key in _USED_OUTPUTS if output.get(key) is not None}
-            )
-    grid_tensors = {name: tensor for name, tensor in row.tensors.items() if name not in PIXELS.values()}
-    return replace(row, tensors=grid_tensors, features=features)
+        having = [number for number, row in enumerate(rows) if name in row.tensors]
+        if not having:
+            continue
+        chosen = [rows[number] for number in having]
+        pixels, grid = (_concatenated(chosen, [tensor], device)[tensor] for tensor in (name, GRIDS[kind]))
+        output = getattr(core, f"get_{kind}_features")(pixels, grid, return_dict=True)
+        counts = [len(row.tensors[GRIDS[kind]]) for row in chosen]
+        for number, part in zip(having, _separated(output, counts), strict=True):
+            features[number][kind] = part
+    return [
+        replace(
+            row,
+            tensors={name: tensor for name, tensor in row.tensors.items() if name not in PIXELS.values()},
+            features=part,
+        )
+        for row, part in zip(rows, features, strict=True)
+    ]
 
 
-_USED_OUTPUTS = ("pooler_output", "deepstack_features")
+def _separated(output: Any, counts: Sequence[int]) -> list[Any]:
+    """The features of each row, of which `counts` has the number of videos or images. The tower's last hidden
+    state is dropped: the language model does not use it."""
+    stops = list(accumulate(counts, initial=0))
+    parts = [tuple(output.pooler_output[start:stop]) for start, stop in pairwise(stops)]
+    levels: list[list[Any]] = [[] for _ in parts]
+    if output.get("deepstack_features") is not None:
+        tokens = [sum(map(len, part)) for part in parts]
+        levels = separate_levels(output.deepstack_features, counts, tokens)
+    return [
+        type(output)(pooler_output=part, **({"deepstack_features": level} if level else {}))
+        for part, level in zip(parts, levels, strict=True)
+    ]
 
 
 def grids(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[str, torch.Tensor]:

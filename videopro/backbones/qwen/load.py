@@ -28,6 +28,7 @@ from videopro.backbones.qwen.find import (
     first_line,
 )
 from videopro.backbones.qwen.resolve import resolve_record
+from videopro.backbones.qwen.vision_attention import attend_by_chunk
 from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.errors import BackboneError
 from videopro.storage import non_finite, non_finite_in
@@ -89,6 +90,7 @@ def load_weights(checkpoint: Checkpoint, device: torch.device | None, **options:
             "or save the checkpoint again"
         )
     note_beyond(model, info["unexpected_keys"])
+    attend_by_chunk(model)
     loaded_model: PreTrainedModel = model
     return loaded_model
 

@@ -1,0 +1,99 @@
+"""Attention of a vision tower within its chunks (a pair of frames, an image, a window), in one call for all
+chunks of one length.
+
+transformers computes torch's attention chunk by chunk in Python: for 64 frames and 27 layers that is 864
+calls, and three waits for the device a layer. The results are equal up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, PreTrainedModel
+
+# transformers hands all chunks at once only to what it takes for flash attention, by "flash" in its name.
+_NAME = "videopro_flash_chunks"
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Chunks that differ in length, grouped by it."""
+
+    order: torch.Tensor
+    """(tokens,): tokens by the length of their chunk."""
+    inverse: torch.Tensor
+    """(tokens,): the index of each token in `order`."""
+    sizes: tuple[tuple[int, int], ...]
+    """How many chunks of which length, in that order."""
+
+
+def attend_by_chunk(model: PreTrainedModel) -> None:
+    """Let the vision tower of a model that uses torch's attention compute it so; others stay."""
+    core: Any = model.model
+    if core.visual.config._attn_implementation == "sdpa":
+        core.visual.config._attn_implementation = _NAME
+
+
+def _attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: None,
+    *,
+    cu_seq_lens_q: torch.Tensor,
+    max_length_q: int,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of (1, heads, tokens, size) within the chunks that begin and end at `cu_seq_lens_q`,
+    (chunks + 1,), the longest of which has `max_length_q` tokens. Returns (1, tokens, heads, size)."""
+    tensors = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
+    chunks = len(cu_seq_lens_q) - 1
+    if chunks * max_length_q == len(tensors[0]):
+        return _equal(tensors, max_length_q, scaling, dropout)[None], None
+    groups = _groups(cu_seq_lens_q)
+    sorted_tensors = [tensor[groups.order] for tensor in tensors]
+    counts = [count * length for count, length in groups.sizes]
+    parts = zip(*(tensor.split(counts) for tensor in sorted_tensors), strict=True)
+    outputs = [
+        _equal(part, length, scaling, dropout) for part, (_, length) in zip(parts, groups.sizes, strict=True)
+    ]
+    return torch.cat(outputs)[groups.inverse][None], None
+
+
+def _equal(tensors: Any, length: int, scaling: float | None, dropout: float) -> torch.Tensor:
+    """Attention within chunks of one length: query, key and value, (tokens, heads, size)."""
+    query, key, value = (tensor.unflatten(0, (-1, length)).transpose(1, 2) for tensor in tensors)
+    output: torch.Tensor = scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=scaling)
+    return output.transpose(1, 2).flatten(0, 1)
+
+
+def _groups(bounds: torch.Tensor) -> _Groups:
+    """The chunks' groups, computed once for all layers: they share the tensor, and each reading of it waits
+    for the device."""
+    stored: _Groups | None = getattr(bounds, "_videopro_groups", None)
+    if stored is None:
+        by_length: dict[int, list[int]] = {}
+        for start, stop in pairwise(bounds.tolist()):
+            by_length.setdefault(stop - start, []).append(start)
+        order = torch.cat(
+            [
+                (torch.tensor(begins)[:, None] + torch.arange(length)).flatten()
+                for length, begins in by_length.items()
+            ]
+        )
+        inverse = torch.empty_like(order)
+        inverse[order] = torch.arange(len(order))
+        sizes = tuple((len(begins), length) for length, begins in by_length.items())
+        stored = _Groups(order.to(bounds.device), inverse.to(bounds.device), sizes)
+        bounds._videopro_groups = stored  # type: ignore[attr-defined]
+    return stored
+
+
+AttentionInterface.register(_NAME, _attend)
