@@ -1,4 +1,4 @@
-"""The clips of a video in batches for an encoder, decoded ahead of their use."""
+"""The clips of a video in batches for an encoder, decoded and staged ahead of their use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from itertools import islice
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.video import Frame, Video
 
+_READY = 2
+"""Batches that wait for the consumer; another is being prepared."""
+
 
 def decoded_ahead(
     video: Video, encoder: VideoTextEncoder, clips: Sequence[tuple[float, float]], sizes: Sequence[int]
-) -> Generator[list[list[Frame]], None, None]:
-    """The clips in batches of these sizes. A thread decodes while the consumer works: it holds one batch, and
-    has another in hand. Raises VideoError."""
-    ready: queue.Queue[list[list[Frame]] | BaseException] = queue.Queue(maxsize=1)
+) -> Generator[Sequence[Sequence[Frame]], None, None]:
+    """The clips in batches of these sizes. A thread prepares them while the consumer works. Raises
+    VideoError."""
+    ready: queue.Queue[Sequence[Sequence[Frame]] | BaseException] = queue.Queue(maxsize=_READY)
     stopped = threading.Event()
 
-    def hand_over(batch: list[list[Frame]] | BaseException) -> None:
+    def hand_over(batch: Sequence[Sequence[Frame]] | BaseException) -> None:
         while not stopped.is_set():
             try:
                 # Not forever: the consumer may have stopped.
@@ -37,7 +40,8 @@ def decoded_ahead(
             for size in sizes:
                 if stopped.is_set():
                     return
-                hand_over([list(islice(frames, encoder.clip_frames)) for _ in range(size)])
+                batch = [list(islice(frames, encoder.clip_frames)) for _ in range(size)]
+                hand_over(encoder.stage_clips(batch))
         except BaseException as failure:
             hand_over(failure)
         finally:

@@ -13,8 +13,6 @@ import hashlib
 import json
 import os
 import sys
-import threading
-import time
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -30,6 +28,7 @@ from videopro.cli import Counter, cache_root
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
+from videopro.startup import exit_with_parent
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
 SPLITS = {
@@ -198,7 +197,7 @@ def _make_all(
     with (
         Counter(f"making {title} videos", len(jobs), visible=not quiet) as counter,
         ProcessPoolExecutor(
-            workers, mp_context=spawn, initializer=_exit_with_parent, initargs=(os.getpid(),)
+            workers, mp_context=spawn, initializer=exit_with_parent, initargs=(os.getpid(),)
         ) as pool,
     ):
         before = set(active_children())
@@ -218,17 +217,6 @@ def _make_all(
             for child in set(active_children()) - before:
                 child.terminate()
             raise
-
-
-def _exit_with_parent(parent: int) -> None:
-    """End this process when its parent is gone."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def make_video(length: str, seed: int, stem: Path) -> None:

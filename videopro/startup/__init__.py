@@ -5,6 +5,7 @@ from videopro.startup.starting import importing, working  # First: Ctrl-C has it
 
 # isort: split
 from videopro.startup import library_messages as library_messages
+from videopro.startup.parent import exit_with_parent
 from videopro.startup.user_folders import private_temporary_folder, provide_folders
 
-__all__ = ["importing", "private_temporary_folder", "provide_folders", "working"]
+__all__ = ["exit_with_parent", "importing", "private_temporary_folder", "provide_folders", "working"]

@@ -9,7 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from videopro.video import Frame
 
 
-T = TypeVar("T")
-
 BATCH_SIZE = 16
 """Clips or texts per forward pass."""
 DTYPES = ("float32", "bfloat16", "float16")
 """The precisions in which encoders compute."""
+
+
+class StagedClips(list[Sequence["Frame"]]):
+    """Clips whose pixels are ready to be copied to an encoder's device."""
+
+    def __init__(self, clips: Sequence[Sequence[Frame]], pixels: torch.Tensor) -> None:
+        super().__init__(clips)
+        self.pixels = pixels
 
 
 class VideoTextEncoder(ABC):
@@ -75,6 +81,15 @@ class VideoTextEncoder(ABC):
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
         """(n, d) embeddings, not normalized, of at most `BATCH_SIZE` texts."""
 
+    def stage_clips(self, clips: Sequence[Sequence[Frame]]) -> Sequence[Sequence[Frame]]:
+        """The same clips for `encode_clips`, with what can be done on another thread while the device works
+        on earlier ones."""
+        return clips
+
+    def _embed_pixels(self, pixels: torch.Tensor) -> torch.Tensor:
+        """As `_embed_clips`, of pixels that `stage_clips` made."""
+        raise NotImplementedError
+
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         """(n, *clip_shape) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one
         size; frames of an odd shape get a margin (`videopro.video.shapes`). Raises ValueError for no clips or
@@ -84,6 +99,8 @@ class VideoTextEncoder(ABC):
                 raise ValueError(
                     f"{self.name}: a clip of {len(frames)} frames; this encoder takes {self.clip_frames}"
                 )
+        if isinstance(clips, StagedClips):
+            return self._encode(self._embed_pixels, clips.pixels, BATCH_SIZE)
         pictures = [[pad_picture(frame.image) for frame in frames] for frames in clips]
         # Before an encoder cuts out its square, a picture with a margin takes many times that memory.
         is_odd = any(
@@ -122,12 +139,12 @@ class VideoTextEncoder(ABC):
         return uniform_times(start, end, self.clip_frames)
 
     def _encode(
-        self, embed: Callable[[Sequence[T]], torch.Tensor], items: Sequence[T], batch: int
+        self, embed: Callable[[Any], torch.Tensor], items: Sequence[Any] | torch.Tensor, batch: int
     ) -> np.ndarray:
         import torch
         from torch.nn.functional import normalize
 
-        if not items:
+        if len(items) == 0:
             raise ValueError(f"{self.name}: nothing to embed")
         with self._lock, torch.inference_mode():
             rows = [embed(items[at : at + batch]) for at in range(0, len(items), batch)]

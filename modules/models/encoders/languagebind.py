@@ -20,11 +20,11 @@ from torch import Tensor
 from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
-from videopro.modules.models.encoders.interfaces import VideoTextEncoder, short_side
+from videopro.modules.models.encoders.interfaces import StagedClips, VideoTextEncoder, short_side
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.modules.models.hub import check_finite, device_of
 from videopro.storage import parse_json
-from videopro.video import size_to_decode
+from videopro.video import Frame, size_to_decode
 
 MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
@@ -73,6 +73,24 @@ class LanguageBindEncoder(VideoTextEncoder):
         pixels = torch.stack([to_pixels(clip, self._side, self._device) for clip in clips])
         return self.model.encode_video(pixels.to(getattr(torch, self._dtype)))
 
+    def stage_clips(self, clips: Sequence[Sequence[Frame]]) -> Sequence[Sequence[Frame]]:
+        """Cuts out what the model sees and puts it where a GPU reads it by itself."""
+        height, width = clips[0][0].image.shape[:2]
+        size = short_side(height, width, self._side)
+        if torch.device(self._device).type != "cuda" or (height, width) != size:
+            return clips
+        rows, columns = _center(size, self._side)
+        shape = (len(clips), self.clip_frames, self._side, self._side, 3)
+        pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=True)
+        for target, frames in zip(pixels.numpy(), clips, strict=True):
+            for picture, frame in zip(target, frames, strict=True):
+                picture[:] = frame.image[rows, columns]
+        return StagedClips(clips, pixels)
+
+    def _embed_pixels(self, pixels: Tensor) -> Tensor:
+        moved = pixels.to(self._device, non_blocking=True).permute(0, 4, 1, 2, 3)
+        return self.model.encode_video(normalized(moved, colors=1).to(getattr(torch, self._dtype)))
+
     def _embed_texts(self, texts: Sequence[str]) -> Tensor:
         rows: Tensor = self.model.text_projection(self.text_states(texts))
         return rows
@@ -108,19 +126,31 @@ def to_pixels(images: Sequence[np.ndarray], side: int, device: str | torch.devic
     resize, center crop."""
     height, width = images[0].shape[:2]
     size = short_side(height, width, side)
-    top, left = (round((length - side) / 2) for length in size)
-    rows, columns = slice(top, top + side), slice(left, left + side)
+    rows, columns = _center(size, side)
     if (height, width) == size:
         # The same pixels as when cropped last, and only they are moved and normalized.
         images = [image[rows, columns] for image in images]
     # Moved as bytes, a quarter of the floats.
-    pictures = torch.from_numpy(np.stack(images)).to(device).permute(0, 3, 1, 2).float() / 255
-    mean, deviation = (torch.tensor(values, device=device)[:, None, None] for values in (MEAN, STD))
-    pictures = (pictures - mean) / deviation
+    pictures = normalized(torch.from_numpy(np.stack(images)).to(device).permute(0, 3, 1, 2), colors=1)
     if (height, width) != size:
         pictures = torch.nn.functional.interpolate(pictures, size, mode="bilinear", align_corners=False)
         pictures = pictures[:, :, rows, columns]
     return pictures.transpose(0, 1)
+
+
+def normalized(pictures: Tensor, *, colors: int) -> Tensor:
+    """uint8 pictures as float32 with the mean and deviation that the model expects; `colors`: the dimension
+    of the three colors."""
+    shape = [1] * pictures.ndim
+    shape[colors] = 3
+    mean, deviation = (torch.tensor(values, device=pictures.device).view(shape) for values in (MEAN, STD))
+    return (pictures.float() / 255 - mean) / deviation
+
+
+def _center(size: tuple[int, int], side: int) -> tuple[slice, slice]:
+    """The rows and columns of the square in the middle."""
+    top, left = (round((length - side) / 2) for length in size)
+    return slice(top, top + side), slice(left, left + side)
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:

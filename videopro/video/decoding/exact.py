@@ -74,13 +74,15 @@ def pictures_at(
     size: tuple[int, int],
     is_cached: Callable[[int], bool],
     timeout: float,
+    threads: int | None = None,
 ) -> DecodedPictures:
     """The pictures on display at `ticks` (any order, within the video), as RGB of `size` (height, width).
 
-    Pictures whose timestamp `is_cached` are found but not decoded. Raises VideoError if the data of a
-    requested picture are damaged, or if no picture was decoded for `timeout` seconds.
+    Pictures whose timestamp `is_cached` are found but not decoded. At most `threads` decode (None: one for
+    each processor). Raises VideoError if the data of a requested picture are damaged, or if no picture was
+    decoded for `timeout` seconds.
     """
-    cpus, pictures = processors(), DecodedPictures()
+    cpus, pictures = threads or processors(), DecodedPictures()
     lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
 
     def work(reader: Reader) -> None:
@@ -108,11 +110,11 @@ def pictures_at(
             # itself.
             reader.context.thread_count = cpus
         deadlines += [Deadline(timeout) for _ in range(workers - 1)]
-        threads = [
+        helpers = [
             threading.Thread(target=work_with_own_reader, args=(each,), daemon=True) for each in deadlines[1:]
         ]
-        for thread in threads:
-            thread.start()
+        for helper in helpers:
+            helper.start()
         try:
             work(reader)
         except BaseException:
@@ -120,8 +122,8 @@ def pictures_at(
                 deadline.cancel()
             raise
         finally:
-            for thread in threads:
-                thread.join()
+            for helper in helpers:
+                helper.join()
     if failures:
         raise failures[0]
     return pictures
