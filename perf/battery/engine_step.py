@@ -39,6 +39,10 @@ def cases(bench: Bench) -> list[Case]:
         ),
         Case(f"a prompt of {shapes.prompt} text tokens", partial(read_prompt, bench)),
         Case(f"the vision tower, {shapes.frames} frames", partial(see, bench)),
+        Case(
+            f"the vision tower, {shapes.frames} frames, attention chunk by chunk",
+            partial(see, bench, by_chunk=True),
+        ),
     ]
 
 
@@ -62,8 +66,9 @@ def read_prompt(bench: Bench) -> Figures:
     return {**figures, **_computed(2 * _token_weights(model) * tokens, figures)}
 
 
-def see(bench: Bench) -> Figures:
-    """The vision tower over the frames of a video. Its FLOPs are two a weight and patch."""
+def see(bench: Bench, *, by_chunk: bool = False) -> Figures:
+    """The vision tower over the frames of a video. Its FLOPs are two a weight and patch. `by_chunk`: as
+    transformers attends, and not in one call a layer."""
     loaded, shapes = _load(bench), bench.shapes
     model: Any = loaded.model
     tower = model.model.visual
@@ -74,7 +79,12 @@ def see(bench: Bench) -> Figures:
     patches = int(grid.prod())
     size = tower.config.in_channels * pair * side**2
     values = torch.randn(patches, size, device=model.device, dtype=model.dtype)
-    figures = _timed(lambda: tower(values, grid_thw=grid))
+    attention = tower.config._attn_implementation
+    tower.config._attn_implementation = "sdpa" if by_chunk else attention
+    try:
+        figures = _timed(lambda: tower(values, grid_thw=grid))
+    finally:
+        tower.config._attn_implementation = attention
     return {**figures, "patches": patches, **_computed(2 * _count(tower) * patches, figures)}
 
 

@@ -92,7 +92,7 @@ class Shapes:
     videos: int = 3
     questions: int = 11
     """Questions about each video."""
-    clips: int = 128
+    clips: int = 256
     """10-second clips that an encoder embeds."""
     clip_batches: tuple[int, ...] = (16, 64)
 

@@ -27,8 +27,9 @@ def execute_command(video, question):
 </code>"""
 
 
-def make_video(path: Path, shape: VideoShape, seed: int) -> None:
-    """Write an H.264 file in which a picture of coarse noise moves sideways. Does nothing if it exists."""
+def make_video(path: Path, shape: VideoShape, seed: int, *, key_every: int = 250) -> None:
+    """Write an H.264 file in which a picture of coarse noise moves sideways, with a key frame every so many
+    pictures. Does nothing if it exists."""
     if path.exists():
         return
     draw = np.random.default_rng(seed)
@@ -37,6 +38,7 @@ def make_video(path: Path, shape: VideoShape, seed: int) -> None:
     part = path.with_suffix(".part")
     with av.open(str(part), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=shape.rate)
+        stream.options = {"g": str(key_every)}
         stream.height, stream.width, stream.pix_fmt = *picture.shape[:2], "yuv420p"
         for i in range(shape.seconds * shape.rate):
             container.mux(

@@ -75,13 +75,18 @@ class LanguageBindEncoder(VideoTextEncoder):
 
     def stage_clips(self, clips: Sequence[Sequence[Frame]]) -> Sequence[Sequence[Frame]]:
         """Cuts out what the model sees and puts it where a GPU reads it by itself."""
+        if torch.device(self._device).type != "cuda":
+            return clips
+        return self._staged(clips, pinned=True)
+
+    def _staged(self, clips: Sequence[Sequence[Frame]], *, pinned: bool) -> Sequence[Sequence[Frame]]:
         height, width = clips[0][0].image.shape[:2]
         size = short_side(height, width, self._side)
-        if torch.device(self._device).type != "cuda" or (height, width) != size:
+        if (height, width) != size:
             return clips
         rows, columns = _center(size, self._side)
         shape = (len(clips), self.clip_frames, self._side, self._side, 3)
-        pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=True)
+        pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
         for target, frames in zip(pixels.numpy(), clips, strict=True):
             for picture, frame in zip(target, frames, strict=True):
                 picture[:] = frame.image[rows, columns]

@@ -16,8 +16,8 @@ from tests.support.tiny_encoders import GOLDEN, clip, config_of, golden, languag
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models import encoders
-from videopro.modules.models.encoders import load_encoder
-from videopro.modules.models.encoders.interfaces import short_side
+from videopro.modules.models.encoders import languagebind_model, load_encoder
+from videopro.modules.models.encoders.interfaces import StagedClips, short_side
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder, to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 
@@ -86,6 +86,52 @@ def test_one_clip_does_not_see_another() -> None:
     model, pixels = ported("vl_new"), torch.from_numpy(golden("vl_new")["pixels"])
     with torch.inference_mode():
         np.testing.assert_allclose(model.encode_video(pixels)[1:], model.encode_video(pixels[1:]), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("joined", [2, 5])
+def test_sequences_that_are_attended_together_do_not_see_each_other(
+    kind: str, joined: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, pixels = ported(kind), torch.from_numpy(golden(kind)["pixels"])
+    seen: list[tuple[int, int]] = []
+
+    def join(n: int, length: int, device: torch.device) -> int:
+        seen.append((n, length))
+        return joined if n % joined == 0 else 1
+
+    with torch.inference_mode():
+        expected = model.encode_video(pixels)
+        monkeypatch.setattr(languagebind_model, "joined_sequences", join)
+        got = model.encode_video(pixels)
+    assert any(n % joined == 0 for n, _ in seen)
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("n", "length", "device", "joined"),
+    # 16 clips of 257 patches over 8 frames; one clip: 257 is prime; within a frame; a CPU.
+    [(4112, 8, "cuda", 16), (257, 8, "cuda", 1), (128, 257, "cuda", 1), (4112, 8, "cpu", 1)],
+)
+def test_as_many_short_sequences_are_joined_as_fill_a_tile(
+    n: int, length: int, device: str, joined: int
+) -> None:
+    assert languagebind_model.joined_sequences(n, length, torch.device(device)) == joined
+
+
+def test_staged_clips_are_embedded_as_others(folder: Path) -> None:
+    encoder = load_encoder(f"languagebind:{folder}", "cpu")
+    assert isinstance(encoder, LanguageBindEncoder)
+    clips = [clip(seed, height=16, width=28) for seed in range(3)]
+    staged = encoder._staged(clips, pinned=False)
+    assert isinstance(staged, StagedClips)
+    assert staged == clips
+    # A square of 16 pixels from the middle of the width.
+    np.testing.assert_array_equal(staged.pixels[2, 1], clips[2][1].image[:, 6:22])
+    np.testing.assert_array_equal(encoder.encode_clips(staged), encoder.encode_clips(clips))
+    larger = [clip(seed, height=20, width=30) for seed in range(2)]
+    assert encoder._staged(larger, pinned=False) is larger, "to be resized by the device"
+    assert encoder.stage_clips(clips) is clips, "a CPU gains nothing"
 
 
 def test_every_key_is_consumed() -> None:
