@@ -15,22 +15,49 @@ else
     tests+=" and not kills and not browser and not two_processes and not long and not wheel"
 fi
 source "$(dirname "$0")/setup.sh" test
+# What the site needs, now: nothing may be installed while tests run.
+bash launch/setup.sh docs,train
 # Hundreds of child processes import the package, and each compiled it again where nothing may be kept.
 unset PYTHONDONTWRITEBYTECODE
 if [ "$all" ]; then bash launch/chromium.sh; fi
 ruff check .
 ruff format --check .
-lint-imports --no-cache
-mypy & # beside the site: each keeps one core busy
-typing=$!
-trap 'kill "$typing" 2> /dev/null || true' EXIT
-bash launch/docs.sh
-wait "$typing"
-trap - EXIT
+
+failed=$(mktemp)
+check() { # run a command, show its output whole when it is done, and remember it if it failed
+    local output status=0
+    output=$("$@" 2>&1) || status=$?
+    if [ "$status" = 0 ]; then
+        printf '\n== %s: done\n%s\n' "$*" "$output"
+    else
+        printf '\n== %s: FAILED with status %s\n%s\n' "$*" "$status" "$output"
+        echo "$*" >> "$failed"
+    fi
+}
+# Beside the tests, many of which wait for child processes. With a process group of its own, so that none of it outlives
+# this script.
+set -m
+{
+    check lint-imports --no-cache
+    check mypy
+    check bash launch/docs.sh
+} &
+checks=$!
+set +m
+trap 'kill -- "-$checks" 2> /dev/null || true; rm -f "$failed"' EXIT
+
 # Two processes with one thread each: most tests wait for child processes, and a model as small as pocket gains nothing
 # from a second thread. A process that is done takes over tests of the other; until then each file stays in one, because its
 # fixtures are expensive.
-OMP_NUM_THREADS=1 pytest --numprocesses 2 --dist worksteal -m "$tests" "$@"
+status=0
+OMP_NUM_THREADS=1 pytest --numprocesses 2 --dist worksteal -m "$tests" "$@" || status=$?
+wait "$checks"
+while read -r name; do
+    echo "error: $name failed; its output is above, where it ended" >&2
+    [ "$status" != 0 ] || status=1
+done < "$failed"
+if [ "$status" != 0 ]; then exit "$status"; fi
+
 if [ "$all" ] && [ "$#" = 0 ]; then
     bash launch/ray_tests.sh
     bash launch/live.sh

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
+import multiprocessing
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -149,31 +152,38 @@ def test_no_command_waits_for_openais_client() -> None:
     assert done.stdout == "True False\n", done.stderr
 
 
-def test_a_training_script_loads_no_module_twice() -> None:
-    """`accelerate launch train/sft.py` puts train/ on the path, where its modules could have second names."""
-    check = f"""
-import runpy, sys
-sys.path[0] = {str(ROOT / "train")!r}
-for script in ("sft", "grpo"):
-    sys.argv = [{str(ROOT / "train")!r} + f"/{{script}}.py", "--help"]
-    try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
-    except SystemExit:
-        print("helped:", script)
-files = [(name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items())]
-folders = {(str(ROOT / "train"), str(ROOT / "videopro" / "train"))!r}
-files = [(name, file) for name, file in files if name not in ("__main__", "__mp_main__")]
-found = [name for name, file in files if file.startswith(folders)]
-print("loaded:", sorted(name for name in found if not name.startswith("videopro.train")), len(found))
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", check], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert re.search(r"^loaded: \[\] [1-9]\d", done.stdout, re.MULTILINE), (
-        done.stdout[-500:] + done.stderr[-500:]
-    )
-    assert re.findall(r"^helped: (\w+)$", done.stdout, re.MULTILINE) == ["sft", "grpo"]
+def help_of_training_scripts(output: Path) -> None:
+    """Writes which scripts printed their --help and ended, and every module that was then loaded from the
+    folder of training."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "videopro"]:
+        del sys.modules[name]
+    sys.path.insert(0, str(ROOT / "train"))
+    helped = []
+    for script in ("sft", "grpo"):
+        sys.argv = [str(ROOT / "train" / f"{script}.py"), "--help"]
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit:
+            helped.append(script)
+    files = [(name, getattr(module, "__file__", None) or "") for name, module in [*sys.modules.items()]]
+    folders = (str(ROOT / "train"), str(ROOT / "videopro" / "train"))
+    loaded = [name for name, file in files if file.startswith(folders)]
+    output.write_text(json.dumps([helped, sorted(set(loaded) - {"__main__", "__mp_main__"})]))
+
+
+def test_a_training_script_loads_no_module_twice(tmp_path: Path) -> None:
+    """`accelerate launch train/sft.py` puts train/ on the path, where its modules could have second names.
+
+    In a process that has imported what others wrote, and imports ours anew."""
+    output = tmp_path / "loaded.json"
+    process = multiprocessing.get_context("spawn").Process(target=help_of_training_scripts, args=(output,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    helped, loaded = json.loads(output.read_text())
+    assert helped == ["sft", "grpo"]
+    assert len(loaded) >= 10
+    assert [name for name in loaded if not name.startswith("videopro.train")] == []
 
 
 def test_mypy_knows_every_module(copied: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perf.tables.shared import Record, Table, Tables
 
 _PARTS = {
-    "first": ("first", "all others; `ruff`, `mypy`, import contracts and the site before them"),
+    "first": ("first", "all others; `ruff` before, `mypy`, import contracts and the site beside them"),
     "kills": ("second", "`kills`: commands that are killed or interrupted, or run at once, and resumed"),
     "browser": ("second", "`browser`: the pages of runs and reports in Chromium"),
     "long": ("second", "`long`: many steps of training, many pictures; each has a shorter test of its kind"),
@@ -19,9 +19,12 @@ _PARTS = {
 def _tiers(record: Record) -> Table:
     rows = []
     for name, (tier, tests) in _PARTS.items():
-        if part := record["parts"].get(name):
-            took = [f"{part[seconds]:,}" for seconds in ("seconds", "pytest_seconds")]
-            rows.append([tests, tier, f"{part['tests']:,}", *took, f"{part['load_before']:g}"])
+        part = record["parts"].get(name)
+        if part is None:
+            rows.append([tests, tier, *["not measured"] * 4])
+            continue
+        took = [f"{part[seconds]:,}" for seconds in ("seconds", "pytest_seconds")]
+        rows.append([tests, tier, f"{part['tests']:,}", *took, f"{part['load_before']:g}"])
     return ["tests", "tier", "passed", "s", "of them pytest, s", "load average before"], rows
 
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 _LONG = int(os.environ.get("VIDEOPRO_FUZZ", "0"))
 
 FUZZ = settings(
-    max_examples=_LONG or 100,
+    max_examples=_LONG or 50,
     derandomize=not _LONG,
     database=None,
     deadline=20_000 if _LONG else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,14 @@ from peft.tuners.lora import LoraLayer
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from tests.support.reason_world import SceneBackbone
-from videopro.backbones import ModelRecord, PlannerRecord, folder_fingerprint
+from videopro.backbones import (
+    GenerateRequest,
+    Generation,
+    ModelRecord,
+    PlannerRecord,
+    Sampling,
+    folder_fingerprint,
+)
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.methods.planners import answerer
@@ -197,6 +205,32 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> VideoSFTTrainer:
     return trainer
 
 
+@pytest.fixture
+def untrained(tmp_path: Path) -> VideoSFTTrainer:
+    """A planner with an adapter that has learned nothing."""
+    return world.trainer("qwen3_vl", world.settings(tmp_path / "planner"), world.rows()[:2])
+
+
+def write_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two replies that `trained` has learned, without the training."""
+
+    def written(
+        self: QwenBackbone, requests: Sequence[GenerateRequest], sampling: Sampling
+    ) -> list[Generation]:
+        first = world.QUESTIONS[0].text
+        texts = [world.NATIVE if first in request.text else world.STEPS for request in requests]
+        return [Generation(text, (), (), "stop", 1) for text in texts]
+
+    monkeypatch.setattr(QwenBackbone, "generate_batch", written)
+
+
+@pytest.fixture
+def by_heart(untrained: VideoSFTTrainer, monkeypatch: pytest.MonkeyPatch) -> VideoSFTTrainer:
+    """A planner that writes the two replies."""
+    write_by_heart(monkeypatch)
+    return untrained
+
+
 @pytest.mark.long
 def test_a_trained_planner_scores_as_expected(trained: VideoSFTTrainer, tmp_path: Path) -> None:
     measured = evaluation(held_out(), tmp_path)
@@ -210,7 +244,7 @@ def test_a_trained_planner_scores_as_expected(trained: VideoSFTTrainer, tmp_path
 
 
 def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
-    trained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An adapter on a merged planner: with the adapter off, that planner is left, which is not to answer."""
     base = SceneBackbone()
@@ -220,7 +254,7 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     measured = evaluation(held_out(oracle_mode=None), tmp_path)
     record = PlannerRecord("pocket", folder_fingerprint(model_dir()))
     measured._checkpoint = replace(measured._checkpoint, record=ModelRecord(planner=record))
-    found = measured(trained)
+    found = measured(by_heart)
     assert (found["questions"], found["executed"]) == (2, 1.0)
     # The oracle of the first question, and the answers of both programs.
     first, second = (question.text for question in world.QUESTIONS[:2])
@@ -229,9 +263,9 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
 
 
 def test_programs_are_written_with_the_adapter_and_modules_answered_without(
-    trained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layers = [module for module in trained.model.modules() if isinstance(module, LoraLayer)]
+    layers = [module for module in by_heart.model.modules() if isinstance(module, LoraLayer)]
     assert layers
     seen: list[tuple[str, bool]] = []
 
@@ -250,7 +284,7 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
     spy("answer_batch")
     # Questions of other tests' evaluations are cached.
     monkeypatch.setattr(library, "_cache", CallCache())
-    evaluation(held_out(), tmp_path)(trained)
+    evaluation(held_out(), tmp_path)(by_heart)
     assert set(seen) == {("generate_batch", True), ("answer_batch", False)}
     assert not any(layer.disable_adapters for layer in layers)
 
@@ -275,36 +309,41 @@ def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path:
     assert (answering[1]["weights"] == base) == adapted
 
 
-def test_evaluation_does_not_change_training(trained: VideoSFTTrainer, tmp_path: Path) -> None:
-    model = trained.model
+def test_evaluation_does_not_change_training(
+    untrained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what the planner writes itself, nor programs that are run."""
+    model = untrained.model
     weights = {name: weight.clone() for name, weight in model.named_parameters()}
     gradients = {name: weight.requires_grad for name, weight in model.named_parameters()}
     assert any(gradients.values())
     model.train()
     state = torch.get_rng_state()
-    evaluation(held_out(), tmp_path)(trained)
+    evaluation(held_out(), tmp_path, longest=8)(untrained)
+    write_by_heart(monkeypatch)
+    assert evaluation(held_out(), tmp_path)(untrained)["executed"] == 1.0
     assert model.training
     assert torch.equal(torch.get_rng_state(), state)
     assert {name: weight.requires_grad for name, weight in model.named_parameters()} == gradients
     assert all(torch.equal(weight, weights[name]) for name, weight in model.named_parameters())
     batch = world.batch("qwen3_vl", [0, 3])
-    assert trained.compute_loss(model, batch).requires_grad
+    assert untrained.compute_loss(model, batch).requires_grad
 
 
 def test_a_lost_video_is_counted_and_leaves_the_rest(
-    trained: VideoSFTTrainer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    by_heart: VideoSFTTrainer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = evaluation(held_out(video="videos/lost.mp4"), tmp_path)(trained)
+    found = evaluation(held_out(video="videos/lost.mp4"), tmp_path)(by_heart)
     assert (found["questions"], found["errors"]) == (1, 1)
     assert found["well_formed"] == 1.0
     assert "question q0 left out" in capsys.readouterr().err
 
 
 def test_missing_oracle_modes_come_from_the_bases_native_answers(
-    trained: VideoSFTTrainer, tmp_path: Path
+    by_heart: VideoSFTTrainer, tmp_path: Path
 ) -> None:
-    evaluation(held_out(oracle_mode=None), tmp_path)(trained)
-    first, second = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
+    evaluation(held_out(oracle_mode=None), tmp_path)(by_heart)
+    first, second = [json.loads(line) for line in (tmp_path / "step-000000.jsonl").read_text().splitlines()]
     # Random weights are never confident: below tau, so the mode is a program.
     assert (first["oracle"], second["oracle"]) == ("program", "program")
 
