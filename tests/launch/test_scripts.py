@@ -167,3 +167,36 @@ def test_a_machine_without_a_gpu_is_no_node(checkout: Path) -> None:
     code, error = run(checkout, "grpo_multinode.sh", "pocket", NODE_RANK=1)
     assert code == 1
     assert "set NODES" in error
+
+
+@pytest.mark.parametrize(
+    ("failing", "code", "named"),
+    [
+        ("", 0, ""),
+        ("ruff", 3, ""),
+        ("mypy", 1, "mypy"),
+        ("zensical", 1, "bash launch/docs.sh"),
+        ("pytest", 3, ""),
+    ],
+)
+def test_whatever_fails_beside_the_tests_fails_their_command(
+    checkout: Path, failing: str, code: int, named: str
+) -> None:
+    """Each says one line and ends; the tests are still running when the others are done."""
+    (checkout / "build" / "docs").mkdir(parents=True)
+    tools = ("ruff", "lint-imports", "mypy", "zensical", "pytest")
+    for name in tools:
+        path = checkout / ".venv" / "bin" / name
+        wait = "sleep 0.5\n" if name == "pytest" else ""
+        path.write_text(
+            f'#!/usr/bin/env bash\n{wait}echo "{name} says"\nexit {3 if name == failing else 0}\n'
+        )
+        path.chmod(0o755)
+    process = start(checkout, "test.sh")
+    shown, error = process.communicate(timeout=60)
+    assert process.returncode == code
+    told = [line.removesuffix(" says") for line in shown.splitlines() if line.endswith(" says")]
+    assert set(told) == ({"ruff"} if failing == "ruff" else set(tools))
+    assert ("FAILED with status 3" in shown) == bool(named)
+    expected = f"error: {named} failed; its output is above, where it ended\n" if named else ""
+    assert error == expected
