@@ -13,6 +13,15 @@ from tests.support.making_videos import numbered
 TONE = 440.0
 
 
+def write_pictures(container: av.container.OutputContainer, stream: av.VideoStream) -> None:
+    """Eight seconds of numbered pictures, four a second."""
+    for number in range(32):
+        picture = av.VideoFrame.from_ndarray(numbered(number), format="rgb24")
+        picture.pts, picture.time_base = number, Fraction(1, 4)
+        container.mux(stream.encode(picture))
+    container.mux(stream.encode())
+
+
 def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float, rate: int = 44_100) -> Path:
     """A video of 8 s with segments of a stereo tone, each beginning at one of `starts`."""
     with av.open(str(path), "w") as container:
@@ -29,11 +38,7 @@ def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float, rate: in
                 frame.pts = round(start * rate) + at
                 container.mux(sound.encode(frame))
         container.mux(sound.encode())
-        for number in range(32):
-            picture = av.VideoFrame.from_ndarray(numbered(number), format="rgb24")
-            picture.pts, picture.time_base = number, Fraction(1, 4)
-            container.mux(pictures.encode(picture))
-        container.mux(pictures.encode())
+        write_pictures(container, pictures)
     return path
 
 
@@ -58,9 +63,5 @@ def with_damaged_sound(path: Path, damaged: range, packets: int = 80) -> Path:
                     packet = bad
                 container.mux(packet)
                 written += 1
-        for number in range(32):
-            picture = av.VideoFrame.from_ndarray(numbered(number), format="rgb24")
-            picture.pts, picture.time_base = number, Fraction(1, 4)
-            container.mux(pictures.encode(picture))
-        container.mux(pictures.encode())
+        write_pictures(container, pictures)
     return path
