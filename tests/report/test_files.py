@@ -21,6 +21,7 @@ from PIL import Image
 from tests.support.agent_runs import agent_trace, repaired, reply
 from tests.support.report_world import answers, direct_round, planned_run, trace, unreadable, write_run
 from videopro.commands.report import main
+from videopro.report import writing
 from videopro.report.export import fenced_reply
 from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
@@ -163,7 +164,11 @@ def test_a_report_and_its_files(report: Report) -> None:
     assert "## Main results (Table 1)" in text
 
 
-def test_the_papers_numbers_are_below_the_runs_own(runs: Path, tmp_path: Path) -> None:
+def test_the_papers_numbers_are_below_the_runs_own(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Figures show none of them, and to write them takes most of the time.
+    monkeypatch.setattr(writing, "_picture", lambda figure, ending: b"")
     output = tmp_path / "report"
     assert main([str(runs), "--published", "--output", str(output)]) == 0
     found = {path.name for path in (output / "tables").glob("*_published.md")}
