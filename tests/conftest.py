@@ -6,6 +6,8 @@ import os
 import signal
 import tempfile
 
+import pytest
+
 # Everything temporary goes into one directory: tmp_path, what the support modules make once a process, and
 # what child processes leave. xdist's workers inherit it. Keep tmp_path for a look at a failure with
 # --basetemp.
@@ -16,15 +18,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import torch
-from torch.utils.data._utils.signal_handling import _set_SIGCHLD_handler
-
-from tests.support import forked_workers
-
-forked_workers.install()
-# A data loader with workers sets it, once a process and for good: here before any test, which may not.
-_set_SIGCHLD_handler()
-
 pytest_plugins = ["tests.support.process_state"]
 
 # A shell starts a background job with Ctrl-C (SIGINT) ignored, and its children inherit that: tests of
@@ -32,7 +25,21 @@ pytest_plugins = ["tests.support.process_state"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What a process that runs tests needs; the one that hands them out to others starts without PyTorch."""
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    import torch
+    from torch.utils.data._utils.signal_handling import _set_SIGCHLD_handler
+
+    from tests.support import forked_workers
+
+    forked_workers.install()
+    # A data loader with workers sets it, once a process and for good: here before any test, which may not.
+    _set_SIGCHLD_handler()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+
 
 # Collecting imports and makes a million objects, and all of them stay: the collector would look through them
 # again and again, for a fifth of a worker's start, and at every full collection later.
