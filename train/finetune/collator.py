@@ -20,6 +20,8 @@ from videopro.train.runtime import ROW_IDS, FrameCache
 
 IGNORE_INDEX = -100
 """The label of tokens without a loss."""
+VIDEOS = "videos"
+"""The key, in a batch, of the list of its rows' videos, of those that have one."""
 VISUAL = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
@@ -57,9 +59,9 @@ class VideoCollator:
     """Makes batches, padded on the right. Runs in the data loader's workers.
 
     A batch has `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64, the
-    ids of its rows under ROW_IDS, and, concatenated over the rows with a video, `pixel_values_videos`
-    (patches, values per patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL, `second_per_grid_ts`
-    (videos,). A one-frame video is passed as an image, as in inference.
+    ids of its rows under ROW_IDS, the videos of those with one under VIDEOS, and, concatenated over these,
+    `pixel_values_videos` (patches, values per patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL,
+    `second_per_grid_ts` (videos,). A one-frame video is passed as an image, as in inference.
     """
 
     def __init__(self, inputs: QwenInputs, frames: FrameCache) -> None:
@@ -90,6 +92,7 @@ class VideoCollator:
             "mm_token_type_ids": _pad_right([row.types for row in encoded], 0),
             "labels": _pad_right([example.labels for example in examples], IGNORE_INDEX),
             ROW_IDS: [row["id"] for row in rows],
+            VIDEOS: [row["video"] for row in rows if row["video"]],
         }
         for name in VISUAL:
             parts = [row.tensors[name] for row in encoded if name in row.tensors]

@@ -22,12 +22,24 @@ class VideoSFTConfig(SFTSettings, SFTConfig):
     max_length: int | None = field(
         default=None, metadata={"help": "rows are never truncated; leave it unset"}
     )
+    padding_free: bool = field(
+        default=False,
+        metadata={
+            "help": "run the rows of a batch as one row of documents, without padding between them; the loss"
+            " is the same"
+        },
+    )
     remove_unused_columns: bool = field(default=False, metadata={"help": "the collator needs all columns"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.dataset_kwargs = {"skip_prepare_dataset": True}
-        for name in ("packing", "padding_free", "assistant_only_loss", "eos_token", "chat_template_path"):
+        if self.packing:
+            raise ConfigError(
+                "packing is True, but rows are never cut, nor moved from one batch to another; leave it out, "
+                "and set padding_free: true to run a batch as one row"
+            )
+        for name in ("assistant_only_loss", "eos_token", "chat_template_path"):
             if getattr(self, name):
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!r}, which this project's collator does not support; "
@@ -53,3 +65,5 @@ class VideoSFTConfig(SFTSettings, SFTConfig):
                     "trained; leave one of them out"
                 )
         self.check_run("eval_max_new_tokens")
+        if self.kept_features_gb < 0:
+            raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")

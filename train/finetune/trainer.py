@@ -4,18 +4,22 @@ the model, and programs that are run on held-out questions at each evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from accelerate.utils import is_peft_model
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import SFTTrainer
 
-from videopro.train.finetune.collator import IGNORE_INDEX
+from videopro.train.finetune.collator import IGNORE_INDEX, VIDEOS
 from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.finetune.kept_features import KeptFeatures
+from videopro.train.finetune.layout import check_joinable, joined, widened
 from videopro.train.finetune.sharded_head import gather_head
-from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups
+from videopro.train.packing import RowShape
+from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups, part_of
 
 
 class VideoSFTTrainer(RunTrainer, SFTTrainer):
@@ -23,25 +27,60 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
 
     args: VideoSFTConfig
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+    def __init__(self, *arguments: Any, args: VideoSFTConfig, **settings: Any) -> None:
+        # TRL joins rows in its own collator, and refuses another one.
+        self._joins, args.padding_free = args.padding_free, False
+        super().__init__(*arguments, args=args, **settings)
+        args.padding_free = self._joins
         # Qwen's vision-language classes declare that they do not accept num_items_in_batch, and Trainer then
         # averages the micro-batches' means, which gives short replies more weight. TRL's loss normalizes by
         # the number of tokens over micro-batches and ranks, once it is passed that number.
         self.model_accepts_loss_kwargs = True
         tuned: Any = self.model
         self._base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-        self._dummy = DummyVision(self._base.model)
+        core = self._base.model
+        self._dummy = DummyVision(core)
+        device = self.accelerator.device
+        self._shape = RowShape.of(self._base, device, autocast=args.bf16 or args.fp16)
+        if self._joins:
+            check_joinable(self._base, aux_loss=self.aux_loss_enabled)
+        self._features = None
+        if self._keeps_features():
+            self._features = KeptFeatures(core, device, int(args.kept_features_gb * 1e9))
         self._eval_tokens: list[float] = []
 
-    def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
+    def _keeps_features(self) -> bool:
+        """Whether features of videos are kept: no weight that makes them is trained, nor sharded, as ranks
+        would gather it in some steps and not in others."""
+        trained = {part_of(name) for name, weight in self._base.named_parameters() if weight.requires_grad}
+        sharded = self.is_fsdp_enabled or is_deepspeed_zero3_enabled()
+        return self.args.kept_features_gb > 0 and trained <= {"language"} and not sharded
+
+    def _laid_out(self, model: Any, videos: Sequence[str]) -> Callable[..., Any]:
+        """The model, called with a batch as the collator makes it. TRL counts the tokens of that batch."""
+
+        def run(**batch: Any) -> Any:
+            if self._features is not None and videos:
+                with self.accelerator.autocast():
+                    batch = self._features.put(batch, videos)
+            if self._joins:
+                return model(**joined(batch, self._base.model, self._shape))
+            return model(**widened(batch, self._shape))
+
+        return run
+
+    def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """The mean over all labelled tokens of the batch, across micro-batches and ranks."""
+        inputs = dict(inputs)
+        laid_out = self._laid_out(model, inputs.pop(VIDEOS, ()))
         # TRL's token count starts at 0 in each process; the one in the state is saved with checkpoints.
         is_uncounted = self.args.include_num_input_tokens_seen == "no"
         if is_uncounted:
             self._total_train_tokens = self.state.num_input_tokens_seen
-        with self._dummy.on(), gather_head(self._base):
-            loss = super().compute_loss(*arguments, **settings)
+        # Where features are kept, no rank needs the tower of another.
+        dummy = nullcontext() if self._features is not None else self._dummy.on()
+        with dummy, gather_head(self._base):
+            loss = super().compute_loss(laid_out, inputs, *arguments, **settings)
         if is_uncounted:
             self.state.num_input_tokens_seen = self._total_train_tokens
         return loss

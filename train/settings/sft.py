@@ -35,3 +35,10 @@ class SFTSettings(TrainingConfig):
     projector_lr: float | None = field(
         default=None, metadata={"help": "learning rate of the projector; unset: learning_rate"}
     )
+    kept_features_gb: float = field(
+        default=0.0,
+        metadata={
+            "help": "memory in GB of the host, for each process, for a frozen vision tower's features of"
+            " recent videos; 0: the tower runs in every step"
+        },
+    )

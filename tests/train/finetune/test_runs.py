@@ -236,7 +236,9 @@ MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
     ("changes", "said"),
     [
         ({"max_length": 512}, "max_length is 512"),
-        ({"packing": "true"}, "packing is True"),
+        ({"packing": "true"}, "set padding_free: true"),
+        ({"padding_free": "true", "attn_implementation": "eager"}, "attention is 'eager'"),
+        ({"kept_features_gb": -1}, "kept_features_gb is -1"),
         ({"vision_lr": 0.1}, "vision_lr is set, but vision is frozen"),
         ({"vision": "trained", "adapter": "/nowhere"}, "vision is trained and adapter is set"),
         ({"frames": 0}, "frames is 0"),

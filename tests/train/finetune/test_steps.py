@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from peft import get_peft_model
+from torch.nn.attention.flex_attention import flex_attention
 from transformers import PreTrainedModel
 
 from tests.support import sft_world as world
@@ -17,6 +18,9 @@ from tests.support.qwen_models import checkpoint, reference
 from tests.support.sft_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
 from videopro.backbones.qwen import find_checkpoint
 from videopro.errors import ConfigError
+from videopro.train.finetune import layout
+from videopro.train.finetune import trainer as trainer_module
+from videopro.train.packing import RowShape, attention
 from videopro.train.runtime import load_trainable, part_of
 from videopro.train.runtime.trainable import choose_trained, linear_pattern
 
@@ -60,6 +64,100 @@ def test_with_gradient_checkpointing_a_step_is_the_same(tmp_path: Path) -> None:
     expected_loss, expected = expected_step("qwen3_vl", [0, 3])
     assert loss == pytest.approx(expected_loss, abs=1e-4)
     assert_same(weights, expected)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "shape", [RowShape(), RowShape(buckets=True)], ids=["as wide as its tokens", "in a bucket"]
+)
+def test_rows_joined_into_one_step_as_separate_rows(
+    family: str, shape: RowShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three videos of other sizes and a text: the loss and every weight's gradient, the tower's too."""
+    monkeypatch.setattr(RowShape, "of", lambda *_, **__: shape)
+    shapes: list[tuple[int, ...]] = []
+    plain = layout.joined
+
+    def watched(batch: Any, *more: Any) -> Any:
+        made = plain(batch, *more)
+        shapes.append(tuple(made["input_ids"].shape))
+        assert int(batch["attention_mask"].sum()) == shapes[-1][1] or shape.buckets
+        return made
+
+    monkeypatch.setattr(trainer_module, "joined", watched)
+    loss, weights = stepped(family, tmp_path, [0, 1, 2, 3], per_device_train_batch_size=4, padding_free=True)
+    expected_loss, expected = expected_step(family, [0, 1, 2, 3])
+    assert loss == pytest.approx(expected_loss, abs=1e-4)
+    assert_same(weights, expected)
+    assert [rows for rows, _ in shapes] == [1]
+    assert not shape.buckets or shapes[0][1] % 256 == 0
+
+
+def test_a_document_attends_to_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows in another company, by FlexAttention, which on a CPU runs uncompiled."""
+    monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
+    attention.accept_block_masks()
+    made = world.trainer("qwen3_vl", world.settings(tmp_path, padding_free=True), world.rows())
+    alone: list[torch.Tensor] = []
+    for numbers in ([1], [0, 1], [2, 1, 3]):
+        batch = world.batch("qwen3_vl", numbers)
+        before = int(batch["attention_mask"][: numbers.index(1)].sum())
+        length = int(batch["attention_mask"][numbers.index(1)].sum())
+        for shape in (RowShape(), RowShape(buckets=True, blocks=True)):
+            with torch.no_grad():
+                out = made.model(**layout.joined(batch, made._base.model, shape))
+            alone.append(out.logits[0, before : before + length])
+    for other in alone[1:]:
+        torch.testing.assert_close(other, alone[0], atol=1e-4, rtol=1e-4)
+
+
+def test_a_batch_is_padded_to_a_bucket_unless_its_rows_are_equally_long() -> None:
+    shape = RowShape(buckets=True)
+    batch = world.batch("qwen3_vl", [0, 3])
+    width = batch["input_ids"].shape[1]
+    wide = layout.widened(batch, shape)
+    assert width % 128 != 0
+    for name in ("input_ids", "attention_mask", "mm_token_type_ids", "labels"):
+        assert wide[name].shape == (2, -(-width // 128) * 128)
+        assert torch.equal(wide[name][:, :width], batch[name])
+    assert not wide["attention_mask"][:, width:].any()
+    assert (wide["labels"][:, width:] == -100).all()
+    assert wide["pixel_values_videos"] is batch["pixel_values_videos"]
+    alone = world.batch("qwen3_vl", [0])
+    assert layout.widened(alone, shape)["input_ids"].shape == alone["input_ids"].shape
+    assert layout.widened(batch, RowShape())["input_ids"].shape == batch["input_ids"].shape
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("joins", [False, True], ids=["apart", "joined"])
+def test_kept_features_run_the_tower_once_a_video_and_change_nothing(
+    family: str, joins: bool, tmp_path: Path
+) -> None:
+    """Over three epochs of three rows with videos and one without."""
+    after = []
+    for kept in (1.0, 0.0):
+        config = world.settings(
+            tmp_path, num_train_epochs=3, padding_free=joins, kept_features_gb=kept, optim="sgd"
+        )
+        made = world.trainer(family, config, world.rows())
+        calls: list[int] = []
+        made._base.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        made.train()
+        after.append({n: w.detach().clone() for n, w in made.model.named_parameters() if w.requires_grad})
+        if kept:
+            assert made._features is not None
+            assert len(calls) == made._features.encoded == 3
+        else:
+            assert made._features is None
+            assert len(calls) >= 6
+    for name, weight in after[0].items():
+        torch.testing.assert_close(weight, after[1][name], atol=1e-6, rtol=1e-5, msg=name)
+    assert any(weight.any() for name, weight in after[0].items() if "lora_B" in name)
+
+
+def test_features_of_a_trained_tower_are_not_kept(tmp_path: Path) -> None:
+    config = world.settings(tmp_path, **{**EVERYTHING, "kept_features_gb": 1.0})
+    assert world.trainer("qwen3_vl", config, world.rows()[:1])._features is None
 
 
 def test_a_step_on_text_alone(tmp_path: Path) -> None:
