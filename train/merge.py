@@ -38,6 +38,7 @@ def merge(config: MergeConfig) -> None:
     checkpoint = find_checkpoint(spec.model)
     loaded = load_model(spec)
     assert loaded.adapter is not None
+    assert spec.adapter is not None
     merged: Any = loaded.adapter.merge_and_unload()
     stored = checkpoint.settings.dtype
     merged = merged.to(stored if isinstance(stored, torch.dtype) else torch.float32)
@@ -60,7 +61,7 @@ def merge(config: MergeConfig) -> None:
                 loaded.frames, loaded.pixels, checkpoint.as_base, planner, library_versions()
             )
             write_model_record(part, record)
-            videos = recorded_videos(adapter_folder(config.adapter) / RECORD)
+            videos = recorded_videos(adapter_folder(spec.adapter) / RECORD)
             if videos:
                 # GRPO of the merged planner compares its own with them.
                 (part / RECORD).write_text(json.dumps({"videos": videos}) + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
 from videopro.backbones import folder_fingerprint, load_backbone
+from videopro.pocket import model_dir
 from videopro.train import merge
 from videopro.train.runtime.trainable import linear_pattern
 
@@ -59,6 +60,14 @@ def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_
         "planner": {"base": name, "weights": weights},
     }
     assert not (tmp_path / "merged.part").exists()
+
+
+def test_the_shipped_planner_is_merged_by_its_name(tmp_path: Path) -> None:
+    """As docs/planners.md writes it: base and adapter are names that a package's folders stand for."""
+    output = tmp_path / "merged"
+    assert merge.main(["--base", "pocket", "--adapter", "pocket-sft", "--output", str(output)]) == 0
+    written = json.loads((output / "videopro.json").read_text())
+    assert written["base"]["weights"] == written["planner"]["weights"] == folder_fingerprint(model_dir())
 
 
 def test_a_planner_merged_twice_keeps_its_base(adapter: tuple[str, Path], tmp_path: Path) -> None:
