@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from videopro.train.runtime.checkpointing import fit_checkpoints
 from videopro.train.runtime.evaluating_trainer import EvaluatingTrainer
 from videopro.train.runtime.finite_steps import FiniteStepsMixin
 from videopro.train.runtime.lora_dtype import leave_casts_to_autocast
@@ -19,3 +20,4 @@ class RunTrainer(FiniteStepsMixin, AtomicCheckpointsMixin, EvaluatingTrainer):
         super().__init__(*arguments, **settings)
         tuned: Any = self.model
         leave_casts_to_autocast(tuned)
+        fit_checkpoints(self)

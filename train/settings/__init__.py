@@ -3,10 +3,11 @@
 from videopro.train.settings.grpo import EPISODES, KINDS, SINGLE, TWO_TURN, GRPOSettings
 from videopro.train.settings.help import help_without_extra, parser_texts
 from videopro.train.settings.merge_and_rejection import MERGE, REJECTION, MergeConfig, RejectionConfig
-from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig, check_choice
+from videopro.train.settings.planner_training import AUTO, MODULES_HELP, TrainingConfig, check_choice
 from videopro.train.settings.sft import PART_CHOICES, SFTSettings
 
 __all__ = [
+    "AUTO",
     "MERGE",
     "MergeConfig",
     "REJECTION",

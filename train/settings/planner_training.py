@@ -12,6 +12,7 @@ from videopro.errors import ConfigError
 from videopro.traces import FallbackRule
 
 FALLBACKS: tuple[str, ...] = get_args(FallbackRule)
+AUTO, ALL = "auto", "all"
 MODULES_HELP = "models behind the modules, as in the --options of videopro infer, such as encoder: none"
 
 
@@ -93,6 +94,14 @@ class TrainingConfig:
             "choices": ("bfloat16", "float32"),
         },
     )
+    checkpoint: str = field(
+        default=ALL,
+        metadata={
+            "help": "layers that gradient_checkpointing computes again in the backward pass: all, or auto:"
+            " only as many as the memory of a GPU needs for each batch",
+            "choices": (ALL, AUTO),
+        },
+    )
     # Every trained weight takes part in every step (videopro.train.runtime.dummy_vision), so DDP need not
     # look for unused ones.
     ddp_find_unused_parameters: bool | None = field(
@@ -120,6 +129,7 @@ class TrainingConfig:
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")
         check_choice("fallback", self.fallback, FALLBACKS)
+        check_choice("checkpoint", self.checkpoint, (ALL, AUTO))
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
                 f"eval_strategy is {str(self.eval_strategy)!r}, but there is nothing to evaluate on; "

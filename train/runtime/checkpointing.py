@@ -1,0 +1,185 @@
+"""Gradient checkpointing of as many layers as the device's memory needs, and no more.
+
+A checkpointed layer keeps its input alone and is computed again in the backward pass: half as much again as a
+LoRA step without it. How many layers fit depends on the tokens of a batch, so it is decided for each batch.
+What a layer keeps is measured in the first one, in which all others are checkpointed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from accelerate.utils import is_peft_model
+from torch import nn
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+
+from videopro.train.settings import AUTO
+
+_USED = 0.9
+"""The share of the memory that is planned with: the rest is for fragments, and for batches whose heads and
+towers need more than the first batch's."""
+
+
+class DeviceMemory(Protocol):
+    """What is known of a device's memory, in bytes."""
+
+    def allocated(self) -> int: ...
+
+    def peak(self) -> int:
+        """The most that was allocated since `reset_peak`."""
+
+    def reset_peak(self) -> None: ...
+
+    def limit(self) -> int:
+        """What this process may allocate."""
+
+
+class CudaMemory:
+    """The memory of a CUDA device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def allocated(self) -> int:
+        """What torch has allocated."""
+        return torch.cuda.memory_allocated(self._device)
+
+    def peak(self) -> int:
+        """The most that torch has allocated since `reset_peak`."""
+        return torch.cuda.max_memory_allocated(self._device)
+
+    def reset_peak(self) -> None:
+        """Let `peak` count from here."""
+        torch.cuda.reset_peak_memory_stats(self._device)
+
+    def limit(self) -> int:
+        """What is free, or reserved by torch: other processes may hold the rest."""
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return free + torch.cuda.memory_reserved(self._device)
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """What a training pass needs for each token, in bytes."""
+
+    kept: float
+    """By a layer that is not checkpointed."""
+    rest: float
+    """By all else, every layer being checkpointed."""
+
+    def layers_that_fit(self, tokens: int, free: float) -> int:
+        """How many layers a pass over so many tokens can keep in `free` bytes."""
+        return max(0, int((free - tokens * self.rest) // (tokens * self.kept)))
+
+
+class FittingCheckpoints:
+    """Decides before each training pass of `language`, a model of checkpointed `layers`, which of them are
+    computed again. `tell` is called with a line that says what was decided for the first batch."""
+
+    def __init__(
+        self,
+        language: nn.Module,
+        layers: Sequence[nn.Module],
+        memory: DeviceMemory,
+        *,
+        tell: Callable[[str], object] = print,
+    ) -> None:
+        self._layers: list[Any] = list(layers)
+        self._memory = memory
+        self._tell = tell
+        self._first: _FirstPass | None = None
+        self._costs: LayerCosts | None = None
+        language.register_forward_pre_hook(self._before, with_kwargs=True)
+
+    def _before(self, language: Any, arguments: Any, inputs: dict[str, Any]) -> None:
+        if not (language.training and torch.is_grad_enabled()):
+            return
+        tokens = inputs["inputs_embeds"].shape[:2].numel()
+        if self._first is None:
+            self._first = _FirstPass(self._layers[-1], tokens, self._memory)
+            self._keep(1)
+            return
+        free = _USED * self._memory.limit() - self._memory.allocated()
+        if self._costs is None:
+            self._costs = self._first.costs()
+            kept = min(self._costs.layers_that_fit(tokens, free), len(self._layers))
+            self._tell(self._line(tokens, free, kept))
+        self._keep(self._costs.layers_that_fit(tokens, free))
+
+    def _keep(self, count: int) -> None:
+        """Checkpoint all layers but the last `count`, whose memory the backward pass frees first."""
+        for number, layer in enumerate(self._layers):
+            layer.gradient_checkpointing = number < len(self._layers) - count
+
+    def _line(self, tokens: int, free: float, kept: int) -> str:
+        assert self._costs is not None
+        size = self._costs.kept * tokens / 2**30
+        again = len(self._layers) - kept
+        return (
+            f"checkpoint: auto: {again} of {len(self._layers)} layers are computed again in the backward "
+            f"pass of {tokens:,} tokens: a layer would keep {size:.2f} GiB, and {max(free, 0) / 2**30:.1f} "
+            "GiB are free; decided anew for each batch"
+        )
+
+
+class _FirstPass:
+    """Measures what `layer`, which is not checkpointed in this pass, keeps of it, and what all else takes."""
+
+    def __init__(self, layer: nn.Module, tokens: int, memory: DeviceMemory) -> None:
+        self._tokens, self._memory = tokens, memory
+        self._before = memory.allocated()
+        memory.reset_peak()
+        # What is saved but kept anyway: weights, and what the layer is called with.
+        self._storages: dict[int, int] = {}
+        self._others = {_storage(weight) for weight in layer.parameters()}
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor)
+        self._handles = [
+            layer.register_forward_pre_hook(self._enter, with_kwargs=True),
+            layer.register_forward_hook(self._leave),
+        ]
+
+    def _enter(self, layer: Any, arguments: Any, inputs: dict[str, Any]) -> None:
+        given = [*arguments, *inputs.values(), *(inputs.get("position_embeddings") or ())]
+        self._others |= {_storage(each) for each in given if isinstance(each, torch.Tensor)}
+        self._hooks.__enter__()
+
+    def _leave(self, *_: Any) -> None:
+        self._hooks.__exit__(None, None, None)
+        for handle in self._handles:
+            handle.remove()
+
+    def _save(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = _storage(tensor)
+        if storage not in self._others:
+            self._storages[storage] = tensor.untyped_storage().nbytes()
+        return tensor.detach()
+
+    def costs(self) -> LayerCosts:
+        """Called after the backward pass."""
+        kept = sum(self._storages.values())
+        rest = max(self._memory.peak() - self._before - kept, 0)
+        return LayerCosts(kept / self._tokens, rest / self._tokens)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def fit_checkpoints(trainer: Any) -> None:
+    """Let a trainer with `checkpoint: auto` checkpoint only what its GPU's memory needs. Elsewhere all layers
+    are checkpointed, as its `gradient_checkpointing` says."""
+    settings, device = trainer.args, trainer.accelerator.device
+    if settings.checkpoint != AUTO or not settings.gradient_checkpointing or device.type != "cuda":
+        return
+    if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
+        trainer.accelerator.print(
+            "checkpoint: auto: all layers are computed again, as the ranks gather their weights together"
+        )
+        return
+    tuned = trainer.model
+    base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+    language = base.model.language_model
+    FittingCheckpoints(language, language.layers, CudaMemory(device), tell=trainer.accelerator.print)
