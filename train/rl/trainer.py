@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from accelerate.utils import is_peft_model
+from transformers.integrations import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
@@ -29,6 +30,7 @@ from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.prompt_encoder import PolicyPrompt, PromptEncoder, batches_by_length
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
+from videopro.train.rl.sampling_weights import SamplingWeights
 from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.rl.vllm_weights import send_copies
 from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
@@ -115,6 +117,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         tuned: Any = self.model
         base = tuned.get_base_model() if is_peft_model(tuned) else tuned
         self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
+        self._sampling_weights = SamplingWeights(
+            base, self._run.device, is_whole=not is_deepspeed_zero3_enabled()
+        )
         if self.args.shared_prompt:
             check_shareable(self._run)
             autocast = self.args.bf16 or self.args.fp16
@@ -209,11 +214,12 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         seed = self._seed()
         self.model.eval()
         try:
-            rows = range(len(self._rollouts))
-            first = self._write([rollout.prompts[0] for rollout in self._rollouts], seed, rows)
-            replies = [_ids(reply) for reply in first]
-            if self._next_turn is not None:
-                self._add_second_turns(self._next_turn, replies, seed)
+            with self._sampling_weights.in_use():
+                rows = range(len(self._rollouts))
+                first = self._write([rollout.prompts[0] for rollout in self._rollouts], seed, rows)
+                replies = [_ids(reply) for reply in first]
+                if self._next_turn is not None:
+                    self._add_second_turns(self._next_turn, replies, seed)
         finally:
             self.model.train(was_training)
         if not was_training:

@@ -115,7 +115,7 @@ def test_the_confidence_of_a_written_letter_is_its_own_tokens(shared: bool) -> N
 
 @pytest.mark.parametrize("family", ALL)
 def test_the_texts_of_tokens_make_the_reply(family: str) -> None:
-    made = backbone(family).generate(None, "Which?", Sampling(max_new_tokens=40, temperature=2.0, seed=1))
+    made = backbone(family).generate(None, "Which?", Sampling(max_new_tokens=40, temperature=2.0, seed=2))
     assert len(made.tokens) == len(made.logprobs) == 40
     # Replacement characters stand for parts of characters.
     if "\ufffd" not in "".join(made.tokens):

@@ -12,13 +12,16 @@ from videopro.backbones.qwen.load import (
     load_model,
     load_weights,
 )
+from videopro.backbones.qwen.merged_copy import MergedCopy, can_copy
 from videopro.backbones.qwen.resolve import ResolvedRecord, resolve_record
-from videopro.backbones.qwen.runner import NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen.runner import QwenRunner
+from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply
 
 __all__ = [
     "Checkpoint",
     "EncodedPrompt",
     "LoadedModel",
+    "MergedCopy",
     "NonFiniteLogits",
     "QwenBackbone",
     "QwenInputs",
@@ -27,6 +30,7 @@ __all__ = [
     "SampledReply",
     "adapter_folder",
     "attach_adapter",
+    "can_copy",
     "checkpoint_identity",
     "encode_vision",
     "features_bytes",

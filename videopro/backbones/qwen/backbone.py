@@ -35,7 +35,8 @@ from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.runner import NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen.runner import QwenRunner
+from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
 from videopro.question import Answer, prompts

@@ -7,39 +7,22 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import Cache, PreTrainedModel
-from transformers.generation.logits_process import (
-    LogitsProcessorList,
-    SuppressTokensLogitsProcessor,
-    TemperatureLogitsWarper,
-    TopPLogitsWarper,
-)
 
 from videopro.backbones.base import Sampling
+from videopro.backbones.qwen.draws import TokenSampler, uniforms
 from videopro.backbones.qwen.features import grids, visual_inputs
 from videopro.backbones.qwen.growing_cache import make_growing
 from videopro.backbones.qwen.inputs import EncodedPrompt
 from videopro.backbones.qwen.joined_heads import PromptHead, can_join, join_heads
 from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
-from videopro.errors import BackboneError
-
-
-class NonFiniteLogits(BackboneError):
-    """A model's output is NaN for these `rows` of the batch."""
-
-    def __init__(self, rows: Sequence[int]) -> None:
-        super().__init__(
-            "the model's output is NaN: its weights or its adapter are damaged, or its dtype is "
-            "too narrow for it; load them again, or use dtype 'fp32'"
-        )
-        self.rows = tuple(rows)
+from videopro.backbones.qwen.static_batch import RowsSoFar
+from videopro.backbones.qwen.writing import Replies, SampledReply, StaticWriter, is_static
 
 
 @dataclass
@@ -50,21 +33,6 @@ class DecodingState:
     mask: torch.Tensor  # (rows, tokens so far), 1 for a token and 0 for padding
     deltas: torch.Tensor  # (rows, 1), M-RoPE: offset from a token's index in the row to its position
     logits: torch.Tensor  # (rows, vocabulary), float32, for the next token
-
-
-@dataclass(frozen=True)
-class SampledReply:
-    """One reply: token ids and natural log-probabilities, without the token that ended it."""
-
-    ids: list[int]
-    logprobs: list[float]
-    end: tuple[int, float] | None = None
-    """The token that ended it and its log-probability; None if the length limit ended it."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the model ended it with an end token."""
-        return self.end is not None
 
 
 class QwenRunner:
@@ -80,6 +48,7 @@ class QwenRunner:
         layers = model.config.get_text_config().to_dict().get("layer_types") or ()
         self.is_recurrent = any(layer not in ("full_attention", "sliding_attention") for layer in layers)
         """Whether some layers carry a recurrent state, which padding between tokens would change."""
+        self._static: StaticWriter | None = None
 
     @property
     def device(self) -> torch.device:
@@ -260,59 +229,72 @@ class QwenRunner:
         others are still being generated. Log-probabilities are those of the model's own distribution, before
         temperature, top-p and banned tokens. Raises NonFiniteLogits.
         """
-        warpers = LogitsProcessorList()
-        if banned:
-            warpers.append(SuppressTokensLogitsProcessor(banned, device=str(self.device)))
-        if sampling.temperature > 0:
-            warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
-            if sampling.top_p < 1:
-                warpers.append(TopPLogitsWarper(sampling.top_p))
-        # One for each row, so that a reply does not depend on which others are in its batch.
-        generators = [_generator(self.device, seed, number) for seed, number in seeds]
-        written = [SampledReply([], []) for _ in seeds]
+        sampler = TokenSampler(sampling, self._mark(banned, state.logits.shape[-1]))
+        limit = sampling.max_new_tokens
+        numbers = uniforms(seeds, limit).to(self.device)
+        replies = Replies(len(seeds), self._ends, limit, on_reply)
+        tokens, logprobs = sampler(state.logits, numbers[:, 0])
+        replies.add(range(len(seeds)), tokens[:, None].tolist(), logprobs[:, None].tolist())
+        if is_static(self.model, state.cache):
+            key = (sampling.temperature, sampling.top_p, tuple(banned))
+            self._writer().write(self._so_far(state, tokens, numbers), replies, sampler, key, limit)
+        else:
+            self._write_by_passes(state, tokens, numbers, replies, sampler)
+        return replies.written
+
+    def _write_by_passes(
+        self,
+        state: DecodingState,
+        tokens: torch.Tensor,
+        numbers: torch.Tensor,
+        replies: Replies,
+        sampler: TokenSampler,
+    ) -> None:
+        """A forward pass of the library for each token."""
         make_growing(state.cache)
-        no_ids: Any = None  # none of these processors uses the previous tokens
-        batch = list(range(len(seeds)))  # the reply that each row of the state belongs to
-        for step in range(sampling.max_new_tokens):
-            warped = warpers(no_ids, state.logits)
-            if sampling.temperature > 0:
-                # A row of NaN is detected below, without another synchronisation with the device.
-                probabilities = warped.softmax(-1).nan_to_num(nan=1.0)
-                tokens = torch.cat(
-                    [
-                        torch.multinomial(probabilities[row], 1, generator=generators[i])
-                        for row, i in enumerate(batch)
-                    ]
-                )
-            else:
-                tokens = warped.argmax(-1)
-            logprobs = state.logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-            chosen = list(zip(batch, tokens.tolist(), logprobs.tolist(), strict=True))
-            non_finite = [i for i, _, logprob in chosen if math.isnan(logprob)]
-            if non_finite:
-                raise NonFiniteLogits(non_finite)
-            for i, token, logprob in chosen:
-                if written[i].ended:
-                    continue
-                if token in self._ends:
-                    written[i] = replace(written[i], end=(token, logprob))
-                    on_reply(i, written[i])
-                else:
-                    written[i].ids.append(token)
-                    written[i].logprobs.append(logprob)
-            rows = [row for row, i in enumerate(batch) if not written[i].ended]
-            if not rows or step + 1 == sampling.max_new_tokens:
+        batch = list(range(len(tokens)))  # the reply that each row of the state belongs to
+        for step in range(1, numbers.shape[1]):
+            rows = [row for row, number in enumerate(batch) if replies.is_open(number)]
+            if not rows:
                 break
             if len(rows) <= len(batch) * 7 // 8:
                 # Finished replies need no more passes; dropping them copies the cache of the others, so it is
                 # done only for an eighth of the batch or more.
-                state, tokens = self.fork(state, rows), tokens[rows]
+                state, tokens, numbers = self.fork(state, rows), tokens[rows], numbers[rows]
                 batch = [batch[row] for row in rows]
             state = self._step(state, tokens)
-        for i, reply in enumerate(written):
-            if not reply.ended:
-                on_reply(i, reply)
-        return written
+            tokens, logprobs = sampler(state.logits, numbers[:, step])
+            replies.add(batch, tokens[:, None].tolist(), logprobs[:, None].tolist())
+
+    def _mark(self, banned: Sequence[int], vocabulary: int) -> torch.Tensor | None:
+        """(vocabulary,), true for the token ids that are banned."""
+        if not banned:
+            return None
+        marks = torch.zeros(vocabulary, dtype=torch.bool)
+        marks[list(banned)] = True
+        return marks.to(self.device)
+
+    def _so_far(self, state: DecodingState, tokens: torch.Tensor, numbers: torch.Tensor) -> RowsSoFar:
+        """The rows of a state and their first tokens, for static batches to continue."""
+        cache = state.cache
+        layers: list[Any] = cache.layers
+        if isinstance(cache, SharedCache):
+            prompts = [(layer.prompt_keys, layer.prompt_values) for layer in layers]
+            own = [(layer.keys, layer.values) for layer in layers]
+            of = layers[0].rows.of.tolist()
+        else:
+            prompts = [(layer.keys, layer.values) for layer in layers]
+            own = [(keys[:, :, :0], values[:, :, :0]) for keys, values in prompts]
+            of = list(range(len(tokens)))
+        mask = state.mask.bool()
+        index = mask.sum(-1, keepdim=True)
+        positions = torch.stack([index, *[index + state.deltas] * 3])
+        return RowsSoFar(prompts, own, of, mask, positions, tokens, numbers, written=1)
+
+    def _writer(self) -> StaticWriter:
+        if self._static is None:
+            self._static = StaticWriter(self.model, cache_name=self._cache)
+        return self._static
 
 
 def _token_indices(mask: torch.Tensor) -> torch.Tensor:
@@ -324,15 +306,3 @@ def _text_positions(mask: torch.Tensor, deltas: torch.Tensor) -> torch.Tensor:
     """Positions of text tokens, (4, rows, tokens): index, then the position in time, height and width."""
     indices = _token_indices(mask)
     return torch.cat([indices[None], (indices + deltas)[None].expand(3, -1, -1)])
-
-
-def _generator(device: torch.device, seed: int | None, row: int) -> torch.Generator:
-    """A random generator for one row, independent of other rows and of torch's global generator."""
-    generator = torch.Generator(device)
-    if seed is None:
-        generator.seed()
-    else:
-        # SeedSequence mixes both numbers, so that neighbouring seeds and rows give unrelated draws. Shifted,
-        # because torch takes 63 bits.
-        generator.manual_seed(int(np.random.SeedSequence([seed, row]).generate_state(1, np.uint64)[0] >> 1))
-    return generator

@@ -28,14 +28,15 @@ _REPLACEABLE = ("sdpa", "eager")
 _cache: ContextVar[SharedCache | None] = ContextVar("shared prompts", default=None)
 
 
-class _Rows:
+class PromptRows:
     """Which prompt each row begins with, on one device; computed once for all layers there."""
 
-    def __init__(self, of: torch.Tensor, prompts: int) -> None:
-        """`of`: (rows,), the index of each row's prompt; `prompts`: how many prompts there are."""
+    def __init__(self, of: torch.Tensor, prompts: int, width: int | None = None) -> None:
+        """`of`: (rows,), the index of each row's prompt; `prompts`: how many prompts there are; `width`: room
+        for rows of one prompt, at least the most that one has (None: just these)."""
         self.of = of
         counts = torch.bincount(of, minlength=prompts)
-        width = int(counts.max())
+        width = int(counts.max()) if width is None else width
         order = torch.argsort(of, stable=True)
         nth = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of[order]]
         self.indices = torch.empty_like(of)
@@ -45,9 +46,17 @@ class _Rows:
         slots[self.indices] = torch.arange(len(of), device=of.device)
         self.slots = slots.view(prompts, width)
         """(prompts, most rows of one prompt): the rows of each prompt, padded with 0."""
-        self._elsewhere: dict[torch.device, _Rows] = {}
+        self._elsewhere: dict[torch.device, PromptRows] = {}
 
-    def on(self, device: torch.device) -> _Rows:
+    @classmethod
+    def placed(cls, slots: torch.Tensor, indices: torch.Tensor) -> PromptRows:
+        """An assignment that these tensors hold, and whose values may change."""
+        rows = cls.__new__(cls)
+        rows.slots, rows.indices, rows.of = slots, indices, indices
+        rows._elsewhere = {}
+        return rows
+
+    def on(self, device: torch.device) -> PromptRows:
         """The same for layers on another device, where a model is spread over several."""
         if device == self.of.device:
             return self
@@ -63,7 +72,7 @@ class SharedLayer(GrowingLayer):
     """A cache layer whose rows begin with shared prompts: `keys` and `values`, (rows, heads, tokens, size),
     hold only each row's own tokens."""
 
-    def __init__(self, prompts: DynamicLayer, rows: _Rows) -> None:
+    def __init__(self, prompts: DynamicLayer, rows: PromptRows) -> None:
         """`prompts`: a layer with one row per prompt; it is not changed."""
         super().__init__(DynamicLayer())
         assert prompts.keys is not None
@@ -81,7 +90,7 @@ class SharedLayer(GrowingLayer):
         assert self.keys is not None
         return self.prompt_keys.shape[-2] + self.keys.shape[-2]
 
-    def keep(self, chosen: torch.Tensor, prompts: torch.Tensor, rows: _Rows) -> None:
+    def keep(self, chosen: torch.Tensor, prompts: torch.Tensor, rows: PromptRows) -> None:
         """Keep only the rows `chosen` and these prompts; `rows` is their new assignment."""
         assert self.keys is not None
         assert self.values is not None
@@ -101,13 +110,13 @@ class SharedCache(Cache):
     def __init__(self, prompts: Cache, of: torch.Tensor) -> None:
         """`prompts` is not changed; `of`: (rows,), the row of `prompts` that each row begins with."""
         first: Any = prompts.layers[0]
-        self._rows = _Rows(of, len(first.keys))
+        self._rows = PromptRows(of, len(first.keys))
         super().__init__(layers=[SharedLayer(layer, self._rows) for layer in prompts.layers])  # type: ignore[arg-type]
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Select these rows, each as often as it is listed."""
         prompts, of = self._rows.of[beam_idx].unique(return_inverse=True)
-        self._rows = _Rows(of, len(prompts))
+        self._rows = PromptRows(of, len(prompts))
         for layer in self.layers:
             layer.keep(beam_idx, prompts, self._rows)
 
@@ -185,7 +194,7 @@ def _by_prompt(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
     return grouped.transpose(1, 2).reshape(prompts, heads, width * n, size)
 
 
-def _by_row(values: torch.Tensor, rows: _Rows) -> torch.Tensor:
+def _by_row(values: torch.Tensor, rows: PromptRows) -> torch.Tensor:
     """The inverse of `_by_prompt`."""
     prompts, heads, total, size = values.shape
     width = rows.slots.shape[1]

@@ -1,0 +1,178 @@
+"""Replies written in steps that stay at one place on the device: the same as by the library's passes,
+whatever is written beside them, and without waiting for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.support.qwen_models import reference
+from videopro.backbones.base import Sampling
+from videopro.backbones.qwen import EncodedPrompt, NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen import runner as runner_module
+from videopro.backbones.qwen.static_batch import StaticBatch
+from videopro.backbones.qwen.writing import StaticWriter
+
+FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+SAMPLED = Sampling(24, temperature=1.3, top_p=0.9, seed=3)
+GREEDY = Sampling(24)
+
+
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that a CUDA device gets, with steps that run where its graphs would be replayed."""
+
+    class Graph:
+        def __init__(self, replay: Callable[[], None]) -> None:
+            self.replay = replay
+
+    monkeypatch.setattr(StaticBatch, "_on_side", lambda self, call: call())
+    monkeypatch.setattr(StaticBatch, "_captured", lambda self: Graph(self._forward))
+
+
+def runner(family: str, *, captures: bool | None = None, ends: Sequence[int] = ()) -> QwenRunner:
+    made = QwenRunner(reference(family)[0], ends=ends, pad=0)
+    if captures is not None:
+        made._static = StaticWriter(made.model, cache_name=made._cache, captures=captures)
+    return made
+
+
+def prompt(*ids: int) -> EncodedPrompt:
+    return EncodedPrompt(ids, (0,) * len(ids))
+
+
+PROMPTS = [prompt(5, 9, 4, 7, 21), prompt(8, 6, 11), prompt(3, 3, 12, 40)]
+OF = [0, 1, 1, 2, 0, 1]
+
+
+def write(
+    run: QwenRunner, sampling: Sampling, of: Sequence[int] = OF, numbers: Sequence[int] | None = None
+) -> list[SampledReply]:
+    with torch.no_grad():
+        state = run.fork(run.start(PROMPTS), list(of))
+        seeds = [(7, number) for number in numbers or range(len(of))]
+        return run.generate(state, sampling, seeds, banned=(1, 2))
+
+
+def by_passes(family: str, sampling: Sampling, ends: Sequence[int] = ()) -> list[SampledReply]:
+    """What the library's own passes write."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner_module, "is_static", lambda model, cache: False)
+        return write(runner(family, ends=ends), sampling)
+
+
+def assert_same(left: Sequence[SampledReply], right: Sequence[SampledReply]) -> None:
+    for one, other in zip(left, right, strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+        assert one.ended == other.ended
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
+def test_steps_at_one_place_write_what_passes_write(family: str, sampling: Sampling) -> None:
+    assert_same(write(runner(family), sampling), by_passes(family, sampling))
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
+def test_replayed_steps_write_the_same(family: str, sampling: Sampling) -> None:
+    expected = by_passes(family, sampling)
+    run = runner(family, captures=True)
+    for _ in range(2):  # The second time, its steps are replayed from the first.
+        assert_same(write(run, sampling), expected)
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("captures", [True, False])
+def test_rows_that_end_early_leave_the_others_as_they_are(captures: bool) -> None:
+    whole = by_passes("qwen3_vl", SAMPLED)
+    # Tokens that end some replies soon, one at once, and some not at all.
+    ends = {whole[0].ids[0], whole[1].ids[5], whole[2].ids[9], whole[3].ids[10]}
+    expected = by_passes("qwen3_vl", SAMPLED, sorted(ends))
+    assert len({len(reply.ids) for reply in expected}) > 2
+    written = write(runner("qwen3_vl", captures=captures, ends=sorted(ends)), SAMPLED)
+    assert_same(written, expected)
+    for reply, full in zip(written, whole, strict=True):
+        assert reply.ids == full.ids[: len(reply.ids)]
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("captures", [True, False])
+def test_a_reply_depends_on_its_seed_alone(captures: bool) -> None:
+    together = write(runner("qwen3_vl", captures=captures), SAMPLED)
+    alone = write(runner("qwen3_vl", captures=captures), SAMPLED, [1], [2])
+    assert_same(alone, [together[2]])
+    shorter = Sampling(9, temperature=1.3, top_p=0.9, seed=3)
+    assert [reply.ids for reply in write(runner("qwen3_vl", captures=captures), shorter)] == [
+        reply.ids[:9] for reply in together
+    ]
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("captures", [True, False])
+def test_long_replies_get_more_room(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videopro.backbones.qwen.writing.ROOM_ON_CPU", 16)
+    monkeypatch.setattr("videopro.backbones.qwen.writing.ROOM", 16)
+    longer = Sampling(60, temperature=1.0)
+    assert_same(write(runner("qwen3_vl", captures=captures), longer), by_passes("qwen3_vl", longer))
+
+
+class NoWaiting(TorchDispatchMode):
+    """Fails at whatever makes the host wait for the device."""
+
+    WAITS = ("_local_scalar_dense", "nonzero", "unique", "equal", "is_nonzero", "masked_select")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        assert not any(wait in name for wait in self.WAITS), f"a step calls {name}"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_step_never_waits_and_stays_where_it_is(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, seen = StaticBatch._forward, []
+
+    def watched(self: StaticBatch) -> None:
+        assert self._cache is not None
+        tensors = [value for value in vars(self).values() if isinstance(value, torch.Tensor)]
+        for layer in self._cache.layers:
+            tensors += [layer.keys, layer.values, layer.prompt_keys, layer.prompt_values]
+        before = [tensor.data_ptr() for tensor in tensors]
+        with NoWaiting():
+            step(self)
+        assert [tensor.data_ptr() for tensor in tensors] == before
+        seen.append(len(tensors))
+
+    monkeypatch.setattr(StaticBatch, "_forward", watched)
+    write(runner(family, captures=True), SAMPLED)
+    assert seen
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("captures", [True, False])
+def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runner("qwen3_vl", captures=captures)
+    head: Any = run.model.get_output_embeddings()
+    calls = []
+
+    def damaged(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        calls.append(output.shape)
+        if len(calls) == 4:
+            output = output.clone()
+            output[2] = torch.nan
+        return output
+
+    hook = head.register_forward_hook(damaged)
+    try:
+        with pytest.raises(NonFiniteLogits) as error:
+            write(run, SAMPLED)
+    finally:
+        hook.remove()
+    assert error.value.rows == (2,)

@@ -1,0 +1,279 @@
+"""A batch of replies that are written together, a token of each in a step that never waits for the host.
+
+All that a step reads and writes stays at its place on the device: keys and values (`static_cache`), the
+tokens, their positions, what is visible to each row, and where the next token goes. A step is therefore the
+same work each time. On a CUDA device it is captured once as a graph and replayed, which spares Python the
+thousands of kernels of a large model; elsewhere the same code runs step by step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from videopro.backbones.qwen.draws import TokenSampler
+from videopro.backbones.qwen.shared_prompts import PromptRows, attending
+from videopro.backbones.qwen.static_cache import KeyValueStore, StaticCache, StaticLayer
+
+KeysValues = tuple[torch.Tensor, torch.Tensor]
+_WARM_UP = 2
+"""Steps before one is captured: libraries allocate what they need in the first."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The sizes of a batch, which a captured step is made for."""
+
+    rows: int
+    prompts: int
+    width: int
+    """Room for rows of one prompt."""
+    prompt_tokens: int
+    room: int
+    """Room for tokens of a row's own, those of its prompt's tail included."""
+    tokens: int
+    """The most tokens of a reply."""
+
+
+@dataclass
+class RowsSoFar:
+    """Rows between two steps, from whatever wrote them until then."""
+
+    prompts: list[KeysValues]
+    """Of each layer, (prompts, heads, prompt tokens, size)."""
+    own: list[KeysValues]
+    """Of each layer, (rows, heads, tokens of its own, size)."""
+    of: list[int]
+    """The prompt of each row."""
+    mask: torch.Tensor
+    """(rows, prompt tokens + tokens of its own), true for a token and false for padding."""
+    positions: torch.Tensor
+    """(4, rows, 1), of the next token: its index, and its position in time, height and width."""
+    tokens: torch.Tensor
+    """(rows,), the next token of each: sampled, but not read by the model yet."""
+    uniforms: torch.Tensor
+    """(rows, tokens of a reply), random numbers to draw with."""
+    written: int
+    """Tokens of each reply so far, the next one included."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.prompts[0][0].shape[2]
+
+    @property
+    def own_tokens(self) -> int:
+        return self.own[0][0].shape[2]
+
+
+class StaticBatch:
+    """Rows of one layout. `capture`: replay the step as a CUDA graph, with memory from `pool`."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        layout: Layout,
+        store: KeyValueStore,
+        sampler: TokenSampler,
+        *,
+        cache_name: str,
+        capture: bool,
+        pool: Any = None,
+    ) -> None:
+        """`cache_name`: the model's name for its cache, which differs between transformers' versions."""
+        core: Any = model.model
+        self._cache_name = cache_name
+        self._model = model
+        self._text = core.language_model
+        embed: Any = model.get_input_embeddings()
+        self._embed = embed
+        self._head: Any = model.get_output_embeddings()
+        self.layout = layout
+        self._store = store
+        self._sampler = sampler
+        self._capture = capture
+        self._pool = pool
+        self._graph: Any = None
+        self._warmed = 0
+        device: torch.device = embed.weight.device
+        rows = layout.rows
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        self._slots, self._indices = zeros(layout.prompts, layout.width), zeros(rows)
+        self._visible = zeros(rows, 1, 1, layout.prompt_tokens + layout.room, dtype=torch.bool)
+        self._positions = zeros(4, rows, 1)
+        self._place, self._number = zeros(1), zeros(1)
+        self._tokens = zeros(rows, 1)
+        self._uniforms = zeros(rows, layout.tokens, dtype=torch.float64)
+        self.ids = zeros(rows, layout.tokens)
+        """(rows, tokens of a reply): those written so far."""
+        self.logprobs = zeros(rows, layout.tokens, dtype=torch.float32)
+        """The same of their log-probabilities."""
+        self._of: list[int] = []
+        self._used = 0
+        self.written = 0
+        """Tokens of each reply that are written or will be once the device is done."""
+        self._cache: StaticCache | None = None
+        self._addresses = -1
+
+    # Beginning
+
+    def load(self, start: RowsSoFar, rows: Sequence[int]) -> None:
+        """Begin with these rows of `start`. Rows of the layout beyond them repeat the first and mean
+        nothing."""
+        layout, device = self.layout, self._tokens.device
+        prompts = sorted({start.of[row] for row in rows})
+        self._of = [prompts.index(start.of[row]) for row in rows]
+        padded = [*rows, *[rows[0]] * (layout.rows - len(rows))]
+        chosen = torch.tensor(padded, device=device)
+        # Made on the CPU, where no kernel is waited for.
+        assigned = PromptRows(torch.tensor(self._of), layout.prompts, layout.width)
+        self._slots.copy_(assigned.slots)
+        self._indices[: len(rows)].copy_(assigned.indices)
+        self._indices[len(rows) :].zero_()
+        self._load_layers(start, torch.tensor(prompts, device=device), chosen)
+        before = start.prompt_tokens
+        visible = start.mask[chosen]
+        self._visible.zero_()
+        own = layout.prompt_tokens + start.own_tokens
+        self._visible[:, 0, 0, layout.prompt_tokens - before : own] = visible
+        self._positions.copy_(start.positions[:, chosen])
+        self._tokens.copy_(start.tokens[chosen][:, None])
+        self._uniforms.zero_()
+        self._uniforms[:, : start.uniforms.shape[1]] = start.uniforms[chosen]
+        self._used, self.written = start.own_tokens, start.written
+        self._place.fill_(self._used)
+        self._number.fill_(self.written)
+
+    def _load_layers(self, start: RowsSoFar, prompts: torch.Tensor, chosen: torch.Tensor) -> None:
+        layout, store = self.layout, self._store
+        rows = PromptRows.placed(self._slots, self._indices)
+        layers = []
+        parts = zip(start.prompts, start.own, strict=True)
+        for number, (prompt, own) in enumerate(parts):
+            # Copies, since they may lie where the new ones will.
+            begun = [tensor[prompts] for tensor in prompt]
+            continued = [tensor[chosen] for tensor in own]
+            heads, size = begun[0].shape[1], begun[0].shape[3]
+            shapes = {
+                "prompt": (layout.prompts, heads, layout.prompt_tokens, size),
+                "own": (layout.rows, heads, layout.room, size),
+            }
+            placed: dict[str, list[torch.Tensor]] = {}
+            for kind, sources in (("prompt", begun), ("own", continued)):
+                for name, source in zip(("keys", "values"), sources, strict=True):
+                    target = store.take(f"{kind} {name}", number, shapes[kind], source)
+                    # What padding holds is masked, but a NaN in it would still spread.
+                    target.zero_()
+                    if kind == "prompt":
+                        target[: len(source), :, layout.prompt_tokens - source.shape[2] :] = source
+                    else:
+                        target[:, :, : source.shape[2]] = source
+                    placed.setdefault(kind, []).append(target)
+            (prompt_keys, prompt_values), (keys, values) = placed["prompt"], placed["own"]
+            layers.append(StaticLayer((prompt_keys, prompt_values), (keys, values), rows, self._place))
+        if self._addresses != store.grown:
+            # A captured step would write where nothing is any more.
+            self._graph, self._warmed, self._addresses = None, 0, store.grown
+        if self._cache is None or self._graph is None:
+            self._cache = StaticCache(layers)
+
+    # Steps
+
+    @property
+    def left(self) -> int:
+        """Steps for which there is room."""
+        return self.layout.room - self._used
+
+    def step(self) -> None:
+        """Read the next token of each row, and choose the one after it."""
+        if self._graph is not None:
+            self._graph.replay()
+        elif not self._capture:
+            self._forward()
+        elif self._warmed < _WARM_UP:
+            self._on_side(self._forward)
+            self._warmed += 1
+        else:
+            self._graph = self._captured()
+            self._graph.replay()
+        self._used += 1
+        self.written += 1
+
+    def _forward(self) -> None:
+        layout, cache = self.layout, self._cache
+        assert cache is not None
+        # A captured step reads all the room, whatever of it is used: its kernels have one size.
+        read = layout.room if self._capture else self._used + 1
+        cache.read(read)
+        self._visible.index_fill_(3, self._place + layout.prompt_tokens, True)
+        with attending(self._model, cache):
+            out = self._text(
+                inputs_embeds=self._embed(self._tokens),
+                attention_mask=self._visible[..., : layout.prompt_tokens + read],
+                position_ids=self._positions,
+                **{self._cache_name: cache},
+                use_cache=True,
+            )
+        logits = self._head(out.last_hidden_state[:, -1]).float()
+        numbers = self._uniforms.index_select(1, self._number)[:, 0]
+        tokens, logprobs = self._sampler(logits, numbers)
+        self.ids.index_copy_(1, self._number, tokens[:, None])
+        self.logprobs.index_copy_(1, self._number, logprobs[:, None])
+        self._tokens.copy_(tokens[:, None])
+        for counter in (self._place, self._number, self._positions):
+            counter.add_(1)
+
+    def _on_side(self, call: Any) -> None:
+        """Run on a stream of its own, as a capture's warm-up must be."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side), _without_autocast_cache():
+            call()
+        torch.cuda.current_stream().wait_stream(side)
+
+    def _captured(self) -> Any:
+        graph = torch.cuda.CUDAGraph()
+        # Other threads of this process decode videos and run other models meanwhile.
+        with (
+            torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
+            _without_autocast_cache(),
+        ):
+            self._forward()
+        return graph
+
+    # Between steps
+
+    def so_far(self) -> RowsSoFar:
+        """What another layout begins with; valid until it is loaded."""
+        assert self._cache is not None
+        layout, used = self.layout, self._used
+        layers: Sequence[Any] = self._cache.layers
+        count = len(self._of)
+        return RowsSoFar(
+            prompts=[(layer.prompt_keys, layer.prompt_values) for layer in layers],
+            own=[(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in layers],
+            of=list(self._of),
+            mask=self._visible[:count, 0, 0, : layout.prompt_tokens + used],
+            positions=self._positions,
+            tokens=self._tokens[:, 0],
+            uniforms=self._uniforms,
+            written=self.written,
+        )
+
+
+@contextlib.contextmanager
+def _without_autocast_cache() -> Iterator[None]:
+    """Within, autocast keeps no casts: a captured step would read one that is gone when it is replayed."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)

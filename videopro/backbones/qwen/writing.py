@@ -1,0 +1,300 @@
+"""Writes replies: samples a token of every row, runs the model on it, until each reply has ended.
+
+Rows whose prompts can be shared are written by `StaticBatch`, in steps that do not wait for the host; those
+of other models, with recurrent layers or spread over several devices, by a forward pass of the library for
+each token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers import Cache, PreTrainedModel
+
+from videopro.backbones.qwen.draws import TokenSampler
+from videopro.backbones.qwen.merged_copy import MergedWeight
+from videopro.backbones.qwen.shared_prompts import SharedCache, can_share
+from videopro.backbones.qwen.static_batch import Layout, RowsSoFar, StaticBatch
+from videopro.backbones.qwen.static_cache import KeyValueStore
+from videopro.errors import BackboneError
+
+OnReply = Callable[[int, "SampledReply"], None]
+_AT_ONCE = 8
+"""Steps between two looks at what a device has written. A look waits for the device."""
+_KEPT = 12
+"""Captured steps that are kept, of the layouts used last."""
+ROOM, ROOM_ON_CPU = 256, 128
+"""Tokens of a row's own for which there is room at first; more is made as it is needed."""
+
+
+class NonFiniteLogits(BackboneError):
+    """A model's output is NaN for these `rows` of the batch."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        super().__init__(
+            "the model's output is NaN: its weights or its adapter are damaged, or its dtype is "
+            "too narrow for it; load them again, or use dtype 'fp32'"
+        )
+        self.rows = tuple(rows)
+
+
+@dataclass(frozen=True)
+class SampledReply:
+    """One reply: token ids and natural log-probabilities, without the token that ended it."""
+
+    ids: list[int]
+    logprobs: list[float]
+    end: tuple[int, float] | None = None
+    """The token that ended it and its log-probability; None if the length limit ended it."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model ended it with an end token."""
+        return self.end is not None
+
+
+class Replies:
+    """The replies of a batch while they are written. `ends`: the token ids that end one."""
+
+    def __init__(self, count: int, ends: frozenset[int], limit: int, on_reply: OnReply) -> None:
+        self.written = [SampledReply([], []) for _ in range(count)]
+        self._ends = ends
+        self._limit = limit
+        self._on_reply = on_reply
+
+    def is_open(self, number: int) -> bool:
+        """Whether a reply goes on."""
+        reply = self.written[number]
+        return not reply.ended and len(reply.ids) < self._limit
+
+    def add(
+        self, numbers: Sequence[int], tokens: Sequence[Sequence[int]], logprobs: Sequence[Sequence[float]]
+    ) -> None:
+        """Add tokens to the replies of these numbers, (replies, tokens); those after its end do not count.
+        Raises NonFiniteLogits."""
+        parts = list(zip(numbers, tokens, logprobs, strict=True))
+        non_finite = [
+            number for number, ids, scores in parts if self.is_open(number) and self._has_nan(ids, scores)
+        ]
+        if non_finite:
+            raise NonFiniteLogits(non_finite)
+        for number, ids, scores in parts:
+            if self.is_open(number):
+                self._extend(number, ids, scores)
+
+    def _has_nan(self, ids: Sequence[int], scores: Sequence[float]) -> bool:
+        """Whether a NaN comes before the reply's end."""
+        for token, score in zip(ids, scores, strict=True):
+            if math.isnan(score):
+                return True
+            if token in self._ends:
+                return False
+        return False
+
+    def _extend(self, number: int, ids: Sequence[int], scores: Sequence[float]) -> None:
+        reply = self.written[number]
+        for token, score in zip(ids, scores, strict=True):
+            if token in self._ends:
+                self.written[number] = replace(reply, end=(token, score))
+                break
+            reply.ids.append(token)
+            reply.logprobs.append(score)
+            if len(reply.ids) == self._limit:
+                break
+        if not self.is_open(number):
+            self._on_reply(number, self.written[number])
+
+
+class StaticWriter:
+    """Writes replies by static batches of one model, and keeps its memory and its captured steps.
+
+    `captures`: replay steps as CUDA graphs; by default on a CUDA device, unless the model has experts, whose
+    routing waits for the host.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, cache_name: str, captures: bool | None = None) -> None:
+        self._model = model
+        self._cache_name = cache_name
+        if captures is None:
+            config = model.config.get_text_config()
+            captures = _device(model).type == "cuda" and not getattr(config, "num_experts", None)
+        self._captures = captures
+        self._store = KeyValueStore()
+        self._batches: OrderedDict[Hashable, StaticBatch] = OrderedDict()
+        self._pool: Any = torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
+
+    def write(
+        self,
+        start: RowsSoFar,
+        replies: Replies,
+        sampler: TokenSampler,
+        key: Hashable,
+        limit: int,
+    ) -> None:
+        """Continue rows whose first token is already among `replies`, until all have ended or have `limit`
+        tokens. `key`: what `sampler` does, for captured steps to be used again."""
+        at_once = _AT_ONCE if self._captures else 1
+        rows = [row for row in range(len(start.of)) if replies.is_open(row)]
+        if not rows:
+            return
+        # The host reads what the device wrote while the device writes on.
+        batch = self._laid_out(start, rows, sampler, key, limit)
+        unread: _Chunk | None = None
+        while True:
+            chunk = None
+            if steps := min(at_once, limit - batch.written, batch.left):
+                for _ in range(steps):
+                    batch.step()
+                chunk = _Chunk(batch, rows, steps)
+            if not self._captures:
+                unread, chunk = chunk, None
+            if unread is not None:
+                unread.read_into(replies)
+            unread = chunk
+            open_rows = [row for row in rows if replies.is_open(row)]
+            if not open_rows or (batch.written >= limit and unread is None):
+                return
+            is_full = batch.left == 0 and batch.written < limit
+            if is_full or self._is_thin(len(open_rows), batch):
+                if unread is not None:
+                    unread.read_into(replies)
+                    unread = None
+                open_rows = [row for row in rows if replies.is_open(row)]
+                if not open_rows:
+                    return
+                kept = [rows.index(row) for row in open_rows]
+                batch = self._laid_out(batch.so_far(), kept, sampler, key, limit)
+                rows = open_rows
+
+    def release(self) -> None:
+        """Free the keys and values, and the captured steps."""
+        self._batches.clear()
+        self._store.release()
+
+    def _is_thin(self, rows: int, batch: StaticBatch) -> bool:
+        """Whether so few rows go on that the others are worth dropping, which copies the keys and values."""
+        if self._captures:
+            return _power(rows) < batch.layout.rows
+        return rows <= batch.layout.rows * 7 // 8
+
+    def _laid_out(
+        self, start: RowsSoFar, rows: Sequence[int], sampler: TokenSampler, key: Hashable, limit: int
+    ) -> StaticBatch:
+        """A batch with these rows of `start`."""
+        layout = self._layout(start, rows, limit)
+        if not self._captures:
+            # Nothing is captured, so that memory may be as large as it must.
+            store = KeyValueStore()
+            batch = StaticBatch(
+                self._model, layout, store, sampler, cache_name=self._cache_name, capture=False
+            )
+        else:
+            name = (layout, key, _addresses(self._model))
+            if name not in self._batches:
+                self._batches[name] = StaticBatch(
+                    self._model,
+                    layout,
+                    self._store,
+                    sampler,
+                    cache_name=self._cache_name,
+                    capture=True,
+                    pool=self._pool,
+                )
+            self._batches.move_to_end(name)
+            batch = self._batches[name]
+            if len(self._batches) > _KEPT:
+                self._batches.popitem(last=False)
+        batch.load(start, rows)
+        return batch
+
+    def _layout(self, start: RowsSoFar, rows: Sequence[int], limit: int) -> Layout:
+        of = [start.of[row] for row in rows]
+        prompts, width = len(set(of)), max(of.count(prompt) for prompt in set(of))
+        left = limit - start.written
+        if not self._captures:
+            room = start.own_tokens + min(left, ROOM_ON_CPU)
+            return Layout(len(rows), prompts, width, start.prompt_tokens, room, limit)
+        # In coarse sizes, so that few steps are captured.
+        return Layout(
+            _power(len(rows)),
+            _power(prompts),
+            _power(width),
+            _multiple(start.prompt_tokens, 256),
+            min(_power(start.own_tokens + ROOM), _multiple(start.own_tokens + left, ROOM)),
+            _multiple(limit, 256),
+        )
+
+
+class _Chunk:
+    """Tokens on their way from the device to the host."""
+
+    def __init__(self, batch: StaticBatch, rows: Sequence[int], steps: int) -> None:
+        """The last `steps` tokens of the batch's first rows; `rows`: the numbers of their replies."""
+        self._rows = list(rows)
+        some = (slice(len(rows)), slice(batch.written - steps, batch.written))
+        self._ids, self._logprobs = (_to_host(tensor[some]) for tensor in (batch.ids, batch.logprobs))
+        self._copied: Any = None
+        if batch.ids.is_cuda:
+            self._copied = torch.cuda.Event()
+            self._copied.record()
+
+    def read_into(self, replies: Replies) -> None:
+        """Wait for the tokens and add them. Raises NonFiniteLogits."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        replies.add(self._rows, self._ids.tolist(), self._logprobs.tolist())
+
+
+def _to_host(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_cuda:
+        return tensor
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return pinned.copy_(tensor, non_blocking=True)
+
+
+def _power(number: int) -> int:
+    """The least power of two that is not below it."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def _multiple(number: int, of: int) -> int:
+    """The least multiple that is not below it."""
+    return -(-number // of) * of
+
+
+def _device(model: PreTrainedModel) -> torch.device:
+    embeddings: Any = model.get_input_embeddings()
+    device: torch.device = embeddings.weight.device
+    return device
+
+
+def is_static(model: PreTrainedModel, cache: Cache) -> bool:
+    """Whether replies that begin with this cache can be written by static batches: all layers are full
+    attention, and all weights are on one device."""
+    is_shared = isinstance(cache, SharedCache) or can_share(model, cache)
+    return is_shared and len({weight.device for weight in model.parameters()}) == 1
+
+
+def _addresses(model: PreTrainedModel) -> Hashable:
+    """Where a step finds its weights, and which it uses: captured steps are valid for these alone."""
+    core: Any = model.model
+    text = core.language_model
+    weights = tuple(weight.data_ptr() for weight in text.parameters())
+    adapters = tuple(
+        (module.disable_adapters, tuple(module.active_adapters), tuple(module.merged_adapters))
+        for module in text.modules()
+        if isinstance(module, BaseTunerLayer)
+    )
+    copies = tuple(
+        copy.weight.data_ptr()
+        for module in text.modules()
+        if isinstance(copy := module.__dict__.get("forward"), MergedWeight)
+    )
+    autocast = (torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"))
+    return hash((weights, adapters, copies, autocast, text.training))
