@@ -14,6 +14,7 @@ __all__ = [
     "datasets",
     "decontamination",
     "guard",
+    "module_drops",
     "planner_prompts",
     "question_settings",
     "run",

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from videopro.data_synthesis.balance import rule_of
@@ -18,6 +18,8 @@ from videopro.data_synthesis.datasets import Datasets, letters_of
 from videopro.data_synthesis.plan_table import FILTER_HEADS, filter_rows
 from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, trace_oracle_mode
 from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
+from videopro.errors import RunError, cannot_write
+from videopro.storage import write_atomically
 from videopro.traces import CUT_OFF, Round, Trace, is_confident
 
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
@@ -190,34 +192,48 @@ def card_text(card: Mapping[str, Any]) -> str:
         f"{card['questions']['videos']} videos: programs that a teacher wrote and that were run, and the "
         "native answers beside them. Made by `videopro synthesize`.",
         "## Supervision by family and kind",
-        _cross(sft["by family and kind"], sorted(sft["by kind"])),
-        f"By mode: {_inline(sft['by mode'])}. By length: {_inline(sft['by length'])}.",
+        cross_table(sft["by family and kind"], sorted(sft["by kind"])),
+        f"By mode: {inline_counts(sft['by mode'])}. By length: {inline_counts(sft['by length'])}.",
         "## GRPO prompts by family and kind",
-        _cross(grpo["by family and kind"], sorted(grpo["by kind"])),
-        f"Oracle mode (A.3) of plans: {_inline(grpo['oracle mode of plans'])}. Right letters: "
-        f"{_inline(grpo['right letters'])}.",
+        cross_table(grpo["by family and kind"], sorted(grpo["by kind"])),
+        f"Oracle mode (A.3) of plans: {inline_counts(grpo['oracle mode of plans'])}. Right letters: "
+        f"{inline_counts(grpo['right letters'])}.",
         "## What happened",
-        f"Native answers: {_inline(card['native'])}.",
+        f"Native answers: {inline_counts(card['native'])}.",
         _table(
             {"first": card["programs"]["first"], **card["programs"]["refinements"]},
             ("replies", "no program", "not well-formed", "repeated", "failed", "gave no answer", "right"),
         ),
-        "Failures of first programs: " + _inline(card["programs"]["first"]["failure classes"]) + ".",
+        "Failures of first programs: " + inline_counts(card["programs"]["first"]["failure classes"]) + ".",
         *_planned(card),
         "## Rejected",
-        _list(card["rejected"]),
+        listed_counts(card["rejected"]),
         "Questions without a result: "
-        + _inline(card["questions"]["without a result"])
+        + inline_counts(card["questions"]["without a result"])
         + ". Not asked: "
-        + _inline(card["questions"]["not asked"])
+        + inline_counts(card["questions"]["not asked"])
         + ".",
         "## Teacher",
-        _list(card["teacher"]),
-        "## Made with",
-        f"```json\n{json.dumps(about, indent=1)}\n```",
-        "SHA-256: " + "; ".join(f"{name} `{digest}`" for name, digest in card["sha256"].items()) + ".",
+        listed_counts(card["teacher"]),
+        *made_with(card),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def made_with(card: Mapping[str, Any]) -> list[str]:
+    """The end of a card: the settings, and the files' digests."""
+    digests = "; ".join(f"{name} `{digest}`" for name, digest in card["sha256"].items())
+    return ["## Made with", f"```json\n{json.dumps(card['about'], indent=1)}\n```", f"SHA-256: {digests}."]
+
+
+def write_card(folder: Path, card: Mapping[str, Any], text: str) -> None:
+    """Write a dataset's card into its folder, for programs and for people. Raises RunError."""
+    content = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+    for path, written in ((folder / CARD_JSON, content), (folder / CARD_MD, text)):
+        try:
+            write_atomically(path, written)
+        except OSError as error:
+            raise RunError(cannot_write(path, error)) from error
 
 
 def _planned(card: Mapping[str, Any]) -> list[str]:
@@ -256,15 +272,18 @@ def _planned(card: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _inline(counts: Mapping[str, Any]) -> str:
+def inline_counts(counts: Mapping[str, Any]) -> str:
+    """Counts in a sentence."""
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
 
 
-def _list(counts: Mapping[str, Any]) -> str:
+def listed_counts(counts: Mapping[str, Any]) -> str:
+    """Counts as a list."""
     return "\n".join(f"- {name}: {count}" for name, count in counts.items()) or "- nothing"
 
 
-def _cross(table: Mapping[str, Mapping[str, int]], columns: Sequence[str]) -> str:
+def cross_table(table: Mapping[str, Mapping[str, int]], columns: Sequence[str]) -> str:
+    """Counts by two groupings, as a table."""
     return _table(
         {name: {column: row.get(column, 0) for column in columns} for name, row in table.items()}, columns
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 from videopro.benchmarks import Item
 from videopro.data_synthesis.balance import limited
-from videopro.data_synthesis.card import card_text, make_card
+from videopro.data_synthesis.card import card_text, make_card, write_card
 from videopro.data_synthesis.datasets import assemble, evaluation_rows, write_rows
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
@@ -16,9 +15,7 @@ from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher_log import read_teacher_usage
-from videopro.errors import RunError, cannot_write
 from videopro.methods import versions
-from videopro.storage import write_atomically
 
 
 def source_label(selection: QuestionSelection, world_seed: int | None) -> str:
@@ -100,9 +97,5 @@ def _write(
         if selection.benchmark.fetch is not None:
             selection.benchmark.fetch(aside)
         write_rows(folder.held_out, evaluation_rows(aside, folder.path))
-    try:
-        write_atomically(folder.card_json, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
-        write_atomically(folder.card_md, card_text(card))
-    except OSError as error:
-        raise RunError(cannot_write(error.filename or folder.path, error)) from error
+    write_card(folder.path, card, card_text(card))
     return card, len({item.id for item in items} - {trace.question_id for trace in traces})

@@ -11,8 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from videopro.data_synthesis.card import native_counts, program_counts, public, row_counts, tally
+from videopro.data_synthesis.card import (
+    cross_table,
+    inline_counts,
+    listed_counts,
+    made_with,
+    native_counts,
+    program_counts,
+    public,
+    row_counts,
+    tally,
+)
 from videopro.data_synthesis.datasets import GRPO, Datasets, letters_of
+from videopro.data_synthesis.module_drops import MODULES
 from videopro.data_synthesis.split import VideoSplit
 from videopro.traces import Trace
 
@@ -20,9 +31,14 @@ ALL_FOR_GRPO = VideoSplit(0.0, 0)
 """No video gives rows for SFT: the planner was fine-tuned already."""
 
 
-def joined(native: Sequence[Trace], planned: Sequence[Trace]) -> tuple[list[Trace], Counter[str]]:
+def joined(
+    native: Sequence[Trace], planned: Sequence[Trace], modules: Mapping[str, Sequence[str]] | None = None
+) -> tuple[list[Trace], Counter[str]]:
     """A record of each question that has a native answer: that answer, then the planner's program. And what
-    is missing, by reason: a question without a native answer has no oracle mode, and gives no row."""
+    is missing, by reason: a question without a native answer has no oracle mode, and gives no row.
+
+    `modules`: those that the planner was shown, by the question's id; None: it is shown none. A question
+    whose planner never wrote does not tell which modules a prompt about it would show, and gives no row."""
     programs = {trace.question_id: trace for trace in planned}
     missing: Counter[str] = Counter()
     records = []
@@ -31,6 +47,12 @@ def joined(native: Sequence[Trace], planned: Sequence[Trace]) -> tuple[list[Trac
             missing[f"question: {trace.error.type}"] += 1
             continue
         plan = programs.get(trace.question_id)
+        if modules is not None:
+            if trace.question_id not in modules:
+                missing["question: its modules are not known, because the planner was not asked"] += 1
+                continue
+            notes = {MODULES: " ".join(modules[trace.question_id])}
+            trace = replace(trace, rounds=(replace(trace.rounds[0], notes=notes), *trace.rounds[1:]))
         if plan is None:
             records.append(trace)
             continue
@@ -76,3 +98,31 @@ def prompts_card(
         "left out": dict(sorted(datasets.rejected.items())),
         "sha256": {GRPO: datasets.digests()[GRPO]},
     }
+
+
+def prompts_card_text(card: Mapping[str, Any]) -> str:
+    """The card in Markdown."""
+    questions, grpo = card["questions"], card["grpo"]
+    planner = {
+        name: inline_counts(count) if isinstance(count, Mapping) else count
+        for name, count in card["planner"].items()
+    }
+    parts = [
+        f"# Data card: {card['about']['source']}",
+        f"{grpo['rows']} prompts for GRPO (`grpo.jsonl`), from {questions['answered']} questions about "
+        f"{questions['videos']} videos: the questions, and what a planner's first program got wrong or was "
+        "unsure of. No teacher wrote anything. Made by `videopro prompts`.",
+        "## GRPO prompts by family and kind",
+        cross_table(grpo["by family and kind"], sorted(grpo["by kind"])),
+        f"Oracle mode (A.3) of plans: {inline_counts(grpo['oracle mode of plans'])}. Right letters: "
+        f"{inline_counts(grpo['right letters'])}.",
+        "## What happened",
+        f"Native answers: {inline_counts(card['native'])}.",
+        "The planner:",
+        listed_counts(planner),
+        "## Left out",
+        listed_counts(card["left out"]),
+        f"Not asked: {inline_counts(questions['not asked'])}.",
+        *made_with(card),
+    ]
+    return "\n\n".join(parts) + "\n"

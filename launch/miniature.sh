@@ -25,7 +25,7 @@ reproduce --output "$folder/output" --synthesize "teacher=api:narrator-1@http://
 # The same road without a teacher, from the adapter on.
 PYTHONPATH=tests/support/miniature/cpu_as_gpu:. reproduce --output "$folder/planner" --sft-adapter "$folder/output/sft" \
     --grpo-prompts planner --synthesize limit=8 --modules ocr=easyocr:en --accelerate zero2 --grpo-settings use_cpu=false \
-    --merge true --start prompts --until merge
+    --merge --start prompts --until merge
 
 engine=$(realpath -m "${ENGINE:-.engine}") merged=$folder/planner/merged
 is_ready() { python -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' "$1" 2> /dev/null; }

@@ -2,11 +2,11 @@
 # Sets up, checks style, types, imports and the site, and runs the tests.
 #   bash launch/test.sh        the first tier: all that takes no more than minutes, for every change
 #   bash launch/test.sh all    the second tier too: kills, browsers, training in two processes, long tests, the wheel, Ray
-#                              clusters, and a real engine (launch/live.sh); before a release, and after a change of what
-#                              they test
-# Further arguments go to pytest, and then neither Ray nor the engine is started.
+#                              clusters, the road in small (launch/miniature.sh), and a real engine (launch/live.sh); before
+#                              a release, and after a change of what they test
+# Further arguments go to pytest, and then Ray, the road and the engine are left out.
 set -euo pipefail
-tests="not live and not live_untrusted and not ray"
+tests="not live and not live_untrusted and not ray and not road"
 if [ "${1:-}" = all ]; then
     all=yes
     shift
@@ -60,5 +60,6 @@ if [ "$status" != 0 ]; then exit "$status"; fi
 
 if [ "$all" ] && [ "$#" = 0 ]; then
     bash launch/ray_tests.sh
+    OMP_NUM_THREADS=1 pytest -m road tests/launch
     bash launch/live.sh
 fi

@@ -20,7 +20,13 @@ from videopro.modules.loading import (
 )
 from videopro.modules.needs import cache_need, module_needs, part_needs, speech_needs
 from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
-from videopro.modules.reference import api_reference, full_reference, named_modules, reference_text
+from videopro.modules.reference import (
+    api_reference,
+    full_reference,
+    modules_shown,
+    named_modules,
+    reference_text,
+)
 from videopro.modules.replaying import NeverMade, ReplayLibrary
 from videopro.modules.transcripts import (
     SPEECH_HELP,
@@ -62,6 +68,7 @@ __all__ = [
     "module",
     "module_needs",
     "other_results",
+    "modules_shown",
     "named_modules",
     "paper_notes",
     "part_needs",

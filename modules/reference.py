@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, RunError
 from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module, modules_for
 from videopro.traces import ReferenceForm
 
@@ -96,6 +96,27 @@ def named_modules(names: Sequence[str]) -> list[Module]:
                 "the code that registers it, or make the records again"
             )
     return [registered[name] for name in names]
+
+
+def modules_shown(prompt: str, form: ReferenceForm, clip_times: ClipTimes = "video") -> list[str]:
+    """The names of the modules that a prompt describes in this form. Raises RunError if that is not what the
+    form says of them now."""
+    lines = set(prompt.splitlines())
+    shown = [
+        module
+        for module in modules_for(is_open=False).values()
+        if module.is_documented and not lines.isdisjoint(_lines_of(module, form))
+    ]
+    if not shown or reference_text(form, shown, clip_times).strip() not in prompt:
+        raise RunError(
+            f"a prompt that shows modules in the form {form!r} was not made by this version; make the run "
+            "again"
+        )
+    return [module.name for module in shown]
+
+
+def _lines_of(module: Module, form: ReferenceForm) -> list[str]:
+    return [line for line in reference_text(form, [module]).splitlines() if line.startswith("- `")]
 
 
 def module_entries(modules: Sequence[Module]) -> str:

@@ -23,7 +23,7 @@ from perf.recording import recorded_rows, write_record
 from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 
-MARKERS = ("kills", "browser", "two_processes", "long", "wheel")
+MARKERS = ("kills", "browser", "two_processes", "long", "wheel", "road")
 """Of the second tier (pyproject.toml); the other parts have a script of their own."""
 SCRIPTS = {"first": "test.sh", "ray": "ray_tests.sh", "live": "live.sh"}
 PARTS = ("first", *MARKERS, "ray", "live")

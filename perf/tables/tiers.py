@@ -11,6 +11,7 @@ _PARTS = {
     "long": ("second", "`long`: many steps of training, many pictures; each has a shorter test of its kind"),
     "two_processes": ("second", "`two_processes`: training in two processes, also with FSDP and ZeRO"),
     "wheel": ("second", "`wheel`: the built package, installed outside the checkout"),
+    "road": ("second", "`road`: the researcher's road in small, `bash launch/miniature.sh`"),
     "ray": ("second", "`ray`: Ray clusters of several nodes, and their deaths"),
     "live": ("second", "`live`, `live_untrusted`: a real vLLM that serves the pocket model"),
 }

@@ -14,11 +14,16 @@ from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
 from tests.support.synthesis_runs import rows
 from tests.support.synthesis_world import BROKEN, LIKE_NATIVE, RIGHT, MoodyBackbone
+from videopro.backbones import PlannerRecord
 from videopro.backbones.base import GenerateRequest
-from videopro.commands.prompts.command import main
+from videopro.benchmarks import load
+from videopro.commands.prompts.asking import run_config
+from videopro.commands.prompts.command import COMMAND, main, prompts_from_questions
+from videopro.commands.prompts.planner import read_planner
+from videopro.errors import ConfigError
 from videopro.executor import parse_program
 from videopro.question import Answer
-from videopro.traces import Execution
+from videopro.traces import Execution, read_heads, read_traces
 from videopro.train.rewards import score
 from videopro.train.rl import read_grpo_rows
 from videopro.video.decoding import content_id
@@ -38,6 +43,16 @@ class PlanningBackbone(MoodyBackbone):
 
 def load_planning(model: str, *, adapter: str = "", **settings: Any) -> PlanningBackbone:
     return PlanningBackbone(model, **settings)
+
+
+class ReadingBackbone(PlanningBackbone):
+    """The same as a planner that was trained with a compact reference of its modules."""
+
+    planner = PlannerRecord(reference="compact")
+
+
+def load_reading(model: str, *, adapter: str = "", **settings: Any) -> PlanningBackbone:
+    return ReadingBackbone(model, **settings) if adapter else PlanningBackbone(model, **settings)
 
 
 def record(folder: Path, videos: list[Path]) -> Path:
@@ -99,6 +114,50 @@ def test_rows_follow_from_what_the_model_and_the_planner_did(
     assert main([*argv, "--grpo-caps", "plan=2"], load=load_planning) == 0
     assert (out / "planner/traces.jsonl").read_bytes() == before
     assert Counter(row["kind"] for row in rows(out, "grpo.jsonl"))["plan"] == 2
+
+
+def test_rows_show_what_the_planner_was_trained_with(root: Path, tmp_path: Path) -> None:
+    """A plan row is the prompt that the planner was asked with, to the letter."""
+    out, adapter = tmp_path / "out", record(tmp_path / "sft", [root / "videos/v1.mp4"])
+    (adapter / "videopro.json").write_text('{"planner": {"reference": "compact"}}')
+    assert main(flags(root, out, "--adapter", str(adapter)), load=load_reading) == 0
+    made = rows(out, "grpo.jsonl")
+    plans = {row["question_id"]: row for row in made if row["kind"] == "plan"}
+    heads = read_heads(out / "planner/traces.jsonl")
+    asked = 0
+    for trace in read_traces(out / "planner/traces.jsonl"):
+        prompt = trace.rounds[0].prompt
+        assert prompt is not None
+        assert plans[trace.question_id]["prompt"] == heads.get(prompt.key, prompt.head) + prompt.text
+        asked += 1
+    assert asked == len(plans) == 6
+    # Nothing finds clips, reads text or detects here, so no prompt names what would.
+    for row in made:
+        assert row["reference"] == "compact"
+        assert "- `query_native(" in row["prompt"]
+        assert not {"get_informative_clips", "run_ocr", "detect_object"} & set(row["modules"])
+    assert {row.reference for row in read_grpo_rows(out / "grpo.jsonl").rows} == {"compact"}
+    assert "GRPO prompts by family and kind" in (out / "CARD.md").read_text()
+    assert json.loads((out / "card.json").read_text())["about"]["settings"]["reference"] == "compact"
+
+
+def test_the_base_of_a_merged_planner_answers_directly(root: Path, tmp_path: Path) -> None:
+    merged = record(tmp_path / "merged", [root / "videos/v1.mp4"])
+    (merged / "adapter_config.json").rename(merged / "config.json")
+    written = {"frames": 8, "pixels": 15360, "planner": {"base": "pocket", "weights": "w"}}
+    (merged / "videopro.json").write_text(json.dumps(written))
+    config = COMMAND.parse(["--source", "pocket", "--model", str(merged), "--output", str(tmp_path / "out")])
+    planner = read_planner(config)
+    assert (planner.folder, planner.answerer) == (merged, "pocket")
+    benchmark = load("pocket", split="train")
+    native, planned = (run_config(config, planner, benchmark, name) for name in ("native", "planner"))
+    assert (native.model, native.method) == ("pocket", "native")
+    assert native.backbone == {"frames": 8, "pixels": 15360}
+    assert (planned.model, planned.method, planned.backbone) == (str(merged), "adaptive", {})
+    # And its videos of SFT are left out, as an adapter's.
+    (merged / "training_record.json").write_text("{}")
+    with pytest.raises(ConfigError, match="does not name the videos"):
+        prompts_from_questions(config)
 
 
 def test_unknown_and_spent_videos_of_sft(

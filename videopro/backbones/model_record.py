@@ -27,7 +27,7 @@ from videopro.storage import parse_json
 from videopro.traces import REFERENCE_FORMS, ReferenceForm
 
 MODEL_RECORD = "videopro.json"
-_TRAINING = "training_record.json"
+TRAINING_RECORD = "training_record.json"
 _LIBRARIES = ("videopro", "torch", "transformers", "trl", "peft", "accelerate")
 
 
@@ -163,9 +163,9 @@ def older_notes(who: str, trained: tuple[int, int], used: tuple[int, int]) -> It
     """Where an adapter of an earlier version is shown other (frames, pixels) than it was trained with."""
     if trained != used:
         yield (
-            f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its {_TRAINING} says, by an "
-            f"earlier version that wrote no {MODEL_RECORD}; it is shown {used[0]} frames of {used[1]:,} "
-            "pixels, as its base. To use its own, set them"
+            f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its {TRAINING_RECORD} says, "
+            f"by an earlier version that wrote no {MODEL_RECORD}; it is shown {used[0]} frames of "
+            f"{used[1]:,} pixels, as its base. To use its own, set them"
         )
 
 
@@ -212,7 +212,7 @@ def _planner(content: Any, path: Path) -> PlannerRecord:
 def read_training_run(folder: Path) -> Mapping[str, Any] | None:
     """What the record of a training with `videopro sft` or `grpo` says of an adapter; None for an adapter of
     another origin, such as those of agents. Raises BackboneError for a broken record."""
-    path = folder / _TRAINING
+    path = folder / TRAINING_RECORD
     if not path.is_file():
         return None
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.reproduce.test_road import by_name, names, road
+from tests.support.roads import by_name, names, road
 from videopro.commands.doctor.findings import Finding
 from videopro.commands.reproduce import checks
 from videopro.commands.reproduce.checks import examine

@@ -10,30 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.roads import by_name, names, road
 from videopro.cli import COMMANDS, CONFIGS
-from videopro.commands.reproduce.command import COMMAND, selected
+from videopro.commands.reproduce.command import selected
 from videopro.commands.reproduce.estimates import PUBLISHED, estimates
-from videopro.commands.reproduce.road import Road, parts_of
+from videopro.commands.reproduce.road import parts_of
 from videopro.commands.reproduce.settings import ReproduceConfig
-from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
 
 TRAINED = ["sft", "grpo"]
 RUNS = ["infer-native", "infer-videopro", "infer-program", "infer-sft"]
 WITHOUT = [f"infer-without-{group}" for group in ("retrieval", "localization", "extraction", "context")]
-
-
-def road(tmp_path: Path, config: str = "paper", gpus: int = 8, **changes: Any) -> Road:
-    given = COMMAND.parse(["--config", config, "--output", str(tmp_path / "out")])
-    return Road(replace(given, gpus=None, **changes), gpus)
-
-
-def names(stages: list[Stage]) -> list[str]:
-    return [stage.name for stage in stages]
-
-
-def by_name(road: Road) -> dict[str, Stage]:
-    return {stage.name: stage for stage in road.stages()}
 
 
 def test_the_paper_is_walked_from_its_files_to_its_tables(tmp_path: Path) -> None:

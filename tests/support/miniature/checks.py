@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from perf.transcripts import word_errors
 from tests.support.miniature.__main__ import BENCHMARKS
+from tests.support.miniature.planner_checks import planner_checks
 from videopro.benchmarks import load
 from videopro.cli import CONFIGS, cache_root
 from videopro.modules.models import Transcript, read_speech, transcribe_video
@@ -46,6 +47,7 @@ def checks(folder: Path) -> Iterator[tuple[str, bool]]:
     yield from _rows(folder, output)
     yield from _training(output)
     yield from _runs(output)
+    yield from planner_checks(folder)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bool]]:

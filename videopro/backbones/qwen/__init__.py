@@ -3,7 +3,7 @@
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.beyond import keep_beyond
 from videopro.backbones.qwen.features import encode_vision, features_bytes, visual_inputs
-from videopro.backbones.qwen.find import Checkpoint, adapter_folder, find_checkpoint, made_from
+from videopro.backbones.qwen.find import Checkpoint, adapter_folder, find_checkpoint, find_records, made_from
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
     LoadedModel,
@@ -36,6 +36,7 @@ __all__ = [
     "features_bytes",
     "keep_beyond",
     "find_checkpoint",
+    "find_records",
     "load_model",
     "load_weights",
     "made_from",

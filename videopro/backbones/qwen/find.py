@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from transformers import AutoConfig, AutoProcessor
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
@@ -17,6 +17,7 @@ from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import (
     MODEL_RECORD,
+    TRAINING_RECORD,
     BaseRecord,
     ModelRecord,
     PlannerRecord,
@@ -84,16 +85,31 @@ def made_from(checkpoint: Checkpoint, planner: PlannerRecord | None) -> PlannerR
 
 def fetch_record(source: str, folder: Path) -> ModelRecord:
     """The record in a folder, which is first fetched if the source is a hub name and has one."""
+    _fetch(source, MODEL_RECORD)
+    return read_model_record(folder)
+
+
+def find_records(name: str, role: Literal["model", "adapter"]) -> tuple[Path, ModelRecord]:
+    """The folder of a model or an adapter, and its record; its training's record is in the folder then, if it
+    has one. Of the hub, only these files are fetched. Raises BackboneError, ConfigError for a broken
+    record."""
+    source = find_source(name, role)
+    folder = _folder(source, "adapter_config.json" if role == "adapter" else "config.json")
+    _fetch(source, TRAINING_RECORD)
+    return folder, fetch_record(source, folder)
+
+
+def _fetch(source: str, file: str) -> None:
+    """Fetch a file that a repository of the hub may have; of a folder, nothing."""
     if not Path(source).is_dir():
         cached_file(
             source,
-            MODEL_RECORD,
+            file,
             # Most models have no such file, and a machine without a network has it in the cache or not at
             # all.
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         )
-    return read_model_record(folder)
 
 
 def adapter_folder(adapter: str) -> Path:

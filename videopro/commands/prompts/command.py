@@ -5,38 +5,37 @@
 
 The model (without the adapter) and the planner are asked as `videopro infer` asks, into OUTPUT/native and
 OUTPUT/planner; re-run the same command to resume. OUTPUT/grpo.jsonl and its card are made from these runs.
+The planner is an adapter, or a model that videopro merge made, whose base then answers directly.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Benchmark
 from videopro.cli import CommandLine, exit_status, needs_extra, read_yaml
 from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.balance import RowLimits, limited
-from videopro.data_synthesis.card import CARD_JSON
+from videopro.data_synthesis.card import write_card
 from videopro.data_synthesis.datasets import GRPO, assemble, write_rows
 from videopro.data_synthesis.decontamination import EvaluationVideo, EvaluationVideos, add_rows
 from videopro.data_synthesis.guard import DecontaminationGuard
-from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card, prompts_card_text
+from videopro.errors import ConfigError
 from videopro.methods import versions
 from videopro.runs import RUN_FIELDS, RunFolder
-from videopro.storage import write_atomically
 
 COMMAND = CommandLine("prompts", PromptsConfig, ignore=RUN_FIELDS)
 
 with needs_extra("train", "videopro prompts", __name__, COMMAND.print_help):
-    from videopro.backbones.qwen import adapter_folder
     from videopro.commands.prompts.oracle_modes import fill_oracle_modes
+    from videopro.commands.prompts.planner import AskedPlanner, modules_of, read_planner
     from videopro.train.runtime import RECORD, recorded_videos
 
 
@@ -56,7 +55,9 @@ def prompts_from_questions(
 ) -> dict[str, Any] | None:
     """Ask the questions, write rows and card, and return the card (None on ranks above 0). Raises
     VideoProError."""
-    trained = _trained_videos(config)
+    planner = read_planner(config)
+    trained = _trained_videos(config, planner)
+    file, reference = planner.prompt_file(config), planner.reference(config)
     source, selection = config.questions()
     guard = DecontaminationGuard(config, source, trained)
     try:
@@ -69,12 +70,13 @@ def prompts_from_questions(
         ) from error
     # The positions of options are part of a question: another seed asks other questions.
     benchmark = as_modules_ask(selection.benchmark, f"options in an order drawn from seed {config.seed}")
-    check(config, benchmark, items, (NATIVE, PLANNER), load)
-    native = ask(config, benchmark, items, NATIVE, load)
-    planned = ask(config, benchmark, items, PLANNER, load)
+    check(config, planner, benchmark, items, (NATIVE, PLANNER), load)
+    native = ask(config, planner, benchmark, items, NATIVE, load)
+    planned = ask(config, planner, benchmark, items, PLANNER, load)
     if int(os.environ.get("RANK", "0")) > 0:
         return None
-    records, missing = joined(native, planned)
+    modules = modules_of(planned, RunFolder(config.output / PLANNER).traces, reference)
+    records, missing = joined(native, planned, None if reference.form == "none" else modules)
     datasets = assemble(
         records,
         tau=config.tau,
@@ -85,7 +87,8 @@ def prompts_from_questions(
         skip=guard.skip,
         held_out=guard.held_out,
         split=ALL_FOR_GRPO,
-        prompt_file=config.row_prompts(),
+        prompt_file=file,
+        reference=reference,
         subtitle_track=config.subtitle_track,
     )
     datasets = limited(
@@ -98,27 +101,18 @@ def prompts_from_questions(
         records,
         datasets,
         tau=config.tau,
-        about=_about(config, source, len(trained)),
+        about=_about(config, source, len(trained), reference.form),
         left_out=selection.filters.removed(),
     )
     write_rows(config.output / GRPO, datasets.grpo)
-    write_card(config, card)
+    write_card(config.output, card, prompts_card_text(card))
     kinds = ", ".join(f"{kind} {count}" for kind, count in card["grpo"]["by kind"].items())
     print(f"{config.output / GRPO}: {len(datasets.grpo)} rows of {len(records)} questions ({kinds})")
     print(selection.filters.summary())
     return card
 
 
-def write_card(config: PromptsConfig, card: dict[str, Any]) -> None:
-    """Write the card into the folder. Raises RunError."""
-    path = config.output / CARD_JSON
-    try:
-        write_atomically(path, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
-
-
-def _about(config: PromptsConfig, source: Benchmark, trained: int) -> dict[str, Any]:
+def _about(config: PromptsConfig, source: Benchmark, trained: int, reference: str) -> dict[str, Any]:
     runs = {name: read_yaml(RunFolder(config.output / name).config) for name in (NATIVE, PLANNER)}
     return {
         "source": f"{source.name}/{source.split}".rstrip("/"),
@@ -129,6 +123,7 @@ def _about(config: PromptsConfig, source: Benchmark, trained: int) -> dict[str, 
             "offset": config.offset,
             "subtitles": config.subtitles,
             "sft_videos": config.sft_videos,
+            "reference": reference,
         },
         **{
             name: {"model": run["identity"]["model"], "method": run["identity"]["method"]}
@@ -140,7 +135,7 @@ def _about(config: PromptsConfig, source: Benchmark, trained: int) -> dict[str, 
     }
 
 
-def _trained_videos(config: PromptsConfig) -> EvaluationVideos:
+def _trained_videos(config: PromptsConfig, planner: AskedPlanner) -> EvaluationVideos:
     """The videos that the planner was fine-tuned on. Raises ConfigError if they are unknown."""
     trained = EvaluationVideos()
     if config.sft_videos == "keep":
@@ -148,17 +143,15 @@ def _trained_videos(config: PromptsConfig) -> EvaluationVideos:
     if config.sft_data is not None:
         add_rows(trained, config.sft_data, "sft_data")
         return trained
-    if not config.adapter:
+    if planner.folder is None:
         return trained
-    # Shipped planners have short names.
-    adapter = read_spec(config.model, adapter=config.adapter).adapter or config.adapter
-    videos = recorded_videos(adapter_folder(adapter) / RECORD).get("sft", [])
+    videos = recorded_videos(planner.folder / RECORD).get("sft", [])
     if not videos:
         raise ConfigError(
-            f"adapter {config.adapter}: its {RECORD} does not name the videos that it was fine-tuned on; "
+            f"planner {planner.name}: its {RECORD} does not name the videos that it was fine-tuned on; "
             "give --sft-data FILE, so that questions about them are left out, or --sft-videos keep"
         )
-    name = f"the SFT data of {config.adapter}"
+    name = f"the SFT data of {planner.name}"
     trained.contents |= {content: EvaluationVideo(f"a video of {name}", name) for content in videos}
     return trained
 

@@ -3,6 +3,7 @@ to each of their questions. Nothing else of a row changes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -11,11 +12,22 @@ from typing import Any
 
 from videopro.backbones import Backbone
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
+from videopro.cli import read_yaml
 from videopro.commands.prompts.asking import NATIVE, ask
+from videopro.commands.prompts.planner import read_planner
 from videopro.commands.prompts.settings import PromptsConfig
-from videopro.data_synthesis.card import CARD_JSON, tally
+from videopro.data_synthesis.card import (
+    inline_counts,
+    listed_counts,
+    made_with,
+    public,
+    tally,
+    write_card,
+)
 from videopro.data_synthesis.datasets import GRPO
 from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.methods import versions
+from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Trace
 from videopro.traces.scoring import Mode, oracle_mode
@@ -47,7 +59,8 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
     first_lines: dict[tuple[Any, ...], int] = {}
     for number, row in lacking.items():
         first_lines.setdefault(_question(row), number)
-    answers = _answers(config, {number: rows[number] for number in first_lines.values()}, load)
+    asked = {number: rows[number] for number in first_lines.values()}
+    answers = _answers(config, asked, load) if asked else {}
     if int(os.environ.get("RANK", "0")) > 0:
         return None
     modes: dict[int, Mode] = {}
@@ -68,20 +81,31 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
         else line
         for number, line in enumerate(lines, start=1)
     ]
+    content = b"\n".join(filled)
+    about = {
+        "source": source.name,
+        "settings": {"seed": config.seed, "tau": config.tau},
+        "versions": versions(),
+    }
+    if asked:
+        run = read_yaml(RunFolder(config.output / NATIVE).config)
+        about |= {NATIVE: run["identity"]["model"], "run key": run["run_key"]}
     card = {
+        "about": public(about),
         "rows": sum(bool(line.strip()) for line in lines),
         "oracle mode filled in": tally(modes.values()),
         "had an oracle mode": len(rows) - len(lacking),
         "questions asked": len(first_lines),
         "without an oracle mode": {str(number): left_out[number] for number in sorted(left_out)},
+        "sha256": {GRPO: hashlib.sha256(content).hexdigest()},
     }
     try:
         # If every row has its mode, nobody was asked, and the folder is not there yet.
         config.output.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, b"\n".join(filled))
-        write_atomically(config.output / CARD_JSON, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(target, content)
     except OSError as error:
         raise RunError(cannot_write(error.filename or target, error)) from error
+    write_card(config.output, card, _card_text(card))
     print(_summary(target, modes, left_out, len(rows) - len(lacking)))
     return card
 
@@ -99,10 +123,26 @@ def _answers(
         Item(f"line {number}", row.video, str(row.video), row.question, row.answer)
         for number, row in rows.items()
     ]
-    if not items:
-        return {}
     benchmark = Benchmark("rows", "", items, Protocol(parser=ROBUST))
-    return {trace.question_id: trace for trace in ask(config, benchmark, items, NATIVE, load)}
+    traces = ask(config, read_planner(config), benchmark, items, NATIVE, load)
+    return {trace.question_id: trace for trace in traces}
+
+
+def _card_text(card: Mapping[str, Any]) -> str:
+    """The card in Markdown."""
+    missing = {f"line {number}": reason for number, reason in card["without an oracle mode"].items()}
+    parts = [
+        f"# Data card: {card['about']['source']}",
+        f"{card['rows']} prompts for GRPO (`grpo.jsonl`), made elsewhere. `videopro prompts --rows` filled "
+        "in the oracle mode (A.3) of those that had none, by a direct answer to each question, and changed "
+        "nothing else.",
+        f"Filled in: {inline_counts(card['oracle mode filled in'])}. Had one: {card['had an oracle mode']}. "
+        f"Questions asked: {card['questions asked']}.",
+        "## Without an oracle mode",
+        listed_counts(missing),
+        *made_with(card),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _filled(line: bytes, mode: Mode | None, folder: Path | None) -> bytes:

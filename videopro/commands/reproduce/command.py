@@ -63,7 +63,8 @@ def reproduce(config: ReproduceConfig) -> None:
         return
     _ask(config)
     run_stages(stages, config.output)
-    print(f"Done. Next: videopro view {config.output / 'runs'}")
+    has_runs = any(stage.kind == "infer" for stage in stages)
+    print(f"Done. Next: videopro view {config.output / 'runs'}" if has_runs else "Done.")
 
 
 def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:

@@ -1,0 +1,90 @@
+"""The planner whose failures become prompts, as its own folder records it: who answers directly beside it,
+and what its prompts look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones import ModelRecord, PlannerRecord, model_needs, read_spec
+from videopro.backbones.qwen import find_records
+from videopro.cli import check_needs, is_hub_name
+from videopro.commands.prompts.settings import PromptsConfig
+from videopro.data_synthesis.module_drops import RowReference
+from videopro.methods.planners import API, PromptFile
+from videopro.modules import modules_shown
+from videopro.traces import Trace, read_heads
+
+
+@dataclass(frozen=True)
+class AskedPlanner:
+    """An adapter, a merged planner, or a model that was not trained to plan."""
+
+    name: str
+    folder: Path | None = None
+    """Its folder; None: of a model that was not trained here, or is behind a server."""
+    record: ModelRecord = field(default_factory=ModelRecord)
+    answerer: str = ""
+    """The model that a merged planner was made from, which answers inside its programs; empty: the model
+    without its adapter."""
+
+    @property
+    def budgets(self) -> dict[str, int]:
+        """The frames and pixels that it was trained with, which also the answers inside its programs see."""
+        named = {"frames": self.record.frames, "pixels": self.record.pixels}
+        return {name: number for name, number in named.items() if number is not None}
+
+    def prompt_file(self, config: PromptsConfig) -> PromptFile | None:
+        """The texts of its prompts; None: ours. Those of the settings count."""
+        planner = self.record.planner
+        if config.prompts is not None or planner is None or not planner.prompts:
+            return config.row_prompts()
+        file = PromptFile(planner.prompts, f"recorded by {self.name}")
+        file.require(config.row_kinds, "a row")
+        return file
+
+    def reference(self, config: PromptsConfig) -> RowReference:
+        """What its prompts say of the modules: the option, else what it was trained with, else, where its own
+        texts show the modules, all that is known of them."""
+        form = config.planner_options.get("reference", "auto")
+        if form == "auto":
+            form = (self.record.planner or PlannerRecord()).reference
+            file = self.prompt_file(config)
+            if form == "none" and file is not None and API not in file.texts:
+                form = "full" if any(file.shows(kind, API) for kind in config.row_kinds) else "none"
+        return RowReference(form, config.planner_options.get("clip_times", "video"))
+
+
+def read_planner(config: PromptsConfig) -> AskedPlanner:
+    """What the settings' planner records. Raises VideoProError for one that cannot be found."""
+    spec = read_spec(config.model, adapter=config.adapter)
+    if spec.kind != "qwen":
+        return AskedPlanner(config.adapter or config.model)
+    folder, record, answerer = None, ModelRecord(), ""
+    # The runs refuse a name that is neither.
+    if Path(spec.model).expanduser().is_dir() or is_hub_name(spec.model):
+        check_needs(model_needs(spec))
+        folder, record = find_records(spec.model, "model")
+        answerer = record.planner.base if record.planner is not None else ""
+    if spec.adapter:
+        folder, record = find_records(spec.adapter, "adapter")
+    elif not answerer:
+        return AskedPlanner(config.model)
+    return AskedPlanner(config.adapter or config.model, folder, record, answerer)
+
+
+def modules_of(traces: Iterable[Trace], path: Path, reference: RowReference) -> Mapping[str, list[str]]:
+    """The modules that each question's planner was shown, by the question's id. `path`: the traces' file,
+    beside which the beginnings of prompts are. Raises RunError."""
+    if reference.form == "none":
+        return {}
+    heads = read_heads(path)
+    shown: dict[str, list[str]] = {}
+    for trace in traces:
+        prompt: Any = trace.rounds[0].prompt if trace.rounds else None
+        if prompt is not None:
+            text = heads.get(prompt.key, prompt.head) + prompt.text
+            shown[trace.question_id] = modules_shown(text, reference.form, reference.clip_times)
+    return shown
