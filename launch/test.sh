@@ -60,6 +60,7 @@ if [ "$status" != 0 ]; then exit "$status"; fi
 
 if [ "$all" ] && [ "$#" = 0 ]; then
     bash launch/ray_tests.sh
-    OMP_NUM_THREADS=1 pytest -m road tests/launch
     bash launch/live.sh
+    # After it: with the engine that it installed.
+    OMP_NUM_THREADS=1 pytest -m road tests/launch
 fi

@@ -1,10 +1,9 @@
-"""What the second walk has to leave: GRPO on the planner's own failures under DeepSpeed, its merged planner, and
-the answers of that planner behind an engine, where there is one."""
+"""What the second walk has to leave: GRPO on the planner's own failures under DeepSpeed, its merged planner,
+and the answers of that planner behind an engine, where there is one."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
