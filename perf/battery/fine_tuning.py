@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,20 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "sft" / "qwen3vl_8b.y
 
 
 def cases(bench: Bench) -> list[Case]:
-    return [Case(f"batch {batch}", partial(sft_step, bench, batch)) for batch in bench.shapes.batches]
+    mixed = len(bench.shapes.mixed)
+    return [
+        *(
+            Case(
+                f"mixed lengths, batch {mixed}, {how}",
+                partial(sft_step, bench, mixed, mixed=True, joins=joins),
+            )
+            for how, joins in (("joined", True), ("padded", False))
+        ),
+        *(Case(f"batch {batch}", partial(sft_step, bench, batch)) for batch in bench.shapes.batches),
+    ]
 
 
-class _Steps(TrainerCallback):
+class Steps(TrainerCallback):
     """The seconds of each optimizer step."""
 
     def __init__(self) -> None:
@@ -70,13 +80,16 @@ def _watched() -> Iterator[dict[str, Any]]:
         yield seen
 
 
-def recipe(bench: Bench, batch: int, steps: int, output: Path, **settings: Any) -> list[str]:
-    """The flags of train/sft.py for some steps of CONFIG on the random model; `settings` add to them."""
+def recipe(
+    bench: Bench, batch: int, steps: int, output: Path, words: Sequence[int] = (0,), **settings: Any
+) -> list[str]:
+    """The flags of train/sft.py for some steps of CONFIG on the random model; `settings` add to them.
+    `words`: see `make_sft_rows`."""
     shapes = bench.shapes
     flags = {
         "config": CONFIG,
         "model_name_or_path": bench.checkpoint(),
-        "train_data": make_sft_rows(bench, batch * steps),
+        "train_data": make_sft_rows(bench, batch * steps, words),
         "output_dir": output,
         "frame_cache": bench.path("frames"),
         "per_device_train_batch_size": batch,
@@ -85,6 +98,8 @@ def recipe(bench: Bench, batch: int, steps: int, output: Path, **settings: Any) 
         "pixels": shapes.pixels,
         "dtype": shapes.dtype,
         "lora_r": shapes.lora_rank,
+        # There are few videos: later steps would all be without the tower.
+        "kept_features_gb": 0,
         "logging_steps": 1,
         "save_strategy": "no",
         "disable_tqdm": "true",
@@ -94,16 +109,23 @@ def recipe(bench: Bench, batch: int, steps: int, output: Path, **settings: Any) 
     return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
 
 
-def sft_step(bench: Bench, batch: int) -> Figures:
-    """Two steps of the recipe, of which the second counts; three on a GPU, and the median of the last two."""
-    on_cpu = {} if on_gpu() else {"use_cpu": "true", "dataloader_num_workers": 0}
-    arguments = recipe(bench, batch, 3 if on_gpu() else 2, bench.path("sft"), **on_cpu)
+def on_cpu() -> dict[str, Any]:
+    """Settings that a CPU needs."""
+    return {} if on_gpu() else {"use_cpu": "true", "dataloader_num_workers": 0}
+
+
+def sft_step(bench: Bench, batch: int, *, mixed: bool = False, joins: bool = True) -> Figures:
+    """Two steps of the recipe, of which the second counts; four on a GPU, and the median of the last two.
+    `mixed`: the rows of each batch have the lengths of the shapes; `joins`: they run as one row."""
+    words = bench.shapes.mixed if mixed else (0,)
+    settings = {"padding_free": str(joins).lower(), "train_sampling_strategy": "sequential", **on_cpu()}
+    arguments = recipe(bench, batch, 4 if on_gpu() else 2, bench.path("sft"), words, **settings)
     reset_peak()
-    began, timed = now(), _Steps()
+    began, timed = now(), Steps()
     with _watched() as seen:
         trainer = train(*read_settings(VideoSFTConfig, "sft", arguments), callbacks=[timed])
     total = now() - began
-    seconds = statistics.median(timed.seconds[1:])
+    seconds = statistics.median(timed.seconds[-2:] if on_gpu() else timed.seconds[1:])
     vision = statistics.median(seen["vision"][1:])
     model: Any = trainer.model
     needed = flops.sft_step(model.config, seen["lengths"], seen["scored"], seen["patches"], seen["a_frame"])
@@ -111,6 +133,7 @@ def sft_step(bench: Bench, batch: int) -> Figures:
     return {
         "step_s": round(seconds, 3),
         "rows_per_s": round(batch / seconds, 3),
+        "tokens_per_s": round(sum(seen["lengths"]) / seconds),
         "peak_gib": peak_gib(),
         "tokens_a_row": round(sum(seen["lengths"]) / len(seen["lengths"])),
         "vision_share": round(vision / seconds, 3),

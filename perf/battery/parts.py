@@ -29,6 +29,7 @@ MODULES: Mapping[str, str] = {
     "h": "sharded",
     "i": "serving",
     "j": "engine_step",
+    "k": "changing_lengths",
 }
 
 

@@ -89,6 +89,10 @@ class Shapes:
     """Prompts in a GRPO step."""
     packed: tuple[int, ...] = (512, 1024)
     """Tokens of each reply in an update."""
+    mixed: tuple[int, ...] = (0, 1900, 300, 1200, 100, 700)
+    """Words that the rows of an SFT step have more than the shortest, where their lengths differ."""
+    steps: int = 8
+    """SFT steps, and updates, each of another length."""
     videos: int = 3
     questions: int = 11
     """Questions about each video."""
@@ -117,6 +121,8 @@ TINY = Shapes(
     group=4,
     groups=2,
     packed=(16, 32),
+    mixed=(0, 90, 20),
+    steps=4,
     questions=2,
     clips=8,
     clip_batches=(2, 4),
@@ -140,6 +146,8 @@ QWEN3VL_2B = Shapes(
     group=4,
     groups=1,
     packed=(24,),
+    mixed=(0, 200),
+    steps=2,
     videos=1,
     clips=4,
     clip_batches=(4,),

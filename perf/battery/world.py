@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,19 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def make_sft_rows(bench: Bench, count: int) -> Path:
-    """An sft.jsonl with `count` plans about the videos."""
+def make_sft_rows(bench: Bench, count: int, words: Sequence[int] = (0,)) -> Path:
+    """An sft.jsonl with `count` plans about the videos. `words`: how many more words the prompts have, row by
+    row, over and over."""
     videos = make_videos(bench)
     rows = [
         {
             "messages": [
-                {"role": "user", "content": "<video>" + prompts.plan(question(number))},
+                {
+                    "role": "user",
+                    "content": "<video>"
+                    + prompts.plan(question(number))
+                    + " ring" * words[number % len(words)],
+                },
                 {"role": "assistant", "content": REPLY},
             ],
             "videos": [videos[number % len(videos)].name],
