@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from transformers import TrainerCallback
 
 from perf.battery.cases import Bench, Case, Figures
 from perf.battery.fine_tuning import Steps, on_cpu, recipe
@@ -40,7 +41,7 @@ def sft_steps(bench: Bench, joins: bool) -> Figures:
     arguments = recipe(bench, 2, shapes.steps, bench.path("sft"), words, **settings)
     reset_peak()
     timed, widths = Steps(), Widths()
-    trainer = train(*read_settings(VideoSFTConfig, "sft", arguments), callbacks=[timed, widths.callback()])
+    trainer = train(*read_settings(VideoSFTConfig, "sft", arguments), callbacks=[timed, widths])
     del trainer
     return {**costs(timed.seconds, widths.of_passes), "peak_gib": peak_gib()}
 
@@ -70,27 +71,18 @@ def updates(bench: Bench) -> Figures:
     return {**costs(seconds, widths.of_passes), "replies": len(rows), "peak_gib": peak_gib()}
 
 
-class Widths:
-    """The width of each pass through a language model."""
+class Widths(TrainerCallback):
+    """The width of each pass through a language model. As a callback it watches that of its trainer."""
 
     def __init__(self) -> None:
         self.of_passes: list[int] = []
 
+    def on_train_begin(self, *_: Any, **settings: Any) -> None:
+        self.watch(settings["model"].get_base_model().model.language_model)
+
     def watch(self, language: torch.nn.Module) -> Any:
         """Note the widths from here on."""
         return language.register_forward_pre_hook(self._note, with_kwargs=True)
-
-    def callback(self) -> Any:
-        """A callback of a trainer that watches its model."""
-        from transformers import TrainerCallback
-
-        widths = self
-
-        class Watch(TrainerCallback):
-            def on_train_begin(self, *_: Any, model: Any, **__: Any) -> None:
-                widths.watch(model.get_base_model().model.language_model)
-
-        return Watch()
 
     def _note(self, language: Any, arguments: Any, inputs: dict[str, Any]) -> None:
         if torch.is_grad_enabled():
