@@ -57,7 +57,7 @@ from videopro.modules import (
     ModuleModels,
     is_pocket,
 )
-from videopro.runs import RUN_FIELDS, check_model, check_questions
+from videopro.runs import RUN_FIELDS, Served, check_model, check_questions, read_vllm_settings
 
 MODELS_FLAG = "--{option} none"
 """How a synthesis leaves out the model of a part."""
@@ -88,6 +88,8 @@ def run(
 ) -> dict[str, Any]:
     """Ask the questions that are still open, write datasets and card, print a table, and return the card.
     Raises VideoProError."""
+    read_ray_settings(config.engine, config.ray)
+    read_vllm_settings(config.engine, config.vllm)
     folder = SynthesisFolder(config.output)
     folder.check()
     config = as_it_began(config, folder)
@@ -224,7 +226,10 @@ def _explore(
     """Record every question that is not recorded yet."""
     done = {t.question_id for t in folder.read()} if folder.traces.exists() else set()
     if {item.id for item in items} <= done and not config.redo_errors:
-        check_model(folder, identity, config.model, config.backbone, load)
+        if config.engine == "vllm":
+            _served(config).check(folder)
+        else:
+            check_model(folder, identity, config.model, config.backbone, load)
         check_teacher(config, folder)
         return
     check_needs(_needs(config, prepared))
@@ -236,11 +241,33 @@ def _explore(
         concurrency=config.concurrency,
         server=ServerSettings.given_in(config.backbone),
     )
-    shares = read_ray_settings(config.engine, config.ray)
     if config.engine == "ray":
+        shares = read_ray_settings(config.engine, config.ray)
         _explore_on_cluster(config, prepared, shares, items, folder, plan, identity, benchmark, make_planner)
-        return
-    backbone = prepared.load()
+    elif config.engine == "vllm":
+        # One process asks it, and one engine is more than it can keep busy.
+        with _served(config).start(folder.logs, load, most=1) as engines:
+            backbone = engines.loaders[0]()
+            _explore_here(config, backbone, items, folder, plan, identity, benchmark, make_planner)
+    else:
+        _explore_here(config, prepared.load(), items, folder, plan, identity, benchmark, make_planner)
+
+
+def _served(config: SynthesisConfig) -> Served:
+    return Served.of(config.model, config.backbone, config.vllm)
+
+
+def _explore_here(
+    config: SynthesisConfig,
+    backbone: Backbone,
+    items: list[Item],
+    folder: SynthesisFolder,
+    plan: Mapping[str, Any],
+    identity: dict[str, Any],
+    benchmark: Benchmark,
+    make_planner: Callable[..., Planner],
+) -> None:
+    """Explore in this process, with a backbone that is closed at the end."""
     planner = make_planner(backbone)
     models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
     full = full_identity(config, identity, planner, models.identity(), backbone.identity())

@@ -13,7 +13,8 @@ from videopro.data_synthesis.module_drops import ModuleDrops, RowReference
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.split import VideoSplit
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
-from videopro.engine.cluster import ENGINE, RAY
+from videopro.engine.cluster import RAY
+from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
 from videopro.methods.planners import FILE, PromptFile, check_planner, read_prompts
 from videopro.methods.program import REASONED, REASONED_HELP
@@ -121,8 +122,9 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     )
     price_in: float | None = field(default=None, metadata=setting("price per million prompt tokens"))
     price_out: float | None = field(default=None, metadata=setting("price per million reply tokens"))
-    engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
+    engine: Literal["local", "ray", "vllm"] = field(default="local", metadata=ENGINES)
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
+    vllm: dict[str, Any] = field(default_factory=dict, metadata=VLLM)
     plan: bool = field(
         default=False,
         metadata=setting(

@@ -21,7 +21,7 @@ class InProcessSupervisor:
 
     def __init__(self, placement: Any, load: Any, method: Any) -> None:
         self._method = method
-        self._backbone = load()
+        self._backbone = (load if callable(load) else load[0])()
 
     def __enter__(self) -> Self:
         return self

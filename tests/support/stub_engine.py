@@ -51,12 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
     adapters: dict[str, str] = {}
     refusal = ""
     model = ""
+    source = ""
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_GET(self) -> None:
-        cards = [{"id": self.model, "owned_by": "vllm"}]
+        cards = [{"id": self.model, "owned_by": "vllm", "root": self.source}]
         cards += [{"id": name, "root": root, "parent": self.model} for name, root in self.adapters.items()]
         self._reply(200, {} if self.path == "/health" else {"data": cards})
 
@@ -77,11 +78,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(404, {"error": {"message": "Not Found"}})
 
     def _completion(self, body: dict[str, Any]) -> Any:
-        """With log-probabilities that differ by the files of the adapter."""
-        folder = self.adapters.get(body["model"])
-        logprob = -1.0 - (len(Path(folder, "weights").read_text()) if folder else 0)
+        """The letter A, with a log-probability that depends on the file of the adapter."""
+        weights = Path(self.adapters.get(body["model"], ""), "weights")
+        logprob = -1.0 - (len(weights.read_text()) if weights.is_file() else 0)
         token = {"token": "A", "logprob": logprob, "top_logprobs": [{"token": "A", "logprob": logprob}]}
-        return {"choices": [{"message": {"content": "A"}, "logprobs": {"content": [token]}}]}
+        choice = {"message": {"content": "A"}, "logprobs": {"content": [token]}, "finish_reason": "length"}
+        usage = {"prompt_tokens": 7, "completion_tokens": 1}
+        return {"choices": [choice], "usage": usage}
 
     def _reply(self, status: int, content: Any) -> None:
         data = json.dumps(content).encode()
@@ -104,6 +107,7 @@ def main(arguments: list[str]) -> int:
         print(behaviour["fails"], flush=True)
         return 1
     time.sleep(behaviour.get("slow", 0))
+    _Handler.source = arguments[1]
     _Handler.model = arguments[arguments.index("--served-model-name") + 1]
     _Handler.refusal = behaviour.get("refuses", "")
     if "--lora-modules" in arguments:

@@ -31,15 +31,18 @@ from videopro.runs import (
     RUN_FIELDS,
     RunFolder,
     RunTail,
+    Served,
     check_model,
     check_questions,
     read_grades,
+    read_vllm_settings,
     summarize,
     summary_table,
     write_summary,
 )
 from videopro.runs.making import (
     ClusterSupervisor,
+    Loader,
     Supervisor,
     Tracking,
     WorkerJob,
@@ -80,6 +83,8 @@ class _Start:
     """Whether every question has its answer."""
     needs: Sequence[Need]
     """What has to be there before it starts."""
+    served: Served | None
+    """What engines of this command serve; None: the workers load the model."""
 
 
 def run(
@@ -104,7 +109,7 @@ def run(
         if not start.is_done:
             if start.benchmark.fetch is not None:
                 start.benchmark.fetch(start.items)
-            _answer(start, rank, tracking)
+            _answer(start, rank, tracking, load)
         if rank > 0:
             return None
         start.folder.clear_leases()
@@ -181,13 +186,18 @@ def check(
     check_questions(traces, benchmark, folder)
     done = {trace.question_id for trace in traces if not (config.redo_errors and trace.error)}
     is_done = {item.id for item in items} <= done
-    if is_done:
+    served = None
+    if config.engine == "vllm":
+        served = Served.of(config.model, config.backbone, config.vllm)
+    if is_done and served is not None:
+        served.check(folder)
+    elif is_done:
         check_model(folder, identity, config.model, config.backbone, load)
     needs = tracker_needs(config.report_to)
     # The workers of a cluster have machines of their own.
     if not is_done and config.engine != "ray":
         needs += prepared.needs()
-    return _Start(config, prepared, folder, benchmark, items, identity, is_done, needs)
+    return _Start(config, prepared, folder, benchmark, items, identity, is_done, needs, served)
 
 
 def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
@@ -203,6 +213,7 @@ def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
 def _check_engine(config: InferConfig) -> None:
     """Refuse settings of the workers that the engine does not have. Raises ConfigError."""
     read_ray_settings(config.engine, config.ray)
+    read_vllm_settings(config.engine, config.vllm)
     if config.engine != "ray":
         return
     if config.workers != 1:
@@ -260,20 +271,45 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
     return summary
 
 
-def _answer(start: _Start, rank: int, tracking: Tracking) -> None:
-    """Answer the remaining questions, with workers of this process and of the other ranks."""
+def _answer(start: _Start, rank: int, tracking: Tracking, load: Callable[..., Backbone]) -> None:
+    """Answer the remaining questions, with workers of this process and of the other ranks, and with engines
+    where they serve the model."""
+    config, served = start.config, start.served
+    if served is None:
+        supervisor = _supervisor(start, start.prepared.load, config.workers)
+        _answer_with(supervisor, config.workers, start, rank, tracking)
+        return
+    with served.start(start.folder.logs, load) as engines:
+        # One at least for each engine.
+        workers = max(config.workers, len(engines.loaders))
+        supervisor = _supervisor(start, engines.loaders, workers)
+        _answer_with(supervisor, workers, start, rank, tracking, check=engines.check)
+
+
+def _supervisor(
+    start: _Start, load: Loader | Sequence[Loader], workers: int
+) -> Supervisor | ClusterSupervisor:
+    config, prepared = start.config, start.prepared
+    method = (config.method, prepared.options)
+    if config.engine == "ray":
+        shares, most = read_ray_settings(config.engine, config.ray), len(tuple(units(start.items)))
+        return ClusterSupervisor(shares, prepared.load, method, most=most, in_flight=config.in_flight)
+    return Supervisor(place_workers(workers, os.environ), load, method)
+
+
+def _answer_with(
+    supervisor: Supervisor | ClusterSupervisor,
+    workers: int,
+    start: _Start,
+    rank: int,
+    tracking: Tracking,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """`check` is called from time to time, and raises what ends the run."""
     config = start.config
     folder, protocol = start.folder, start.benchmark.protocol
     ids = [item.id for item in start.items]
-    work = tuple(units(start.items))
-    prepared = start.prepared
-    model, method = prepared.load, (config.method, prepared.options)
-    supervisor: Supervisor | ClusterSupervisor
-    if config.engine == "ray":
-        shares = read_ray_settings(config.engine, config.ray)
-        supervisor = ClusterSupervisor(shares, model, method, most=len(work), in_flight=config.in_flight)
-    else:
-        supervisor = Supervisor(place_workers(config.workers, os.environ), model, method)
     watch = ExceptionWatch(folder.exceptions)
     with Progress(ids, visible=rank == 0, seen=watch.see, now=supervisor.now) as progress, supervisor:
         identity = {**start.identity, "model": supervisor.model_identity()}
@@ -281,18 +317,19 @@ def _answer(start: _Start, rank: int, tracking: Tracking) -> None:
         job = WorkerJob(
             folder,
             key,
-            work,
+            tuple(units(start.items)),
             protocol,
             config.seed,
             config.redo_errors,
             start.benchmark.parser,
             config.in_flight,
-            config.workers * int(os.environ.get("WORLD_SIZE", "1")),
+            workers * int(os.environ.get("WORLD_SIZE", "1")),
         )
         with folder.running(ids, alone=config.engine == "ray"):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
             progress.watch(folder.log(redo_errors=config.redo_errors))
             for _ in supervisor.run(job, progress.update):
+                check()
                 tracking.update()
 
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from videopro import benchmarks, methods
 from videopro.benchmarks import PRESETS, SUBTITLE_TRACK_HELP, Benchmark
 from videopro.cli import setting
-from videopro.engine.cluster import ENGINE, RAY
+from videopro.engine.cluster import RAY
+from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder
 
@@ -103,8 +104,9 @@ class InferConfig:
             group=_RUN,
         ),
     )
-    engine: Literal["local", "ray"] = field(default="local", metadata={**ENGINE, "group": _RUN})
+    engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": _RUN})
     ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": _RUN})
+    vllm: dict[str, Any] = field(default_factory=dict, metadata={**VLLM, "group": _RUN})
     redo_errors: bool = field(
         default=False,
         metadata=setting("retry questions that ended in an error", group=_RUN),

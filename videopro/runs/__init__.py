@@ -11,6 +11,7 @@ from videopro.runs.judging import (
     recorded_protocol,
 )
 from videopro.runs.resuming import check_model, check_questions
+from videopro.runs.serving import Served, read_vllm_settings
 from videopro.runs.submission import SubmitConfig, submit
 from videopro.runs.summary import metric_lines, summarize, summary_table, write_summary
 from videopro.runs.tail import RunTail
@@ -22,6 +23,7 @@ __all__ = [
     "JudgeConfig",
     "RUN_FIELDS",
     "RunFolder",
+    "Served",
     "SubmitConfig",
     "TextTable",
     "check_model",
@@ -35,6 +37,7 @@ __all__ = [
     "metric_lines",
     "read_grades",
     "read_official",
+    "read_vllm_settings",
     "recorded_protocol",
     "run_key",
     "submit",

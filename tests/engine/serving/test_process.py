@@ -53,7 +53,10 @@ def make(folder: Path, said: list[str], model: ServedModel = MODEL, **settings: 
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # An engine's start adds its address to them.
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "example.org")
     stub_engine.install(tmp_path)
     yield tmp_path
     left = [pid for pid in processes(tmp_path) if is_alive(pid)]
@@ -69,6 +72,7 @@ def test_it_serves_what_it_is_told_to_and_ends_with_all_its_processes(
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     said: list[str] = []
     with make(folder, said, flags="--swap-space 1") as engine:
+        assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "example.org,127.0.0.1"
         assert names(engine) == ["model"]
         engine.load_adapter("policy-v1", folder)
         assert names(engine) == ["model", "policy-v1"]

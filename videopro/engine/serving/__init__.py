@@ -5,7 +5,17 @@ processes outlive ours, and `adapters` gives it the versions of an adapter in tr
 """
 
 from videopro.engine.serving.adapters import AdapterVersions
+from videopro.engine.serving.devices import engine_devices
 from videopro.engine.serving.process import EngineProcess
-from videopro.engine.serving.settings import RANKS, VLLM, EngineSettings, ServedModel
+from videopro.engine.serving.settings import ENGINES, VLLM, EngineSettings, ServedModel
 
-__all__ = ["RANKS", "VLLM", "AdapterVersions", "EngineProcess", "EngineSettings", "ServedModel"]
+__all__ = [
+    "ENGINES",
+    "RANKS",
+    "VLLM",
+    "AdapterVersions",
+    "EngineProcess",
+    "EngineSettings",
+    "ServedModel",
+    "engine_devices",
+]

@@ -6,6 +6,7 @@ every case (`guard`). It keeps its address meanwhile, so that clients who try ag
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,19 +14,20 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
-
-import requests
-from rich.console import Console
 
 from videopro.cli import defer_signals
 from videopro.engine.serving import guard
 from videopro.engine.serving.settings import EngineSettings, ServedModel, engine_environment, serve_flags
 from videopro.errors import BackboneError, RunError, cannot_write
+from videopro.storage import InvalidJson, parse_json
 
 _SHOWN_LINES = 15
 # Seconds between two looks at whether it answers, between two lines of progress, and for one short request.
@@ -39,6 +41,7 @@ _MOST_DEATHS = 3
 _STABLE_SECONDS = 60.0
 # Other programs may take a free port before the engine does.
 _PORT_TRIES = 3
+_HOST = "127.0.0.1"
 _TAKEN = "address already in use"
 _ADVICE = (
     (("out of memory", "free memory on device", "no available memory for the cache"), "change --vllm memory"),
@@ -83,14 +86,11 @@ class EngineProcess:
         self._is_stopping = threading.Event()
         self._is_up = threading.Event()
         self._failure: BackboneError | None = None
-        self._session = requests.Session()
-        # No proxy stands between us and this machine.
-        self._session.trust_env = False
 
     @property
     def url(self) -> str:
         """The address of its OpenAI-compatible endpoint."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"http://{_HOST}:{self._port}/v1"
 
     def __enter__(self) -> Self:
         self.start()
@@ -108,6 +108,7 @@ class EngineProcess:
         last lines of its log, if it does not, and RunError if the log cannot be written."""
         self._is_stopping.clear()
         self._failure = None
+        _exempt_from_proxies()
         try:
             for attempt in range(_PORT_TRIES):
                 self._port = _free_port()
@@ -197,9 +198,9 @@ class EngineProcess:
 
     def _answers(self) -> bool:
         try:
-            health = f"http://127.0.0.1:{self._port}/health"
-            return self._session.get(health, timeout=_REQUEST_SECONDS).status_code == 200
-        except requests.RequestException:
+            health = f"http://{_HOST}:{self._port}/health"
+            return _sent(urllib.request.Request(health), _REQUEST_SECONDS)[0] == 200
+        except (OSError, HTTPException):
             return False
 
     def _watch(self) -> None:
@@ -305,21 +306,24 @@ class EngineProcess:
                 return None
             starts = self.starts
             try:
-                reply = self._session.post(f"{self.url}/{path}", json=content, timeout=_ASK_SECONDS)
-            except requests.RequestException as error:
+                status, body = _sent(_json_request(f"{self.url}/{path}", content), _ASK_SECONDS)
+            except (OSError, HTTPException) as error:
                 if self._has_ended(starts):
                     continue
                 raise BackboneError(
                     f"the engine of {self.model.name!r} does not answer {path} ({type(error).__name__}); see "
                     f"{self.log}"
                 ) from None
-            if reply.status_code != 200:
+            reply = _parsed(body)
+            if status != 200:
+                error_part = reply.get("error", reply) if isinstance(reply, dict) else reply
+                message = error_part.get("message") if isinstance(error_part, dict) else None
                 raise BackboneError(
                     f"the engine of {self.model.name!r} refuses {path} of "
-                    f"{content.get('lora_name') or content.get('model')!r} (status {reply.status_code}): "
-                    f"{_message(reply)}"
+                    f"{content.get('lora_name') or content.get('model')!r} (status {status}): "
+                    f"{str(message or error_part)[:400]}"
                 )
-            return reply.json() if "json" in reply.headers.get("content-type", "") else reply.text
+            return reply
 
     def _has_ended(self, starts: int) -> bool:
         """Whether the engine that was started as number `starts` has ended, or ends now."""
@@ -331,18 +335,41 @@ class EngineProcess:
         return False
 
 
-def _message(reply: requests.Response) -> str:
+# No proxy stands between us and this machine.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _json_request(url: str, content: Mapping[str, Any]) -> urllib.request.Request:
+    return urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+
+def _sent(request: urllib.request.Request, timeout: float) -> tuple[int, bytes]:
+    """The status and the body of the reply."""
     try:
-        content = reply.json()
-        error = content.get("error", content)
-        return str(error.get("message", error) if isinstance(error, dict) else error)[:400]
-    except (ValueError, AttributeError):
-        return reply.text[:400]
+        with _OPENER.open(request, timeout=timeout) as reply:
+            return reply.status, reply.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return parse_json(body, infinite=True)
+    except InvalidJson:
+        return body.decode("utf-8", "replace")
+
+
+def _exempt_from_proxies() -> None:
+    """Have the clients of this process, and of those that it starts, reach engines without a proxy."""
+    for name in ("NO_PROXY", "no_proxy"):
+        hosts = [host for host in os.environ.get(name, "").split(",") if host]
+        if "*" not in hosts and _HOST not in hosts:
+            os.environ[name] = ",".join([*hosts, _HOST])
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((_HOST, 0))
         port: int = probe.getsockname()[1]
         return port
 
@@ -364,22 +391,17 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _progress(doing: str, say: Say) -> Iterator[None]:
-    """Show that something takes its time: a spinner on a terminal, else a line from time to time."""
-    console = Console(stderr=True)
+    """Say from time to time that something takes its time."""
     began = time.monotonic()
-    if console.is_terminal:
-        with console.status(doing):
-            yield
-    else:
-        say(f"{doing} ...")
-        is_over = threading.Event()
+    is_over = threading.Event()
 
-        def tell() -> None:
-            while not is_over.wait(_PROGRESS_SECONDS):
-                say(f"{doing}: {time.monotonic() - began:.0f} s ...")
+    def tell() -> None:
+        while not is_over.wait(_PROGRESS_SECONDS):
+            say(f"{doing}: {time.monotonic() - began:.0f} s ...")
 
-        threading.Thread(target=tell, daemon=True).start()
-        try:
-            yield
-        finally:
-            is_over.set()
+    say(f"{doing} ...")
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()

@@ -17,6 +17,11 @@ VLLM = setting(
     "with --engine vllm: program (the engine's environment, its Python or its vllm), memory, max_model_len, "
     "gpus, requests, flags, start_seconds, such as program=engine memory=0.8"
 )
+ENGINES = setting(
+    "where the work is done: local (processes of this machine), ray (the cluster at $RAY_ADDRESS; unset: Ray "
+    "is started here for the command), or vllm (processes of this machine, which ask a vLLM that is started "
+    "here, one a GPU)"
+)
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The ranks for which vLLM makes room."""
 _LOADED = 3

@@ -110,14 +110,20 @@ class _WorkerProcess:
 class Supervisor:
     """Runs workers until no work is left.
 
-    A context manager that leaves no worker behind. `load` makes the backbone inside each worker. Call
+    A context manager that leaves no worker behind. `load` makes the backbone inside each worker; workers take
+    several in turn. Call
     `model_identity()` first, then give the workers their job with `run(job, ...)`: the run's folder is
     created in between, so none is created if the model cannot be loaded.
     """
 
-    def __init__(self, placement: Placement, load: Loader, method: tuple[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        load: Loader | Sequence[Loader],
+        method: tuple[str, Mapping[str, Any]],
+    ) -> None:
         self._placement = placement
-        self._load = load
+        self._loaders = [load] if callable(load) else list(load)
         self._method = method
         self._identity: dict[str, object] | None = None
         self._job: WorkerJob | None = None
@@ -200,7 +206,7 @@ class Supervisor:
         ours, theirs = context.Pipe()
         process = context.Process(
             target=_main,
-            args=(theirs, index, self._placement, self._load, self._method),
+            args=(theirs, index, self._placement, self._loaders[index % len(self._loaders)], self._method),
             name=f"worker-{index}",
         )
         # A child inherits the environment at its start. Ctrl-C, SIGTERM and SIGHUP may reach every process of

@@ -1,0 +1,155 @@
+"""--engine vllm of infer and synthesize, with a program in vLLM's place that answers A to everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.engine.serving.test_process import folder, is_alive, processes  # noqa: F401
+from tests.support import stub_engine
+from tests.support.benchmark_runs import in_this_process  # noqa: F401
+from videopro.commands.infer import main
+from videopro.data_synthesis.run import main as synthesize
+from videopro.pocket import adapter_dir, model_dir
+from videopro.runs import Served
+
+# The stand-in takes no video.
+PICTURES = ("--backbone", "video=frames", "frames=4", "pixels=1024")
+
+
+def infer(folder: Path, output: Path, *more: str, limit: int = 1) -> int:  # noqa: F811
+    return main(
+        [
+            *("--benchmark", "pocket", "--split", "test", "--limit", str(limit), "--model", "pocket"),
+            *("--engine", "vllm", "--vllm", f"program={folder / 'vllm'}", "--output", str(output), *more),
+        ]
+    )
+
+
+def test_a_run_starts_its_engine_ends_it_and_is_resumed(
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "out"
+    assert infer(folder, output, *PICTURES) == 0
+    (start,) = stub_engine.starts(folder)
+    assert start["arguments"][:2] == ["serve", str(model_dir())]
+    assert not any(map(is_alive, processes(folder)))
+    settings = yaml.safe_load((output / "config.yaml").read_text())
+    assert (settings["model"], settings["engine"]) == ("pocket", "vllm")
+    identity = settings["identity"]["model"]
+    assert (identity["kind"], identity["model"], identity["weights"]) == (
+        "server",
+        "pocket",
+        str(model_dir()),
+    )
+    assert (output / "work" / "logs" / "engine.log").read_text().startswith("INFO the stub starts")
+    # All is answered: nothing has to be started, and the model is compared by name.
+    assert infer(folder, output, *PICTURES) == 0
+    assert len(stub_engine.starts(folder)) == 1
+    assert infer(folder, output, *PICTURES, "adapter=pocket-sft") == 2
+    assert "model.adapter_model: the run has None, this command 'pocket-sft'" in capfd.readouterr().err
+    assert infer(folder, output, *PICTURES, limit=2) == 0
+    assert len(stub_engine.starts(folder)) == 2
+    lines = [json.loads(line) for line in (output / "traces.jsonl").read_text().splitlines()]
+    assert [line["final"]["letter"] for line in lines] == ["A", "A"]
+
+
+def test_a_planner_is_served_beside_its_base_from_the_start(tmp_path: Path) -> None:
+    program = stub_engine.install(tmp_path)
+    served = Served.of("pocket", {"adapter": "pocket-sft", "dtype": "fp32"}, {"program": str(program)})
+    assert served.model.adapters == {"pocket-sft": adapter_dir("pocket-sft")}
+    # As its adapter_config.json has it.
+    assert served.model.rank == 32
+    assert served.model.dtype == "fp32"
+    assert served.asked_with["adapter_model"] == "pocket-sft"
+    assert not {"adapter", "dtype"} & served.asked_with.keys()
+
+
+def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from videopro.backbones.server import ServerBackbone
+
+    asked: list[int] = []
+    before = ServerBackbone.answer_batch
+
+    def answer(self: ServerBackbone, requests: object) -> object:
+        asked.append(1)
+        if len(asked) == 1:
+            os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
+        return before(self, requests)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ServerBackbone, "answer_batch", answer)
+    assert infer(folder, tmp_path / "out", *PICTURES, limit=2) == 0
+    assert len(stub_engine.starts(folder)) == 2
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["questions"], summary["errors"]) == (2, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--engine", "local", "--vllm", "memory=0.5"], "--vllm: has no effect without --engine vllm"),
+        (["--model", "server:m@http://127.0.0.1:9/v1"], "starts a server of its own, and --model server:m"),
+        (["--backbone", "attention=eager"], "--backbone attention: has no effect with --engine vllm"),
+        (["--vllm", "memmory=0.5"], "memmory"),
+        (["--vllm", "program=/no/such"], "there is no program at /no/such"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused_before_anything_starts(
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+    changes: list[str],
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert infer(folder, tmp_path / "out", *changes) == 2
+    assert message in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert stub_engine.starts(folder) == []
+
+
+def test_an_adapter_of_another_model_is_refused_before_anything_starts(
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """An engine would load it as nothing."""
+    from safetensors.torch import load_file, save_file
+
+    other = tmp_path / "other"
+    other.mkdir()
+    shipped = adapter_dir("pocket-sft")
+    (other / "adapter_config.json").write_bytes((shipped / "adapter_config.json").read_bytes())
+    weights = load_file(shipped / "adapter_model.safetensors")
+    save_file(
+        {name.replace("layers", "blocks"): weight for name, weight in weights.items()},
+        other / "adapter_model.safetensors",
+    )
+    assert infer(folder, tmp_path / "out", "--backbone", f"adapter={other}") == 2
+    assert "does not fit model" in capfd.readouterr().err
+    assert stub_engine.starts(folder) == []
+
+
+def test_a_synthesis_asks_an_engine(folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    output = tmp_path / "out"
+    command = [
+        *("--source", "pocket", "--split", "train", "--limit", "1", "--programs", "0", "--model", "pocket"),
+        *("--engine", "vllm", "--vllm", f"program={folder / 'vllm'}", "--output", str(output)),
+        *("--encoder", "none", "--ocr", "none", *PICTURES),
+    ]
+    assert synthesize(command) == 0
+    assert len(stub_engine.starts(folder)) == 1
+    assert not any(map(is_alive, processes(folder)))
+    assert yaml.safe_load((output / "config.yaml").read_text())["identity"]["model"]["kind"] == "server"
+    assert synthesize(command) == 0
+    assert len(stub_engine.starts(folder)) == 1
