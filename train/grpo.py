@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +30,30 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.cli import build_settings, needs_extra
+from videopro.engine.serving import EngineProcess
 from videopro.errors import ConfigError
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket, json_flag
-from videopro.train.settings import TWO_TURN, help_without_extra
+from videopro.train.settings import TWO_TURN, VLLM, help_without_extra
 
 with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo")):
     from trl import ModelConfig
 
     from videopro.train.rewards import ProgramRewards
     from videopro.train.rl import (
+        EngineSampler,
         GRPORow,
         PromptEncoder,
         RefinementTurns,
         VideoGRPOConfig,
         VideoGRPOTrainer,
+        answering_engine,
         as_dataset,
         check_vllm,
         read_grpo_rows,
+        training_engine,
     )
     from videopro.train.runtime import (
+        FrameCache,
         TrainingRows,
         TrainingSetup,
         coverage_line,
@@ -87,13 +93,52 @@ def train(
     else:
         _keep_visual_tokens_out(training, start.inputs)
 
+    with ExitStack() as opened:
+        engine = None
+        if training.sampler == VLLM:
+            engine = opened.enter_context(training_engine(training, model_settings, start))
+        trainer = _trainer(
+            training,
+            model_settings,
+            start,
+            rows,
+            make_prompts=make_prompts,
+            frames=cache if training.prompt_video else None,
+            engine=engine,
+            callbacks=callbacks,
+            opened=opened,
+        )
+        if state.is_main_process:
+            trainer.accelerator.print(_startup_line(trainer, rows.train))
+        run_training(trainer, model_settings, start, rows)
+    if state.is_main_process:
+        # TRL's copy of the initial adapter, for the KL term.
+        shutil.rmtree(output / "ref", ignore_errors=True)
+    return trainer
+
+
+def _trainer(
+    training: VideoGRPOConfig,
+    model_settings: ModelConfig,
+    start: TrainingSetup,
+    rows: TrainingRows[GRPORow],
+    *,
+    make_prompts: Callable[[Any, bool], PromptEncoder] | None,
+    frames: FrameCache | None,
+    engine: EngineProcess | None,
+    callbacks: Sequence[TrainerCallback],
+    opened: ExitStack,
+) -> VideoGRPOTrainer:
+    """The trainer, with its policy, rewards and evaluation; `opened` closes what has to be closed."""
+    output = Path(str(training.output_dir))
+
     # The policy: an adapter to continue, a new one, or the language model's own weights
     model = load_trainable(start.checkpoint, model_settings)
     # Quantized weights were loaded onto their device and cannot be moved.
     if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
         model.to(training.device)  # type: ignore[arg-type]
     # Before an adapter is added: what answers shares the weights of the base alone.
-    answerer = _answerer(training, model_settings, start, model)
+    answerer = _answerer(training, model_settings, start, model, engine)
     tuned, lora = put_trained(
         model, model_settings, ["language"], adapter=start.adapter, base=start.checkpoint.name
     )
@@ -116,45 +161,54 @@ def train(
         form=training.form,
         reasoned=training.reasoned_confidence,
     )
-    with rewards:
-        training.reward_weights = list(rewards.weights)
-        trainer = VideoGRPOTrainer(
-            model=tuned,
-            args=training,
-            reward_funcs=rewards.functions,
-            train_dataset=as_dataset(rows.train),
-            # Empty: only programs are evaluated.
-            eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
-            if training.eval_strategy != "no"
-            else None,
-            processing_class=start.checkpoint.processor,
-            peft_config=lora,
-            callbacks=list(callbacks),
-            make_prompts=make_prompts,
-            banned=start.inputs.visual_tokens(),
-            programs=start.evaluation(
-                training,
-                reference=rows.reference,
-                modules=modules,
-                longest=training.longest,
-                seed=training.seed,
-                output=output,
-            ),
-            prefetcher=rewards if training.run_ahead else None,
-            next_turn=RefinementTurns(
-                rewards, training.tau, start.prompts, clip_times=module_settings.clip_times
-            )
-            if training.episodes == TWO_TURN
-            else None,
-            logs=[programs],
+    opened.enter_context(rewards)
+    training.reward_weights = list(rewards.weights)
+    banned = start.inputs.visual_tokens()
+
+    def make_sampler(policy: Any, ends: Sequence[int]) -> EngineSampler:
+        assert engine is not None
+        assert frames is not None
+        sampler = EngineSampler(
+            engine,
+            policy,
+            frames,
+            pixels=start.pixels,
+            banned=banned,
+            ends=ends,
+            decode=start.inputs.tokenizer.decode,
         )
-        if state.is_main_process:
-            trainer.accelerator.print(_startup_line(trainer, rows.train))
-        run_training(trainer, model_settings, start, rows)
-    if state.is_main_process:
-        # TRL's copy of the initial adapter, for the KL term.
-        shutil.rmtree(output / "ref", ignore_errors=True)
-    return trainer
+        opened.callback(sampler.close)
+        return sampler
+
+    return VideoGRPOTrainer(
+        model=tuned,
+        args=training,
+        reward_funcs=rewards.functions,
+        train_dataset=as_dataset(rows.train),
+        # Empty: only programs are evaluated.
+        eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
+        if training.eval_strategy != "no"
+        else None,
+        processing_class=start.checkpoint.processor,
+        peft_config=lora,
+        callbacks=list(callbacks),
+        make_prompts=make_prompts,
+        make_sampler=make_sampler if engine is not None else None,
+        banned=banned,
+        programs=start.evaluation(
+            training,
+            reference=rows.reference,
+            modules=modules,
+            longest=training.longest,
+            seed=training.seed,
+            output=output,
+        ),
+        prefetcher=rewards if training.run_ahead else None,
+        next_turn=RefinementTurns(rewards, training.tau, start.prompts, clip_times=module_settings.clip_times)
+        if training.episodes == TWO_TURN
+        else None,
+        logs=[programs],
+    )
 
 
 def _warn_of_overlap(start: TrainingSetup, rows: Sequence[GRPORow]) -> None:
@@ -183,6 +237,7 @@ def _answerer(
     model_settings: ModelConfig,
     start: TrainingSetup,
     model: PreTrainedModel,
+    engine: EngineProcess | None,
 ) -> Backbone:
     """The backbone that answers inside programs. Call it before an adapter is added to `model`."""
     planner = start.checkpoint.planner
@@ -192,6 +247,8 @@ def _answerer(
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)
+    if engine is not None:
+        return answering_engine(engine, start)
     if not (start.adapter or model_settings.use_peft):
         raise ConfigError(
             "all weights are trained, so no unchanged model is left to answer inside programs; name one "
@@ -200,7 +257,7 @@ def _answerer(
     if is_deepspeed_zero3_enabled():
         raise ConfigError(
             "under ZeRO-3 no process has the whole model to answer inside programs; name an "
-            "answerer, such as server:MODEL@URL, or use ZeRO-2"
+            "answerer, such as server:MODEL@URL, set sampler: vllm, whose engine answers too, or use ZeRO-2"
         )
     checkpoint = start.checkpoint
     identity = {

@@ -29,14 +29,14 @@ def compare(bench: Bench, tokens: int) -> Figures:
     prompts = trainer._prompt_encoder.encode(rows)
     run = trainer._run
     model.eval()
-    with trainer._gathered_weights():
+    with trainer._weights_for_sampling():
         state = run.fork(run.start([prompts[0].encoded]), [0] * len(rows))
         written = run.generate(
             state,
             Sampling(tokens, temperature=1.0, seed=0),
             [(0, row) for row in range(len(rows))],
             # None ends early: every reply has as many tokens.
-            banned=[*trainer._banned, *trainer.eos_token_ids],
+            banned=[*trainer.banned, *trainer.eos_token_ids],
         )
     turns = turns_of(trainer, rows, [reply.ids for reply in written])
     model.train()

@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.engine.serving.test_process import folder, is_alive, processes  # noqa: F401
-from tests.support import stub_engine
+from tests.support import engine_folder, stub_engine
 from tests.support.benchmark_runs import in_this_process  # noqa: F401
+from tests.support.engine_folder import is_alive, processes
 from videopro.commands.infer import main
 from videopro.data_synthesis.run import main as synthesize
 from videopro.pocket import adapter_dir, model_dir
 from videopro.runs import Served
 
+folder = engine_folder.folder
+
 # The stand-in takes no video.
 PICTURES = ("--backbone", "video=frames", "frames=4", "pixels=1024")
 
 
-def infer(folder: Path, output: Path, *more: str, limit: int = 1) -> int:  # noqa: F811
+def infer(folder: Path, output: Path, *more: str, limit: int = 1) -> int:
     return main(
         [
             *("--benchmark", "pocket", "--split", "test", "--limit", str(limit), "--model", "pocket"),
@@ -32,7 +34,7 @@ def infer(folder: Path, output: Path, *more: str, limit: int = 1) -> int:  # noq
 
 
 def test_a_run_starts_its_engine_ends_it_and_is_resumed(
-    folder: Path,  # noqa: F811
+    folder: Path,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -73,7 +75,7 @@ def test_a_planner_is_served_beside_its_base_from_the_start(tmp_path: Path) -> N
 
 
 def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
-    folder: Path,  # noqa: F811
+    folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -106,7 +108,7 @@ def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_before_anything_starts(
-    folder: Path,  # noqa: F811
+    folder: Path,
     tmp_path: Path,
     changes: list[str],
     message: str,
@@ -119,7 +121,7 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_starts(
 
 
 def test_an_adapter_of_another_model_is_refused_before_anything_starts(
-    folder: Path,  # noqa: F811
+    folder: Path,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -140,7 +142,7 @@ def test_an_adapter_of_another_model_is_refused_before_anything_starts(
     assert stub_engine.starts(folder) == []
 
 
-def test_a_synthesis_asks_an_engine(folder: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_synthesis_asks_an_engine(folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     command = [
         *("--source", "pocket", "--split", "train", "--limit", "1", "--programs", "0", "--model", "pocket"),

@@ -27,7 +27,7 @@ from videopro.modules import ModuleModels
 from videopro.storage import JsonLinesLog
 from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards.report import COLUMNS, RewardedRollout, batch_metrics, log_line
-from videopro.train.rewards.rows import RewardRow, rows_of_batch, texts_of
+from videopro.train.rewards.rows import POLICY_VERSION, RewardRow, rows_of_batch, texts_of
 from videopro.train.rewards.runs import ProgramOutcome, ProgramRunner, TurnOutcome
 from videopro.train.rewards.scoring import ANSWER, EQUATION, LEFT_OUT, WEIGHTS, score
 
@@ -198,9 +198,13 @@ class ProgramRewards:
         trainer_state: Any = None,
         log_metric: Callable[[str, float], None] | None = None,
         log_extra: Callable[[str, list[Any]], None] | None = None,
-        **_: Any,
+        **columns: Any,
     ) -> None:
-        records = [log_line(rollout) for rollout in scored]
+        versions = columns.get(POLICY_VERSION) or [None] * len(scored)
+        records = [
+            {POLICY_VERSION: version, **log_line(rollout)}
+            for version, rollout in zip(versions, scored, strict=True)
+        ]
         if self._log is not None:
             step = None if trainer_state is None else trainer_state.global_step
             self._log.append(*({"step": step, **record} for record in records))

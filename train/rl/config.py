@@ -10,7 +10,7 @@ from trl import GRPOConfig
 from videopro.errors import ConfigError
 from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards import ACCURACIES, FORMS
-from videopro.train.settings import EPISODES, KINDS, SINGLE, GRPOSettings, check_choice
+from videopro.train.settings import EPISODES, KINDS, SAMPLERS, SINGLE, VLLM, GRPOSettings, check_choice
 
 
 @dataclass
@@ -18,7 +18,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
     """TRL's GRPOConfig, `GRPOSettings` and the settings below. All can be set in a YAML file (`--config`)
     and by flags."""
 
-    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "modules"]
+    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "modules", "vllm"]
 
     # A reply's log-probabilities must be those that it was sampled with.
     disable_dropout: bool = field(default=True, metadata={"help": "as in GRPOConfig"})
@@ -29,6 +29,13 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
         if unknown or not self.kinds:
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
         check_choice("episodes", self.episodes, EPISODES)
+        check_choice("sampler", self.sampler, SAMPLERS)
+        if self.sampler == VLLM and not self.prompt_video:
+            raise ConfigError(
+                "sampler is 'vllm', but with prompt_video: false TRL samples; set use_vllm: true in its place"
+            )
+        if self.sampler != VLLM and self.vllm:
+            raise ConfigError("vllm is set, but sampler is not 'vllm'; set that, or leave vllm out")
         check_choice("final", self.final, get_args(FinalRule))
         check_choice("accuracy", self.accuracy, ACCURACIES)
         check_choice("form", self.form, FORMS)

@@ -13,10 +13,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from accelerate.utils import is_peft_model
-from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
@@ -25,18 +24,23 @@ from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.packing import RowShape
-from videopro.train.rewards import ROW
+from videopro.train.rewards import POLICY_VERSION, ROW
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
-from videopro.train.rl.prompt_encoder import PolicyPrompt, PromptEncoder, batches_by_length
+from videopro.train.rl.importance import importance_ratio
+from videopro.train.rl.prompt_encoder import PolicyPrompt, PromptEncoder
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
+from videopro.train.rl.samplers import Draw, LocalSampler, Sampler
 from videopro.train.rl.sampling_weights import SamplingWeights
+from videopro.train.rl.seeds import mix_seed
 from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.rl.vllm_weights import send_copies
 from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
 
 MakePrompts = Callable[[QwenRunner, bool], PromptEncoder]
 """Called with the policy's `QwenRunner` and whether its vision tower and projector are frozen."""
+MakeSampler = Callable[[Any, Sequence[int]], Sampler]
+"""Called with the policy, a PEFT model, and the token ids that end its replies."""
 
 
 class RewardPrefetcher(Protocol):
@@ -71,7 +75,7 @@ class EpochSampler(RepeatSampler):
 
     def __iter__(self) -> Iterator[int]:
         if self.shuffle:
-            self.generator.manual_seed(_mix_seed(self.seed or 0, self._epoch()))
+            self.generator.manual_seed(mix_seed(self.seed or 0, self._epoch()))
         return super().__iter__()
 
 
@@ -79,7 +83,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `videopro.train.rl.data.as_dataset`.
 
     `make_prompts`: creates the encoder of the rows' prompts; None leaves prompts and sampling to TRL.
-    `banned`: token ids that are never sampled. `prefetcher`: receives each reply as soon as it is written.
+    `banned`: token ids that are never sampled. `make_sampler`: creates what samples them; None: the policy in
+    this process. `prefetcher`: receives each reply as soon as it is written.
     `next_turn`: chooses the row that follows a first reply; None: rollouts have one turn."""
 
     args: VideoGRPOConfig
@@ -91,6 +96,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         banned: Sequence[int] = (),
         prefetcher: RewardPrefetcher | None = None,
         next_turn: NextTurn | None = None,
+        make_sampler: MakeSampler | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
@@ -98,10 +104,18 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             send_copies(self.vllm_generation)
         self._prefetcher = prefetcher
         self._next_turn = next_turn
-        self._banned = tuple(banned)
         self._prompt_encoder: PromptEncoder | None = None
+        self.banned = tuple(banned)
+        """Token ids that are never sampled."""
+        self._corrected: dict[str, Any] | None = None
+        """The batch whose loss is being corrected by the importance ratio."""
         if make_prompts is not None:
             self._set_up_prompts(make_prompts)
+            self._sampler = (
+                self._local_sampler()
+                if make_sampler is None
+                else make_sampler(self.accelerator.unwrap_model(self.model), self.eos_token_ids)
+            )
         self._rows: list[GRPORow] = []
         self._rollouts: list[Rollout] = []
         self._conversations: dict[int, list[dict[str, str]]] = {}
@@ -117,9 +131,6 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         tuned: Any = self.model
         base = tuned.get_base_model() if is_peft_model(tuned) else tuned
         self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
-        self._sampling_weights = SamplingWeights(
-            base, self._run.device, is_whole=not is_deepspeed_zero3_enabled()
-        )
         if self.args.shared_prompt:
             check_shareable(self._run)
             autocast = self.args.bf16 or self.args.fp16
@@ -134,6 +145,12 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._frozen = trained <= {"language"}
         self._dummy = DummyVision(base.model)
         self._prompt_encoder = make_prompts(self._run, self._frozen)
+
+    def _local_sampler(self) -> Sampler:
+        run = self._run
+        weights = SamplingWeights(run.model, run.device, is_whole=not is_deepspeed_zero3_enabled())
+        size = self.args.sampling_batch_size
+        return LocalSampler(run, weights, banned=self.banned, batch_size=size)
 
     # Rows
 
@@ -164,12 +181,17 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         advantages = scored["advantages"]
         scored["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
         scored[ROW_IDS] = [row.id for row in self._rows]
+        if self._prompt_encoder is not None:
+            mode = "train" if self.model is not None and self.model.training else "eval"
+            self._metrics[mode]["sampling/policy_version"].append(float(self._sampler.version))
         return scored if self._prompt_encoder is None else {**scored, "rollouts": self._rollouts}
 
-    def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
+    def _calculate_rewards(self, inputs: list[dict[str, Any]], *arguments: Any) -> torch.Tensor:
+        if self._prompt_encoder is not None:
+            inputs = [{**row, POLICY_VERSION: self._sampler.version} for row in inputs]
         # In double precision: in single, eight rewards of 0.7 (those of rows without an oracle mode) have
         # another mean than 0.7, and a group of equal rewards would look unequal.
-        return super()._calculate_rewards(*arguments).double()
+        return super()._calculate_rewards(inputs, *arguments).double()
 
     def _generate(self, prompts: list[Any]) -> Any:
         if self._prompt_encoder is None:
@@ -177,7 +199,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         if self._prefetcher is not None:
             self._prefetcher.prepare(self._rows)
         self._conversations = {}
-        with self._gathered_weights():
+        with self._weights_for_sampling():
             self._rollouts = [Rollout((prompt,)) for prompt in self._prompt_encoder.encode(self._rows)]
             ids, written, mask, completions, *extras = super()._generate(prompts)
         # Two-turn rollouts as conversations.
@@ -185,8 +207,13 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         return (ids, written, mask, completions, *extras)
 
     @contextlib.contextmanager
-    def _gathered_weights(self) -> Iterator[None]:
-        """Within, the policy's weights are gathered in this process, and no gradients are recorded."""
+    def _weights_for_sampling(self) -> Iterator[None]:
+        """Within, the weights that sampling needs are gathered in this process, and no gradients are
+        recorded: all of the policy's, or those that encode videos, if an engine samples."""
+        if self._sampler.is_remote:
+            with self._gathered_tower(), torch.no_grad(), self.accelerator.autocast():
+                yield
+            return
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
             unwrap_model_for_generation(
@@ -199,6 +226,17 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             self.accelerator.autocast(),
         ):
             yield
+
+    def _gathered_tower(self) -> contextlib.AbstractContextManager[Any]:
+        if not is_deepspeed_zero3_enabled():
+            return contextlib.nullcontext()
+        import deepspeed
+
+        core: Any = self._run.model
+        gathered: contextlib.AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(
+            list(core.model.visual.parameters())
+        )
+        return gathered
 
     def _tokenize_prompts(self, prompts: list[Any]) -> Any:
         if self._prompt_encoder is None:
@@ -214,19 +252,21 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         seed = self._seed()
         self.model.eval()
         try:
-            with self._sampling_weights.in_use():
-                rows = range(len(self._rollouts))
-                first = self._write([rollout.prompts[0] for rollout in self._rollouts], seed, rows)
-                replies = [_ids(reply) for reply in first]
-                if self._next_turn is not None:
-                    self._add_second_turns(self._next_turn, replies, seed)
+            self._sampler.sync(self.state.global_step)
+            rows = range(len(self._rollouts))
+            first = self._write([rollout.prompts[0] for rollout in self._rollouts], seed, rows)
+            replies, logprobs = [_ids(reply) for reply in first], [_logprobs(reply) for reply in first]
+            if self._next_turn is not None:
+                self._add_second_turns(self._next_turn, replies, logprobs, seed)
         finally:
             self.model.train(was_training)
         if not was_training:
             self._eval_rows += self.accelerator.num_processes * len(self._rows)
-        return replies, None
+        return replies, logprobs if self._sampler.is_remote else None
 
-    def _add_second_turns(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
+    def _add_second_turns(
+        self, next_turn: NextTurn, replies: list[list[int]], logprobs: list[list[float]], seed: int
+    ) -> None:
         """Sample second replies where `next_turn` asks for them, and append them to the first."""
         assert self._prompt_encoder is not None
         texts = self._texts(replies)
@@ -234,8 +274,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         refinements = {row: question for row, question in next_rows if question is not None}
         if not refinements:
             return
-        prompts = self._prompt_encoder.encode(list(refinements.values()))
-        written = self._write(prompts, _mix_seed(seed, 1), list(refinements))
+        asked = list(refinements.values())
+        prompts = self._prompt_encoder.encode(asked)
+        written = self._write(prompts, mix_seed(seed, 1), list(refinements), asked)
         refined = self._texts([_ids(reply) for reply in written])
         for (row, question), prompt, reply, text in zip(
             refinements.items(), prompts, written, refined, strict=True
@@ -243,30 +284,32 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             first = self._rollouts[row].prompts[0]
             self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
             replies[row] = replies[row] + _ids(reply)
+            logprobs[row] = logprobs[row] + _logprobs(reply)
             self._conversations[row] = conversation(texts[row], question.prompt, text)
 
-    def _write(self, prompts: Sequence[PolicyPrompt], seed: int, rows: Sequence[int]) -> list[SampledReply]:
-        """Sample a reply to each prompt; `rows`: the indices of their rows. Each draw depends only on the
-        seed and the row's index among the rows of all processes; in an evaluation, among all held-out rows,
-        whatever the size of a batch."""
+    def _write(
+        self,
+        prompts: Sequence[PolicyPrompt],
+        seed: int,
+        rows: Sequence[int],
+        asked: Sequence[GRPORow] | None = None,
+    ) -> list[SampledReply]:
+        """Sample a reply to each prompt; `rows`: the indices of their rows; `asked`: the rows that the
+        prompts are of (None: those of this batch). Each draw depends only on the seed and the row's index
+        among the rows of all processes; in an evaluation, among all held-out rows, whatever the size of a
+        batch."""
         first = self._eval_rows + self.accelerator.process_index * len(self._rows)
+        asked = [self._rows[row] for row in rows] if asked is None else asked
+        draws = [
+            Draw(prompt, question, (seed, first + row))
+            for prompt, question, row in zip(prompts, asked, rows, strict=True)
+        ]
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
-        written: dict[int, SampledReply] = {}
-        for batch in batches_by_length(prompts, self.args.sampling_batch_size or len(prompts)):
-            # Each distinct prompt runs once and is forked for its replies.
-            distinct = list(dict.fromkeys(prompts[number] for number in batch))
-            state = self._run.start([prompt.encoded for prompt in distinct])
-            state = self._run.fork(state, [distinct.index(prompts[number]) for number in batch])
-            numbers = [rows[number] for number in batch]
-            seeds = [(seed, first + row) for row in numbers]
-            on_reply = functools.partial(self._submit, numbers)
-            try:
-                replies = self._run.generate(state, sampling, seeds, banned=self._banned, on_reply=on_reply)
-            except NonFiniteLogits as error:
-                ids = [self._rows[numbers[row]].id for row in error.rows]
-                raise self.stopped("the policy's output is NaN or infinite", ids) from error
-            written.update(zip(batch, replies, strict=True))
-        return [written[number] for number in range(len(prompts))]
+        try:
+            return self._sampler.write(draws, sampling, functools.partial(self._submit, rows))
+        except NonFiniteLogits as error:
+            ids = [self._rows[rows[number]].id for number in error.rows]
+            raise self.stopped("the policy's output is NaN or infinite", ids) from error
 
     def _submit(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:
@@ -285,7 +328,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             key = [0, self.state.global_step, self._step % self.args.gradient_accumulation_steps]
         else:
             key = [1, self.state.global_step]
-        return _mix_seed(self.args.seed, *key)
+        return mix_seed(self.args.seed, *key)
 
     # Log-probabilities
 
@@ -323,8 +366,11 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             entropies = turns.joined(entropies, shape) if entropies is not None else None
             parts.append((turns.joined(values, shape), entropies, loss))
         logps, entropies, losses = zip(*parts, strict=True)
+        joined = torch.cat(logps)
+        if self._corrected is not None:
+            self._correct(self._corrected, joined.detach(), mask)
         return (
-            torch.cat(logps),
+            joined,
             torch.cat(entropies) if compute_entropy else None,
             torch.stack(losses).mean() if compute_aux_loss else None,
         )
@@ -386,6 +432,42 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         with contextlib.nullcontext() if self._frozen else self._dummy.on():
             return super().compute_loss(model, inputs, *arguments, **settings)
 
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        """TRL's loss of this batch, which it gets as a dictionary of its own."""
+        with self._correcting(inputs):
+            return super()._compute_loss(model, inputs)
+
+    @contextlib.contextmanager
+    def _correcting(self, inputs: dict[str, Any]) -> Iterator[None]:
+        """Within, TRL multiplies its loss by the importance ratio of replies that an engine drew, as it does
+        for its own vLLM. The ratio is put into `inputs` when the update's own pass is done (`_correct`)."""
+        if "sampling_per_token_logps" not in inputs:
+            yield
+            return
+        self._corrected, self.use_vllm = inputs, True
+        try:
+            yield
+        finally:
+            self._corrected, self.use_vllm = None, False
+
+    def _correct(self, inputs: dict[str, Any], policy: torch.Tensor, mask: torch.Tensor) -> None:
+        """Put the importance ratio into `inputs`, and log it. `policy`: the log-probabilities of this pass,
+        whose weights are those that drew the replies, unless TRL has noted others."""
+        drawn, before = inputs["sampling_per_token_logps"], inputs.get("old_per_token_logps", policy)
+        ratio = importance_ratio(before, drawn, mask, self.args)
+        inputs["importance_sampling_ratio"] = ratio.values
+        mode = "train" if self.model is not None and self.model.training else "eval"
+        names = {
+            "importance_sampling_ratio/mean": ratio.raw.mean(),
+            "importance_sampling_ratio/min": ratio.raw.min(),
+            "importance_sampling_ratio/max": ratio.raw.max(),
+            "sampling_logp_difference/mean": ratio.differences.mean(),
+        }
+        for name, value in names.items():
+            everywhere = self.accelerator.gather(value)
+            reduced = getattr(everywhere, name.rpartition("/")[2])()
+            self._metrics[mode][f"sampling/{name}"].append(reduced.item())
+
     def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
         """Whether every term of the loss is 0: all rewards within each group are equal, and no other term is
         enabled. False with several processes, since they run their passes together."""
@@ -426,11 +508,11 @@ _ROUNDING = 1e-9
 """Advantages below this are rounding errors of a mean over equal rewards."""
 
 
-def _mix_seed(*key: int) -> int:
-    """Combine several numbers into one seed."""
-    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
-
-
 def _ids(reply: SampledReply) -> list[int]:
     """The reply's token ids, including the one that ended it."""
     return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
+
+
+def _logprobs(reply: SampledReply) -> list[float]:
+    """The log-probability of each of them."""
+    return reply.logprobs if reply.end is None else [*reply.logprobs, reply.end[1]]

@@ -13,6 +13,8 @@ from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfi
 KINDS = ("plan", *get_args(Refinement))
 """The kinds of prompts that a row may have."""
 
+LOCAL, VLLM = "local", "vllm"
+SAMPLERS = (LOCAL, VLLM)
 SINGLE, TWO_TURN = "single", "two_turn"
 EPISODES = (SINGLE, TWO_TURN)
 
@@ -40,6 +42,21 @@ class GRPOSettings(TrainingConfig):
     sampling_batch_size: int | None = field(
         default=None,
         metadata={"help": "replies sampled in one batch; unset: all of a process's replies"},
+    )
+    sampler: str = field(
+        default=LOCAL,
+        metadata={
+            "help": "who writes the replies; local: the policy in this process; vllm: an engine that is"
+            " started here, one for each process and its GPU, and gets the adapter before each round",
+            "choices": SAMPLERS,
+        },
+    )
+    vllm: dict[str, Any] | str | None = field(
+        default=None,
+        metadata={
+            "help": "with sampler: vllm, the engine's settings as the --vllm of videopro infer, such as"
+            " program: engine; its share of the GPU's memory is 0.45 here"
+        },
     )
     kept_features_gb: float = field(
         default=1.0,

@@ -16,10 +16,15 @@ from typing import Any
 
 from videopro.backbones import DEFAULT_FRAMES, Backbone, read_spec
 from videopro.cli import build_settings
-from videopro.engine.serving import EngineProcess, EngineSettings, ServedModel, engine_devices
+from videopro.engine.serving import (
+    EngineProcess,
+    EngineSettings,
+    ServedModel,
+    adapter_rank,
+    engine_devices,
+)
 from videopro.errors import ConfigError, RunError
 from videopro.runs.folder import RunFolder, identity_difference
-from videopro.storage import parse_json
 
 # About half an hour of tries: longer than an engine takes to start again. One that is given up ends the run.
 _RETRIES = 64
@@ -69,7 +74,7 @@ class Served:
             folder = adapter_folder(config.adapter)
             adapter = _name(str(backbone["adapter"]))
             adapter = f"{adapter}-adapter" if adapter == name else adapter
-            adapters, rank = {adapter: folder}, _rank(folder)
+            adapters, rank = {adapter: folder}, adapter_rank(folder)
         served = ServedModel(
             str(Path(checkpoint.source).absolute())
             if Path(checkpoint.source).is_dir()
@@ -162,10 +167,3 @@ def read_vllm_settings(engine: str, mapping: Mapping[str, Any]) -> EngineSetting
 def _name(source: str) -> str:
     path = Path(source).expanduser()
     return path.resolve().name if path.is_dir() else source
-
-
-def _rank(folder: Path) -> int:
-    """The highest rank in an adapter's config."""
-    settings = parse_json((folder / "adapter_config.json").read_bytes())
-    ranks = [settings.get("r"), *(settings.get("rank_pattern") or {}).values()]
-    return max((rank for rank in ranks if isinstance(rank, int)), default=0)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.serving.test_process import folder, make, names  # noqa: F401
-from tests.support import stub_engine
+from tests.support import engine_folder, stub_engine
+from tests.support.engine_folder import make, names
 from videopro.engine.serving import AdapterVersions, EngineProcess
 from videopro.errors import BackboneError, RunError
+
+folder = engine_folder.folder
 
 
 def writes(text: str) -> Callable[[Path], None]:
@@ -20,7 +22,7 @@ def writes(text: str) -> Callable[[Path], None]:
 
 
 @pytest.fixture
-def engine(folder: Path) -> Iterator[EngineProcess]:  # noqa: F811
+def engine(folder: Path) -> Iterator[EngineProcess]:
     with make(folder, []) as started:
         yield started
 

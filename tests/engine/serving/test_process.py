@@ -7,62 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT, stub_engine
-from videopro.engine.serving import EngineProcess, EngineSettings, ServedModel
+from tests.support import ROOT, engine_folder, stub_engine
+from tests.support.engine_folder import is_alive, make, names, processes, soon
+from videopro.engine.serving import EngineSettings, ServedModel
 from videopro.errors import BackboneError, ConfigError
 
-MODEL = ServedModel("some/model", "model", images=16, rank=20)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def soon(happens: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def processes(folder: Path) -> list[int]:
-    return [start[name] for start in stub_engine.starts(folder) for name in ("pid", "child")]
-
-
-def names(engine: EngineProcess) -> list[str]:
-    with urllib.request.urlopen(f"{engine.url}/models", timeout=10) as reply:
-        return [card["id"] for card in json.load(reply)["data"]]
-
-
-def make(folder: Path, said: list[str], model: ServedModel = MODEL, **settings: Any) -> EngineProcess:
-    given = EngineSettings(program=str(folder / "vllm"), **settings)
-    return EngineProcess(given, model, log=folder / "run" / "engine.log", say=said.append)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    # An engine's start adds its address to them.
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "example.org")
-    stub_engine.install(tmp_path)
-    yield tmp_path
-    left = [pid for pid in processes(tmp_path) if is_alive(pid)]
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left
+folder = engine_folder.folder
 
 
 def test_it_serves_what_it_is_told_to_and_ends_with_all_its_processes(
@@ -157,7 +113,7 @@ def test_a_refused_adapter_is_an_error_and_is_not_loaded_after_a_restart(folder:
 PARENT = """
 import sys, time
 from pathlib import Path
-from tests.engine.serving.test_process import make
+from tests.support.engine_folder import make
 engine = make(Path(sys.argv[1]), [])
 engine.start()
 print("up", flush=True)

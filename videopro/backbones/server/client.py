@@ -90,14 +90,21 @@ class Endpoint:
         self._pid = 0
         self._closed = False
 
-    def complete(self, bodies: Sequence[Body], *, retry_5xx: bool = True) -> list[Completion]:
+    def complete(
+        self,
+        bodies: Sequence[Body],
+        *,
+        retry_5xx: bool = True,
+        on_reply: Callable[[int, Completion], None] = lambda number, completion: None,
+    ) -> list[Completion]:
         """Replies in the order of `bodies`.
 
         Bodies are built when their turn comes, so that at most `concurrency` of them are in memory. The first
         failure cancels the rest. With `retry_5xx` False, a 500 or 501 is not retried (some servers reply with
-        it to what they do not support). Raises BackboneError.
+        it to what they do not support). `on_reply` is called with each reply as soon as it is there, in the
+        endpoint's own thread; what it raises is a failure. Raises BackboneError.
         """
-        return self._wait(self._complete_all(bodies, retry_5xx))
+        return self._wait(self._complete_all(bodies, retry_5xx, on_reply))
 
     def models(self) -> list[dict[str, Any]]:
         """The entries of /models; empty if the server does not list its models."""
@@ -165,8 +172,15 @@ class Endpoint:
 
     # -- requests
 
-    async def _complete_all(self, bodies: Sequence[Body], retry_5xx: bool) -> list[Completion]:
-        tasks = [asyncio.ensure_future(self._complete(body, retry_5xx)) for body in bodies]
+    async def _complete_all(
+        self, bodies: Sequence[Body], retry_5xx: bool, on_reply: Callable[[int, Completion], None]
+    ) -> list[Completion]:
+        async def complete(number: int, body: Body) -> Completion:
+            completion = await self._complete(body, retry_5xx)
+            on_reply(number, completion)
+            return completion
+
+        tasks = [asyncio.ensure_future(complete(number, body)) for number, body in enumerate(bodies)]
         try:
             return list(await asyncio.gather(*tasks))
         finally:

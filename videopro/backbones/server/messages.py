@@ -153,14 +153,23 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
 
 
 def user_message(
-    encoded: EncodedFrames | None, text: str, as_video: bool, *, system: str = "", prefill: str = ""
+    encoded: EncodedFrames | None,
+    text: str,
+    as_video: bool,
+    *,
+    system: str = "",
+    prefill: str = "",
+    before: str = "",
 ) -> Messages:
     """One user turn: first the frames, so that requests about them share a prefix, then the text. Before it
-    the system turn and after it the beginning of the reply, if they are given."""
+    the system turn and after it the beginning of the reply, if they are given. `before`: text that stands
+    before the frames, as in prompts of others."""
     content: str | list[dict[str, Any]] = escape_control_tokens(text)
     extra_body: dict[str, Any] = {}
     if encoded is not None and encoded.jpegs:
         parts, extra_body = visual_parts(encoded, as_video)
+        if before:
+            parts.insert(0, {"type": "text", "text": escape_control_tokens(before)})
         content = [*parts, {"type": "text", "text": content}]
     turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if system:

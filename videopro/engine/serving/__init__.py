@@ -7,7 +7,7 @@ processes outlive ours, and `adapters` gives it the versions of an adapter in tr
 from videopro.engine.serving.adapters import AdapterVersions
 from videopro.engine.serving.devices import engine_devices
 from videopro.engine.serving.process import EngineProcess
-from videopro.engine.serving.settings import ENGINES, VLLM, EngineSettings, ServedModel
+from videopro.engine.serving.settings import ENGINES, VLLM, EngineSettings, ServedModel, adapter_rank
 
 __all__ = [
     "ENGINES",
@@ -17,5 +17,6 @@ __all__ = [
     "EngineProcess",
     "EngineSettings",
     "ServedModel",
+    "adapter_rank",
     "engine_devices",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from videopro.cli import setting
 from videopro.errors import ConfigError
+from videopro.storage import parse_json
 
 VLLM = setting(
     "with --engine vllm: program (the engine's environment, its Python or its vllm), memory, max_model_len, "
@@ -158,6 +159,13 @@ def _longest(source: str) -> int:
     content = json.loads(config.read_text(encoding="utf-8"))
     length = content.get("text_config", content).get("max_position_embeddings")
     return min(most, length) if isinstance(length, int) else most
+
+
+def adapter_rank(folder: Path) -> int:
+    """The highest rank in an adapter's config."""
+    settings = parse_json((folder / "adapter_config.json").read_bytes())
+    ranks = [settings.get("r"), *(settings.get("rank_pattern") or {}).values()]
+    return max((rank for rank in ranks if isinstance(rank, int)), default=0)
 
 
 # What torchrun and accelerate tell the processes of a training, which an engine would take for its own.

@@ -1,0 +1,313 @@
+"""Replies that an engine draws: what it is asked, what of its prompts is checked, and what becomes of the
+difference between its log-probabilities and the update's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+
+from tests.support import grpo_world as grpo
+from tests.support.qwen_models import PIXELS
+from tests.support.stub_server import StubServer, completion, entry, pictures_of, text_of
+from videopro.backbones import Sampling
+from videopro.backbones.qwen import SampledReply
+from videopro.engine.serving import ServedModel
+from videopro.errors import BackboneError, ConfigError
+from videopro.train.rl import EngineSampler, GRPORow, VideoGRPOTrainer
+from videopro.train.rl.adapter_files import write_adapter, write_random_adapter
+from videopro.train.rl.importance import importance_ratio
+from videopro.train.rl.samplers import Draw, LocalSampler
+
+FAMILY = "qwen3_vl"
+END = 7
+
+
+class Engine:
+    """A running engine's place: it notes which adapters it gets, and is reached at a stub server."""
+
+    model = ServedModel("base", "base", images=8)
+
+    def __init__(self, url: str, *, takes_adapters: bool = True) -> None:
+        self.url = url
+        self.loaded: list[str] = []
+        self.files: dict[str, Mapping[str, torch.Tensor]] = {}
+        self._takes_adapters = takes_adapters
+
+    def load_adapter(self, name: str, folder: Path) -> None:
+        assert (folder / "adapter_config.json").is_file()
+        self.loaded.append(name)
+        self.files[name] = load_file(folder / "adapter_model.safetensors")
+
+    def unload_adapter(self, name: str) -> None:
+        self.loaded.remove(name)
+
+    def ask(self, path: str, content: Mapping[str, Any]) -> Any:
+        differs = self._takes_adapters and content["model"] != "base"
+        top = [{"token": "A", "logprob": -2.0 if differs else -1.0}]
+        return {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}]}
+
+    def check(self) -> None:
+        pass
+
+
+def served(made: VideoGRPOTrainer, engine: Engine, prompts: Mapping[str, Sequence[int]]) -> EngineSampler:
+    frames: Any = made._prompt_encoder._frames  # type: ignore[union-attr]
+    return EngineSampler(
+        engine,  # type: ignore[arg-type]
+        made.model,
+        frames,
+        pixels=PIXELS,
+        banned=[3, 4],
+        ends=[END],
+        decode=lambda ids: " ".join(map(str, ids)),
+    )
+
+
+def replies(prompts: Mapping[str, Sequence[int]]) -> Callable[[dict[str, Any]], Any]:
+    """What vLLM replies: 50, 51, its end, with log-probabilities; `prompts` are the ids of each prompt, by
+    the end of its text."""
+
+    def reply(body: dict[str, Any]) -> Any:
+        text = text_of(body)
+        ids = next(list(ids) for end, ids in prompts.items() if text.endswith(end))
+        tokens = [entry("x", -0.5), entry("y", -0.25), entry("<|im_end|>", -0.125)]
+        made = completion("xy", tokens, choice={"token_ids": [50, 51, END]})
+        return {**made, "prompt_token_ids": ids}
+
+    return reply
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> VideoGRPOTrainer:
+    return grpo.trainer(FAMILY, grpo.settings(tmp_path_factory.mktemp("made")), grpo.rows())
+
+
+def test_an_engine_is_asked_by_version_and_seed_for_prompts_that_are_ours(made: VideoGRPOTrainer) -> None:
+    first, *_, text_only = grpo.rows()
+    rows = [first, first, text_only, replace(first, system="Be brief.", before="Look: ")]
+    prompts = made._prompt_encoder.encode(rows)  # type: ignore[union-attr]
+    ids = {row.prompt: prompt.encoded.ids for row, prompt in zip(rows[:3], prompts[:3], strict=True)}
+    started = {"Be brief.": prompts[3].encoded.ids}
+
+    def reply(body: dict[str, Any]) -> Any:
+        is_last = body["messages"][0]["role"] == "system"
+        return replies({text_of(body)[-9:]: started["Be brief."]} if is_last else ids)(body)
+
+    draws = [Draw(prompt, row, (9, n)) for n, (prompt, row) in enumerate(zip(prompts, rows, strict=True))]
+    sampling = Sampling(5, temperature=0.5, top_p=0.9)
+    with StubServer(reply, models=None, takes_video="times") as stub:
+        engine = Engine(stub.url)
+        sampler = served(made, engine, ids)
+        # An adapter that must change the replies was loaded for a moment.
+        assert engine.loaded == []
+        assert engine.files["policy-check"].keys() == {
+            name.replace(".default", "") for name in weights_of(made)
+        }
+        sampler.sync(4)
+        seen: list[tuple[int, SampledReply]] = []
+        written = sampler.write(draws, sampling, lambda number, reply: seen.append((number, reply)))
+        sampler.sync(4)
+        sampler.sync(5)
+        assert engine.loaded == ["policy-v4", "policy-v5"]
+        again = sampler.write(draws, sampling, lambda number, reply: None)
+        bodies = {(body["model"], body["seed"]): body for body in stub.chats}
+        sampler.close()
+    # The token that ended a reply is not part of it.
+    assert written == again == [SampledReply([50, 51], [-0.5, -0.25], (END, -0.125))] * 4
+    assert sorted(number for number, _ in seen) == [0, 1, 2, 3]
+    # Each draw has a seed of its own, which is the same in the next round.
+    assert len({seed for _, seed in bodies}) == 4
+    assert {model for model, _ in bodies} == {"policy-v4", "policy-v5"}
+    assert len(bodies) == 8
+    for body in bodies.values():
+        assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.5, 0.9, 5)
+        assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
+        assert body["logit_bias"] == {"3": -100.0, "4": -100.0}
+        assert body["stop_token_ids"] == [END]
+        is_text = text_of(body) == text_only.text
+        assert len(pictures_of(body)) == (0 if is_text else grpo.world.FRAMES)
+    systems = [body for body in bodies.values() if body["messages"][0]["role"] == "system"]
+    assert [part["type"] for part in systems[0]["messages"][1]["content"]] == ["text", "video_url", "text"]
+    assert text_of(systems[0]) == f"Be brief.Look: {first.prompt}"
+
+
+def test_a_prompt_that_the_engine_makes_in_another_way_is_refused(made: VideoGRPOTrainer) -> None:
+    row = grpo.rows()[-1]
+    (prompt,) = made._prompt_encoder.encode([row])  # type: ignore[union-attr]
+    with StubServer(replies({row.prompt: [*prompt.encoded.ids[:-1], 11]}), models=None) as stub:
+        sampler = served(made, Engine(stub.url), {})
+        sampler.sync(0)
+        with pytest.raises(BackboneError, match=f"row '{row.id}' is not ours.*another chat template"):
+            sampler.write([Draw(prompt, row, (0, 0))], Sampling(5, temperature=1.0), lambda *_: None)
+        sampler.close()
+
+
+def test_an_engine_that_does_not_say_what_it_drew_is_refused(made: VideoGRPOTrainer) -> None:
+    row = grpo.rows()[-1]
+    (prompt,) = made._prompt_encoder.encode([row])  # type: ignore[union-attr]
+    with StubServer(lambda body: completion("x", [entry("x", -0.5)]), models=None) as stub:
+        sampler = served(made, Engine(stub.url), {})
+        sampler.sync(0)
+        with pytest.raises(BackboneError, match="does not say which tokens it drew"):
+            sampler.write([Draw(prompt, row, (0, 0))], Sampling(5, temperature=1.0), lambda *_: None)
+        sampler.close()
+
+
+def test_an_engine_that_takes_no_adapter_is_refused_at_once(made: VideoGRPOTrainer) -> None:
+    with pytest.raises(BackboneError, match="answers with an adapter exactly as without it"):
+        served(made, Engine("http://127.0.0.1:9/v1", takes_adapters=False), {})
+
+
+def weights_of(made: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
+    return {name: weight for name, weight in made.model.named_parameters() if "lora" in name}
+
+
+def test_adapters_are_written_as_peft_reads_them(made: VideoGRPOTrainer, tmp_path: Path) -> None:
+    """The one in training as it is; the random one with the same names, and another effect."""
+    for name, write in (("own", write_adapter), ("random", write_random_adapter)):
+        (tmp_path / name).mkdir()
+        write(made.model, tmp_path / name)
+    own, random = (load_file(tmp_path / name / "adapter_model.safetensors") for name in ("own", "random"))
+    trained = {name.replace(".default", ""): weight for name, weight in weights_of(made).items()}
+    assert own.keys() == random.keys() == trained.keys()
+    assert all(torch.equal(own[name], trained[name]) for name in own)
+    # A new adapter: its second matrices are zero, so that it changes nothing.
+    assert not any(own[name].any() for name in own if "lora_B" in name)
+    assert all(random[name].any() for name in random if "lora_B" in name)
+    base = grpo.AutoModelForImageTextToText.from_pretrained(grpo.checkpoint(FAMILY))
+    assert isinstance(PeftModel.from_pretrained(base, tmp_path / "random"), PeftModel)
+
+
+# ---- the importance ratio ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        # The second token's ratio is 4 and the fifth's 1/4; whole replies' are 4 x 1 and 1 x 1/4.
+        ("token_truncate", [[1.0, 3.0, 1.0], [1.0, 0.5, 1.0]]),
+        ("token_mask", [[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]),
+        ("sequence_truncate", [[3.0], [0.5]]),
+        ("sequence_mask", [[0.0], [0.0]]),
+    ],
+)
+def test_the_ratio_is_trls(mode: str, expected: list[list[float]]) -> None:
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    drawn = torch.full((2, 3), -2.0)
+    policy = drawn + torch.tensor([[0.0, math.log(4), 0.0], [0.0, -math.log(4), 5.0]])
+    settings = SimpleNamespace(
+        vllm_importance_sampling_mode=mode,
+        vllm_importance_sampling_clip_min=0.5,
+        vllm_importance_sampling_clip_max=3.0,
+    )
+    ratio = importance_ratio(policy, drawn, mask, settings)
+    torch.testing.assert_close(ratio.values, torch.tensor(expected))
+    # The padding counts for nothing.
+    torch.testing.assert_close(ratio.raw, torch.tensor([1.0, 4.0, 1.0, 1.0, 0.25]))
+    assert ratio.differences.tolist() == pytest.approx([0, math.log(4), 0, 0, math.log(4)])
+
+
+class Remote:
+    """The policy in this process as if an engine drew: `shift` is added to its log-probabilities."""
+
+    is_remote = True
+
+    def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
+        self._local = LocalSampler(of._run, of._sampler.weights, banned=of.banned, batch_size=None)
+        self._shift = shift
+        self.steps: list[int] = []
+
+    @property
+    def version(self) -> int:
+        return self._local.version
+
+    def sync(self, step: int) -> None:
+        self.steps.append(step)
+        self._local.sync(step)
+
+    def write(self, draws: Any, sampling: Any, on_reply: Any) -> list[SampledReply]:
+        # At temperature 1 the model's own log-probabilities are those that it was drawn with.
+        return [self._shifted(reply) for reply in self._local.write(draws, sampling, on_reply)]
+
+    def _shifted(self, reply: SampledReply) -> SampledReply:
+        end = None if reply.end is None else (reply.end[0], reply.end[1] + self._shift)
+        return SampledReply(reply.ids, [value + self._shift for value in reply.logprobs], end)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_loss_is_corrected_by_the_ratio_of_the_updates_own_pass(turns: int, tmp_path: Path) -> None:
+    """Where every token was drawn with e^-0.5 of its probability, a step of plain gradient descent is e^0.5
+    times as long; without a shift it is that of replies that were drawn here. No further pass is run."""
+    steps: dict[float | None, dict[str, torch.Tensor]] = {}
+    passes: dict[float | None, int] = {}
+    for shift in (None, 0.0, -0.5):
+        rows = [grpo.rows()[number] for number in (0, 4)]
+        changes: dict[str, Any] = {}
+        if turns == 2:
+            changes["next_turn"] = grpo.refine_some
+        config = grpo.settings(tmp_path, max_steps=1, vllm_importance_sampling_mode="token_truncate")
+        made = grpo.trainer(FAMILY, config, rows, **changes)
+        if shift is not None:
+            made._sampler = Remote(made, shift)
+        before = grpo.weights(made)
+        counted = made._score_shared_prefix
+        calls: list[int] = []
+        made._score_shared_prefix = lambda *a, counted=counted, calls=calls, **k: (  # type: ignore[method-assign]
+            calls.append(1),
+            counted(*a, **k),
+        )[1]
+        made.train()
+        steps[shift] = {name: weight - before[name] for name, weight in grpo.weights(made).items()}
+        passes[shift] = len(calls)
+        logged = made.state.log_history[0]
+        if shift is None:
+            assert "sampling/importance_sampling_ratio/mean" not in logged
+            continue
+        for name in ("mean", "min", "max"):
+            ratio = logged[f"sampling/importance_sampling_ratio/{name}"]
+            assert ratio == pytest.approx(math.exp(-shift), abs=1e-3)
+        assert logged["sampling/policy_version"] == 0
+    assert passes[None] == passes[0.0] == passes[-0.5]
+    assert any(weight.any() for weight in steps[None].values())
+    for name, step in steps[None].items():
+        torch.testing.assert_close(steps[0.0][name], step, atol=1e-7, rtol=1e-3, msg=name)
+        torch.testing.assert_close(steps[-0.5][name], step * math.exp(0.5), atol=1e-7, rtol=1e-3, msg=name)
+
+
+def test_each_round_is_drawn_by_the_policy_of_its_step_and_rewards_are_told(tmp_path: Path) -> None:
+    told: list[int] = []
+
+    def rewards(completion_ids: Any, policy_version: list[int], row: list[GRPORow], **_: Any) -> list[float]:
+        told.extend(policy_version)
+        return grpo.spread(completion_ids)
+
+    made = grpo.trainer(FAMILY, grpo.settings(tmp_path, max_steps=3), grpo.rows()[:2], rewards=rewards)
+    remote = made._sampler = Remote(made, 0.0)
+    made.train()
+    assert remote.steps == [0, 1, 2]
+    assert told == [0] * 8 + [1] * 8 + [2] * 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sampler": "vllms"}, "sampler is 'vllms'; it must be local or vllm"),
+        ({"sampler": "vllm", "prompt_video": False}, "set use_vllm: true in its place"),
+        ({"vllm": {"program": "engine"}}, "vllm is set, but sampler is not 'vllm'"),
+    ],
+)
+def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        grpo.settings(tmp_path, **changes)
