@@ -10,7 +10,15 @@ import cyclopts
 from cyclopts import App, Group
 
 from videopro import __version__
-from videopro.cli import COMMANDS, GROUPS, MissingExtra, did_you_mean, exit_status
+from videopro.cli import (
+    COMMANDS,
+    GROUPS,
+    MissingExtra,
+    did_you_mean,
+    exit_status,
+    is_installed,
+    stored_help,
+)
 from videopro.errors import ConfigError
 from videopro.startup import importing
 
@@ -24,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = [*words[1:], "--help"]
     name, rest = _named(words)
     if name in COMMANDS:
+        if {"--help", "-h"}.intersection(rest) and _show_help(name):
+            return 0
         # A command may need an extra to be imported.
         with exit_status(stopped="stopped") as status, importing():
             try:
@@ -50,6 +60,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             known = ["--help"] if in_group else ["--help", "--version"]
             raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, known)}") from error
     return status.code
+
+
+def _show_help(name: str) -> bool:
+    """Print a command's help without model libraries, where its own module imports them. Returns whether that
+    was done; without the extra of training, its module says what is missing."""
+    command = COMMANDS[name]
+    if not is_installed("trl"):
+        return False
+    if command.settings:
+        module, _, settings = command.settings.partition(":")
+        getattr(import_module(module), settings).print_help()
+        return True
+    text = stored_help(name) if command.stores_help else None
+    if text is not None:
+        print(text, end="")
+    return text is not None
 
 
 def overview() -> App:

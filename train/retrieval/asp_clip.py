@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import CLIPModel
 
-from videopro.cli import CommandLine, constant, exit_status, setting
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.modules.models.encoders.asp_clip_model import (
     AspClipConfig,
@@ -35,54 +35,10 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.images import ImageTextEncoder
-from videopro.train.retrieval.pairs import CaptionPair, Units, load_pairs
+from videopro.train.retrieval.pairs import CaptionPair, load_pairs
 from videopro.train.retrieval.pixels import PairBatches
+from videopro.train.retrieval.settings import ASP_CLIP, AspClipTraining
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
-
-
-@dataclass(frozen=True)
-class AspClipTraining:
-    """The settings of a training."""
-
-    sources: dict[str, str] = field(
-        metadata=setting("sources and their folders: activitynet, openvid, vitt, moviechat, youcook2, pocket")
-    )
-    output: Path = field(metadata=setting("folder of the run"))
-    clip: str = field(
-        default="openai/clip-vit-base-patch16", metadata=setting("CLIP checkpoint: hub name or folder")
-    )
-    units: Units = field(
-        default="segments",
-        metadata=setting("segments or videos: what a caption of an annotated segment is paired with"),
-    )
-    limits: dict[str, int] = field(
-        default_factory=dict, metadata=setting("number of pairs to draw from a source")
-    )
-    skip_broken: bool = field(default=False, metadata=setting("leave out broken records"))
-    trained: Literal["temporal", "upper", "all"] = field(
-        default="upper",
-        metadata=setting("temporal: the temporal transformer; upper: also CLIP above frozen_layers; all"),
-    )
-    frozen_layers: int = field(default=4, metadata=setting("layers of each tower that upper leaves frozen"))
-    start: Literal["text_tower", "random"] = field(default="text_tower", metadata=constant())
-    layers: int = field(default=4, metadata=setting("layers of the temporal transformer"))
-    heads: int = field(default=8, metadata=setting("attention heads of the temporal transformer"))
-    frames: int = field(default=16, metadata=setting("frames per clip"))
-    steps: int = field(default=3000, metadata=setting("steps"))
-    batch: int = field(default=128, metadata=setting("pairs per step"))
-    lr: float = field(default=1e-4, metadata=setting("learning rate of the temporal transformer"))
-    clip_lr_share: float = field(
-        default=1e-3, metadata=setting("learning rate of CLIP's own weights, as a share of lr")
-    )
-    warmup: int = field(default=300, metadata=setting("steps of linear warm-up"))
-    weight_decay: float = field(default=0.2, metadata=constant())
-    held_out: int = field(default=256, metadata=setting("pairs held out for evaluation, drawn at random"))
-    seed: int = field(default=0, metadata=setting("seed"))
-    bf16: bool = field(default=False, metadata=setting("train in bf16 mixed precision"))
-    workers: int = field(default=4, metadata=setting("processes that decode videos"))
-    device: str | None = field(
-        default=None, metadata=setting("such as cuda:1; default: the first accelerator, else the CPU")
-    )
 
 
 class AspClip(nn.Module):
@@ -207,7 +163,7 @@ def split(
     return [pair for pair in pairs if pair.video not in videos], unseen
 
 
-COMMAND = CommandLine("asp-clip", AspClipTraining, configs="retrieval")
+COMMAND = ASP_CLIP
 
 
 def main(argv: Sequence[str] | None = None) -> int:

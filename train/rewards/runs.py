@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-import torch
 from cachetools import LRUCache
 
 from videopro.backbones import Backbone, check_alive
@@ -102,6 +101,9 @@ class ProgramRunner:
         self._streaks = Streaks()
         self._reported: set[tuple[str, str]] = set()
         # A new thread uses the first GPU, whichever GPU the process uses.
+        # Not at the top: --help of the training commands reads settings beside this.
+        import torch
+
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
         self._threads = ThreadPoolExecutor(
             workers,

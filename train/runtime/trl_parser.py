@@ -14,7 +14,7 @@ from typing import TypeVar
 from transformers import TrainingArguments
 from trl import ModelConfig, TrlParser
 
-from videopro.cli import check_extra, config_file, exit_status, read_yaml
+from videopro.cli import check_extra, config_file, exit_status, read_yaml, store_help
 from videopro.errors import ConfigError
 from videopro.train.settings import parser_texts
 
@@ -42,6 +42,8 @@ def read_settings(
     ConfigError."""
     program = f"videopro {command}"
     parser = TrlParser((kind, ModelConfig), **parser_texts(command))  # type: ignore[arg-type]
+    if {"--help", "-h"}.intersection(sys.argv[1:] if argv is None else argv):
+        store_help(command, parser.format_help())
     arguments = _with_config_file(list(sys.argv[1:] if argv is None else argv), command)
     _check_names(kind, arguments, program)
     try:

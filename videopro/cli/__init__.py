@@ -34,6 +34,7 @@ from videopro.cli.settings import (
     without_recorded,
 )
 from videopro.cli.stopping import defer_signals, leave_signals_to_parent
+from videopro.cli.stored_help import store_help, stored_help
 from videopro.cli.trackers import tracker_needs, wandb_problem
 
 __all__ = [
@@ -78,6 +79,8 @@ __all__ = [
     "read_yaml",
     "recorded",
     "setting",
+    "store_help",
+    "stored_help",
     "without_recorded",
     "tracker_needs",
     "trim_heap",

@@ -24,6 +24,10 @@ class Command:
     """One of GROUPS."""
     summary: str
     examples: tuple[str, ...]
+    settings: str = ""
+    """module:NAME of its `CommandLine`, if its own module imports model libraries: --help reads this one."""
+    stores_help: bool = False
+    """Whether its help is stored, because it lists the flags of model libraries."""
 
     def help_examples(self, count: int | None = None) -> str:
         """The examples for --help: indented, in lines of 80 characters that can be copied."""
@@ -193,6 +197,7 @@ _ALL = (
         "Train",
         "Fine-tune a planner on trajectories. On several GPUs: accelerate launch -m videopro.train.sft.",
         ("videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft",),
+        stores_help=True,
     ),
     Command(
         "grpo",
@@ -203,6 +208,7 @@ _ALL = (
             "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
             "--output_dir runs/grpo",
         ),
+        stores_help=True,
     ),
     Command(
         "rejection",
@@ -213,6 +219,7 @@ _ALL = (
             "videopro rejection --model pocket --adapter runs/sft --data runs/synth/grpo.jsonl "
             "--output runs/own.jsonl",
         ),
+        settings="videopro.train.settings:REJECTION",
     ),
     Command(
         "prompts",
@@ -223,6 +230,7 @@ _ALL = (
             "videopro prompts --source pocket --model pocket --adapter runs/sft --output runs/prompts",
             "videopro prompts --rows train_grpo.jsonl --model Qwen/Qwen3-VL-8B-Instruct --output runs/modes",
         ),
+        settings="videopro.commands.prompts.settings:PROMPTS",
     ),
     Command(
         "merge",
@@ -230,6 +238,7 @@ _ALL = (
         "Train",
         "Merge an adapter into its base model and write a plain checkpoint.",
         ("videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged",),
+        settings="videopro.train.settings:MERGE",
     ),
     Command(
         "reproduce",
@@ -247,6 +256,7 @@ _ALL = (
         "Train",
         "Train ASP-CLIP, LVAgent's retriever, on caption-video pairs.",
         ("videopro asp-clip --config asp_clip_longvr --output runs/asp-clip",),
+        settings="videopro.train.retrieval.settings:ASP_CLIP",
     ),
     Command(
         "push",

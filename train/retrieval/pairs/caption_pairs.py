@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from videopro.benchmarks import VideoFiles
 from videopro.errors import DatasetError
 from videopro.storage import parse_json
-
-Units: TypeAlias = Literal["segments", "videos"]
-"""What a caption is paired with, where a source annotates segments: its segment, or the whole video. With
-"videos", the captions of a video are joined into one, except for ActivityNet Captions."""
+from videopro.train.retrieval.settings import Units as Units
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import Any
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Benchmark
-from videopro.cli import CommandLine, exit_status, needs_extra, read_yaml
+from videopro.cli import exit_status, needs_extra, read_yaml
 from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
-from videopro.commands.prompts.settings import PromptsConfig
+from videopro.commands.prompts.settings import PROMPTS, PromptsConfig
 from videopro.data_synthesis.balance import RowLimits, limited
 from videopro.data_synthesis.card import write_card
 from videopro.data_synthesis.datasets import GRPO, assemble, write_rows
@@ -29,9 +29,9 @@ from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card, prompts_card_text
 from videopro.errors import ConfigError
 from videopro.methods import versions
-from videopro.runs import RUN_FIELDS, RunFolder
+from videopro.runs import RunFolder
 
-COMMAND = CommandLine("prompts", PromptsConfig, ignore=RUN_FIELDS)
+COMMAND = PROMPTS
 
 with needs_extra("train", "videopro prompts", __name__, COMMAND.print_help):
     from videopro.commands.prompts.oracle_modes import fill_oracle_modes

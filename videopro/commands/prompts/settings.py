@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks
-from videopro.cli import setting
+from videopro.cli import CommandLine, setting
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.errors import ConfigError
+from videopro.runs import RUN_FIELDS
 
 _OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "offset", "ids", "sft_data")
 """Settings that say which questions are asked; with --rows, the rows do."""
@@ -80,3 +81,6 @@ class PromptsConfig(QuestionSettings):
         track = {"subtitles": self.subtitles} if self.subtitles != "listed" else {}
         prompts = {} if self.prompts is None else {"prompts": self.prompts}
         return {**self.modules, **track, **prompts, **self.planner}
+
+
+PROMPTS = CommandLine("prompts", PromptsConfig, ignore=RUN_FIELDS)

@@ -1,0 +1,68 @@
+"""--help of a command imports no model library, whatever the command does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from videopro.cli import COMMANDS, stored_help
+
+HEAVY = ("torch", "transformers", "trl", "openai", "peft", "accelerate", "datasets")
+_PROGRAM = f"""
+import sys
+from videopro.__main__ import main
+
+for name in sys.argv[1:]:
+    try:
+        status = main([*name.split(), "--help"])
+    except SystemExit as exit:
+        status = exit.code or 0
+    loaded = [module for module in {HEAVY} if module in sys.modules]
+    print(f"@ {{name}}: {{status}} {{loaded}}", flush=True)
+"""
+
+
+def helped(names: list[str], cache: Path) -> str:
+    """What a process prints for these helps, with a line of its status and of what it imported after each."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *names],
+        env={**os.environ, "VIDEOPRO_CACHE": str(cache), "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_no_help_imports_a_model_library(tmp_path: Path) -> None:
+    names = [name for name in COMMANDS if name not in ("sft", "grpo")]
+    printed = helped(names, tmp_path)
+    for name in names:
+        assert f"@ {name}: 0 []\n" in printed
+        assert f"Usage: videopro {name}" in printed, "a help of its own"
+
+
+def test_the_help_of_trl_s_flags_is_stored_and_imports_nothing_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (helped(["sft"], tmp_path) for _ in range(2))
+    text, _, after = first.partition("@ sft: ")
+    assert after.startswith("0 ['torch', 'transformers', 'trl'")
+    assert "--per_device_train_batch_size" in text, "of transformers"
+    assert "--lora_r" in text, "of TRL's model settings"
+    assert "--train_data" in text, "ours"
+    assert second == f"{text}@ sft: 0 []\n"
+    # A flag that changes, another version or another width makes it anew.
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert stored_help("sft") == text
+    monkeypatch.setenv("COLUMNS", "120")
+    assert stored_help("sft") is None
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "0.0")
+    assert stored_help("sft") is None
+    assert stored_help("grpo") is None
