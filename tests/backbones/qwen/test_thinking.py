@@ -31,7 +31,15 @@ def writes(backbone: QwenBackbone, text: str, monkeypatch: pytest.MonkeyPatch, *
     logprobs = [-0.5] * (len(ids) - 2) + [-0.25] * 2
     reply = SampledReply(ids, logprobs, (0, -0.1) if ends else None)
     run: Any = backbone._run
-    monkeypatch.setattr(run, "generate", lambda state, sampling, draws, **_: [reply] * len(draws))
+
+    def write(
+        state: Any, sampling: Any, draws: Any, *, on_reply: Any = lambda row, reply: None, **_: Any
+    ) -> list[SampledReply]:
+        for row in range(len(draws)):
+            on_reply(row, reply)
+        return [reply] * len(draws)
+
+    monkeypatch.setattr(run, "generate", write)
 
 
 def test_what_is_said_comes_after_the_thought(thinker: QwenBackbone, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,15 @@ from videopro.backbones.base import (
     YesNoRequest,
     check_system,
 )
+from videopro.backbones.joining import Joining
 from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.feature_store import FeatureStore
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.runner import QwenRunner
+from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQueue
+from videopro.backbones.qwen.runner import Arrivals, QwenRunner
 from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError
@@ -55,6 +57,19 @@ class _VisualPrompt:
     text: str
     system: str = ""
     prefill: str = ""
+
+
+def _shown(request: GenerateRequest) -> _VisualPrompt:
+    return _VisualPrompt(request.visual, request.text, request.system, request.prefill)
+
+
+def _draws(one: QueuedReply, sampling: Sampling) -> tuple[int | None, int]:
+    """What seeds a reply: the request's own seed, or the call's and the number of the request in it."""
+    return (sampling.seed, one.number) if one.request.seed is None else (one.request.seed, 0)
+
+
+_MOST_REPLIES = 64
+"""More replies at the same time gain little: their steps become as long as the matrix products of a pass."""
 
 
 class QwenBackbone(Backbone):
@@ -203,34 +218,101 @@ class QwenBackbone(Backbone):
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
         """Generate several replies with `sampling`; the model's own generation config is not used."""
+        collected = Collected()
+        self.generate_joining(requests, sampling, collected)
+        return [collected.replies[number] for number in range(len(requests))]
+
+    def generate_joining(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
+    ) -> None:
+        """See `JoiningBackbone`. Requests about a prefix join a batch while it is written, if the model's
+        rows can be joined; the others are written in batches of their own."""
+        with self._guard():
+            queue = ReplyQueue(joining, self._joinable_head)
+            queue.add(requests)
+            while queue:
+                if queue.joinable:
+                    self._write_joined(queue, sampling)
+                else:
+                    self._write_apart(queue, sampling)
+
+    def _joinable_head(self, request: GenerateRequest) -> PromptHead | None:
+        """The head of a request about a prefix whose rows can be written beside those of others."""
+        if not isinstance(request.visual, Prefix):
+            return None
+        head = self._shared(request.visual, request.system)
+        return head if self._runner.can_join(head) else None
+
+    def _write_joined(self, queue: ReplyQueue, sampling: Sampling) -> None:
+        """Write replies about prefixes; others join while they are written, as far as there is room."""
+        run, slots = self._runner, self._slots(sampling)
+        rows: list[tuple[QueuedReply, int]] = []  # with the tokens of each prompt
+
+        def begin(room: int) -> Arrivals | None:
+            chosen = queue.next_joinable(room)
+            if not chosen:
+                return None
+            # By length, so that little of a batch is padding.
+            tails = {one.number: self._tail(_shown(one.request), one_token=False) for one in chosen}
+            chosen.sort(key=lambda one: len(tails[one.number].ids))
+            heads = [one.head for one in chosen if one.head is not None]
+            ordered = [tails[one.number] for one in chosen]
+            for one, head, tail in zip(chosen, heads, ordered, strict=True):
+                rows.append((one, head.length + len(tail.ids)))
+            return run.start_after(heads, ordered), [_draws(one, sampling) for one in chosen]
+
+        def between(is_open: int) -> Arrivals | None:
+            room = slots - is_open
+            queue.let_join(room)
+            return begin(room) if run.takes_arrivals and room > 0 else None
+
+        def on_reply(row: int, reply: SampledReply) -> None:
+            one, tokens_in = rows[row]
+            self._hand_over(queue, one, reply, tokens_in)
+
+        begun = begin(slots)
+        assert begun is not None
+        state, draws = begun
+        run.generate(state, sampling, draws, banned=self._banned, on_reply=on_reply, between=between)
+
+    def _write_apart(self, queue: ReplyQueue, sampling: Sampling) -> None:
+        """Write replies to requests that no others join, in batches of those with the same visual."""
+        queued = queue.take_apart()
 
         def rows(
             numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
-        ) -> list[Generation]:
+        ) -> list[None]:
             run = self._runner
             state = run.start_after(heads, parts) if heads else run.start(parts)
             before = [head.length for head in heads] if heads else [0] * len(parts)
-            draws = [
-                (sampling.seed, number)
-                if (request_seed := requests[number].seed) is None
-                else (request_seed, 0)
-                for number in numbers
-            ]
-            written = run.generate(state, sampling, draws, banned=self._banned)
-            return [
-                self._generation(reply, length + len(part.ids), is_begun=bool(requests[number].prefill))
-                for number, reply, part, length in zip(numbers, written, parts, before, strict=True)
-            ]
+            lengths = [length + len(part.ids) for part, length in zip(parts, before, strict=True)]
 
-        return self._serve(
-            [
-                _VisualPrompt(request.visual, request.text, request.system, request.prefill)
-                for request in requests
-            ],
-            rows,
-            one_token=False,
-            even=self._runner.is_recurrent,
-        )
+            def on_reply(row: int, reply: SampledReply) -> None:
+                self._hand_over(queue, queued[numbers[row]], reply, lengths[row])
+
+            def between(is_open: int) -> None:
+                queue.let_join(0)
+
+            draws = [_draws(queued[number], sampling) for number in numbers]
+            run.generate(state, sampling, draws, banned=self._banned, on_reply=on_reply, between=between)
+            return [None] * len(numbers)
+
+        shown = [_shown(one.request) for one in queued]
+        self._serve(shown, rows, one_token=False, even=self._runner.is_recurrent)
+
+    def _hand_over(self, queue: ReplyQueue, one: QueuedReply, reply: SampledReply, tokens_in: int) -> None:
+        made = self._generation(reply, tokens_in, is_begun=bool(one.request.prefill))
+        queue.joining.done(one.number, made)
+
+    def _slots(self, sampling: Sampling) -> int:
+        """How many replies are written at the same time: `batch_size`, and on a GPU as many more as half of
+        its free memory holds the keys and values of."""
+        if self.device.type != "cuda":
+            return self._batch
+        free = torch.cuda.mem_get_info(self.device)[0]
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        fits = free // 2 // (self._runner.token_bytes * sampling.max_new_tokens)
+        return max(self._batch, min(fits, _MOST_REPLIES))
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         """Generate a reply to ordinary Qwen chat messages; see `chat.read_messages` for their parts."""
@@ -271,8 +353,7 @@ class QwenBackbone(Backbone):
         one_token: bool,
         even: bool,
     ) -> list[T]:
-        """Group requests by their visual, run each group in batches, and return the results in order. Replies
-        about several prefixes are written in common batches: a step of one costs as much as a step of many.
+        """Group requests by their visual, run each group in batches, and return the results in order.
 
         `rows` receives the indices of a batch's requests, the head of each or none, and their tails or whole
         prompts. `even`: the tails in a batch must have the same length.
@@ -283,7 +364,6 @@ class QwenBackbone(Backbone):
             # By identity: comparing the pixels of all frames would take longer than it saves.
             by_visual.setdefault((id(request.visual), request.system), []).append(number)
         alone: list[int] = []
-        joined: dict[int, PromptHead] = {}
         tails: dict[int, EncodedPrompt] = {}
         with self._guard():
             for numbers in by_visual.values():
@@ -296,17 +376,11 @@ class QwenBackbone(Backbone):
                     tails.update((n, self._tail(requests[n], one_token=one_token)) for n in numbers)
                     # By length, so that little of a batch is padding.
                     ordered = sorted(numbers, key=lambda n: len(tails[n].ids))
-                    if isinstance(visual, Prefix) and not one_token and self._runner.can_join(shared):
-                        joined.update(dict.fromkeys(ordered, shared))
-                        continue
                     for batch in self._batches(ordered, tails, even=even):
                         done = rows(batch, [shared] * len(batch), [tails[n] for n in batch])
                         results.update(zip(batch, done, strict=True))
                 else:
                     alone.extend(numbers)
-            for batch in self._batches(list(joined), tails, even=even):
-                done = rows(batch, [joined[n] for n in batch], [tails[n] for n in batch])
-                results.update(zip(batch, done, strict=True))
             # Encoded batch by batch, so that only one batch's pixels are in memory.
             for start in range(0, len(alone), self._batch):
                 batch = alone[start : start + self._batch]

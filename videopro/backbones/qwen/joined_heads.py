@@ -40,6 +40,8 @@ class JoinedHeads:
     """(rows, longest head), 1 for a token and 0 for padding."""
     deltas: torch.Tensor
     """(rows, 1), M-RoPE: offset from a later token's index in the row to its position."""
+    heads: tuple[PromptHead, ...]
+    """The head of each row of `cache`."""
 
 
 def can_join(model: PreTrainedModel, head: PromptHead) -> bool:
@@ -64,7 +66,7 @@ def join_heads(heads: Sequence[PromptHead], device: torch.device) -> JoinedHeads
     lengths = torch.tensor([head.length for head in distinct], device=device)
     mask = (torch.arange(longest, device=device) >= longest - lengths[:, None]).long()
     deltas = torch.tensor([[head.next_position - head.length] for head in distinct], device=device)
-    return JoinedHeads(cache, of, mask[of], deltas[of])
+    return JoinedHeads(cache, of, mask[of], deltas[of], tuple(distinct))
 
 
 def _join_layers(layers: Sequence[DynamicLayer], longest: int) -> DynamicLayer:

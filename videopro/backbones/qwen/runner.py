@@ -22,7 +22,7 @@ from videopro.backbones.qwen.inputs import EncodedPrompt
 from videopro.backbones.qwen.joined_heads import PromptHead, can_join, join_heads
 from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
 from videopro.backbones.qwen.static_batch import RowsSoFar
-from videopro.backbones.qwen.writing import Replies, SampledReply, StaticWriter, is_static
+from videopro.backbones.qwen.writing import Replies, SampledReply, StaticWriter, is_on_one_device, is_static
 
 
 @dataclass
@@ -33,6 +33,11 @@ class DecodingState:
     mask: torch.Tensor  # (rows, tokens so far), 1 for a token and 0 for padding
     deltas: torch.Tensor  # (rows, 1), M-RoPE: offset from a token's index in the row to its position
     logits: torch.Tensor  # (rows, vocabulary), float32, for the next token
+    heads: tuple[object, ...] = ()  # what each shared prompt was made from, if it may be shared with others
+
+
+Arrivals = tuple[DecodingState, Sequence[tuple[int | None, int]]]
+"""Rows to write with others, and their seeds."""
 
 
 class QwenRunner:
@@ -56,6 +61,20 @@ class QwenRunner:
         embeddings: Any = self.model.get_input_embeddings()
         device: torch.device = embeddings.weight.device
         return device
+
+    @property
+    def takes_arrivals(self) -> bool:
+        """Whether rows can be added to a batch while it is written."""
+        return not self.is_recurrent and is_on_one_device(self.model)
+
+    @property
+    def token_bytes(self) -> int:
+        """Memory of a token's keys and values, in bytes."""
+        config = self.model.config.get_text_config()
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        heads = config.num_key_value_heads
+        item: int = torch.empty(0, dtype=self.model.dtype).element_size()
+        return int(2 * config.num_hidden_layers * heads * size * item)
 
     # Forward passes
 
@@ -159,7 +178,7 @@ class QwenRunner:
                 logits_to_keep=keep,
             )
         logits = out.logits.float().to(self.device)
-        return DecodingState(out[self._cache], full_mask, joined.deltas, logits)
+        return DecodingState(out[self._cache], full_mask, joined.deltas, logits, joined.heads)
 
     def _step(self, state: DecodingState, tokens: torch.Tensor) -> DecodingState:
         mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
@@ -221,12 +240,15 @@ class QwenRunner:
         *,
         banned: Sequence[int],
         on_reply: Callable[[int, SampledReply], None] = lambda row, reply: None,
+        between: Callable[[int], Arrivals | None] = lambda is_open: None,
     ) -> list[SampledReply]:
         """Generate a reply for each row of `state`.
 
         `seeds` has a seed and a number for each row, which together seed its sampling; `banned` are token ids
         that are never generated; `on_reply` is called with each row's reply as soon as it is complete, while
-        others are still being generated. Log-probabilities are those of the model's own distribution, before
+        others are still being generated; `between` is called between two steps with the number of rows that
+        go on, may run other passes of the model, and may return more rows, if all can be joined (`can_join`):
+        their replies follow the others'. Log-probabilities are those of the model's own distribution, before
         temperature, top-p and banned tokens. Raises NonFiniteLogits.
         """
         sampler = TokenSampler(sampling, self._mark(banned, state.logits.shape[-1]))
@@ -237,9 +259,21 @@ class QwenRunner:
         replies.add(range(len(seeds)), tokens[:, None].tolist(), logprobs[:, None].tolist())
         if is_static(self.model, state.cache):
             key = (sampling.temperature, sampling.top_p, tuple(banned))
-            self._writer().write(self._so_far(state, tokens, numbers), replies, sampler, key, limit)
+
+            def arrived(is_open: int) -> RowsSoFar | None:
+                if (arrivals := between(is_open)) is None:
+                    return None
+                more, more_seeds = arrivals
+                numbers = uniforms(more_seeds, limit).to(self.device)
+                tokens, logprobs = sampler(more.logits, numbers[:, 0])
+                added = replies.extend(len(more_seeds))
+                replies.add(added, tokens[:, None].tolist(), logprobs[:, None].tolist())
+                return self._so_far(more, tokens, numbers)
+
+            start = self._so_far(state, tokens, numbers)
+            self._writer().write(start, replies, sampler, key, limit, arrived)
         else:
-            self._write_by_passes(state, tokens, numbers, replies, sampler)
+            self._write_by_passes(state, tokens, numbers, replies, sampler, between)
         return replies.written
 
     def _write_by_passes(
@@ -249,6 +283,7 @@ class QwenRunner:
         numbers: torch.Tensor,
         replies: Replies,
         sampler: TokenSampler,
+        between: Callable[[int], Arrivals | None],
     ) -> None:
         """A forward pass of the library for each token."""
         make_growing(state.cache)
@@ -262,6 +297,8 @@ class QwenRunner:
                 # done only for an eighth of the batch or more.
                 state, tokens, numbers = self.fork(state, rows), tokens[rows], numbers[rows]
                 batch = [batch[row] for row in rows]
+            more = between(len(rows))
+            assert more is None, "rows of this model cannot be joined"
             state = self._step(state, tokens)
             tokens, logprobs = sampler(state.logits, numbers[:, step])
             replies.add(batch, tokens[:, None].tolist(), logprobs[:, None].tolist())
@@ -289,7 +326,8 @@ class QwenRunner:
         mask = state.mask.bool()
         index = mask.sum(-1, keepdim=True)
         positions = torch.stack([index, *[index + state.deltas] * 3])
-        return RowsSoFar(prompts, own, of, mask, positions, tokens, numbers, written=1)
+        heads = list(state.heads) or [object() for _ in range(len(prompts[0][0]))]
+        return RowsSoFar(prompts, own, of, mask, positions, tokens, numbers, torch.ones_like(tokens), heads)
 
     def _writer(self) -> StaticWriter:
         if self._static is None:

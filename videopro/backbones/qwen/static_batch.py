@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from videopro.backbones.qwen.draws import TokenSampler
@@ -21,6 +22,8 @@ from videopro.backbones.qwen.shared_prompts import PromptRows, attending
 from videopro.backbones.qwen.static_cache import KeyValueStore, StaticCache, StaticLayer
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
+KEPT = 16
+"""Steps whose tokens a batch keeps, for the host to read."""
 _WARM_UP = 2
 """Steps before one is captured: libraries allocate what they need in the first."""
 
@@ -58,16 +61,67 @@ class RowsSoFar:
     """(rows,), the next token of each: sampled, but not read by the model yet."""
     uniforms: torch.Tensor
     """(rows, tokens of a reply), random numbers to draw with."""
-    written: int
-    """Tokens of each reply so far, the next one included."""
+    written: torch.Tensor
+    """(rows,), tokens of each reply so far, the next one included."""
+    heads: list[object]
+    """What each prompt was made from: the same object for the same prompt."""
 
     @property
     def prompt_tokens(self) -> int:
+        """The tokens of a prompt, padding included."""
         return self.prompts[0][0].shape[2]
 
     @property
     def own_tokens(self) -> int:
+        """The tokens of a row after its prompt, padding included."""
         return self.own[0][0].shape[2]
+
+    def with_others(self, others: RowsSoFar) -> RowsSoFar:
+        """These rows and others after them. All are padded on the left to one length."""
+        before = max(self.prompt_tokens, others.prompt_tokens)
+        after = max(self.own_tokens, others.own_tokens)
+        places, added = self._places(others)
+        prompts = [
+            _stacked(one, (other[0][added], other[1][added]), before)
+            for one, other in zip(self.prompts, others.prompts, strict=True)
+        ]
+        own = [_stacked(one, other, after) for one, other in zip(self.own, others.own, strict=True)]
+        masks = [
+            torch.cat(
+                [
+                    _left(rows.mask[:, : rows.prompt_tokens], before),
+                    _left(rows.mask[:, rows.prompt_tokens :], after),
+                ],
+                dim=1,
+            )
+            for rows in (self, others)
+        ]
+        numbers = max(self.uniforms.shape[1], others.uniforms.shape[1])
+        uniforms = [pad(rows.uniforms, (0, numbers - rows.uniforms.shape[1])) for rows in (self, others)]
+        return RowsSoFar(
+            prompts,
+            own,
+            [*self.of, *(places[prompt] for prompt in others.of)],
+            torch.cat(masks),
+            torch.cat([self.positions, others.positions], dim=1),
+            torch.cat([self.tokens, others.tokens]),
+            torch.cat(uniforms),
+            torch.cat([self.written, others.written]),
+            [*self.heads, *(others.heads[prompt] for prompt in added)],
+        )
+
+    def _places(self, others: RowsSoFar) -> tuple[list[int], list[int]]:
+        """Where each prompt of the others is among these and the others', and which of them are added."""
+        known = {id(head): place for place, head in enumerate(self.heads)}
+        places: list[int] = []
+        added: list[int] = []
+        for number, head in enumerate(others.heads):
+            if id(head) in known:
+                places.append(known[id(head)])
+            else:
+                places.append(len(self.heads) + len(added))
+                added.append(number)
+        return places, added
 
 
 class StaticBatch:
@@ -108,17 +162,18 @@ class StaticBatch:
         self._slots, self._indices = zeros(layout.prompts, layout.width), zeros(rows)
         self._visible = zeros(rows, 1, 1, layout.prompt_tokens + layout.room, dtype=torch.bool)
         self._positions = zeros(4, rows, 1)
-        self._place, self._number = zeros(1), zeros(1)
-        self._tokens = zeros(rows, 1)
+        self._place, self._column = zeros(1), zeros(1)
+        self._tokens, self._written = zeros(rows, 1), zeros(rows, 1)
         self._uniforms = zeros(rows, layout.tokens, dtype=torch.float64)
-        self.ids = zeros(rows, layout.tokens)
-        """(rows, tokens of a reply): those written so far."""
-        self.logprobs = zeros(rows, layout.tokens, dtype=torch.float32)
+        self.ids = zeros(rows, KEPT)
+        """(rows, KEPT): the tokens of the last steps, those of step n at n modulo KEPT."""
+        self.logprobs = zeros(rows, KEPT, dtype=torch.float32)
         """The same of their log-probabilities."""
         self._of: list[int] = []
+        self._heads: list[object] = []
         self._used = 0
-        self.written = 0
-        """Tokens of each reply that are written or will be once the device is done."""
+        self.steps = 0
+        """Steps since it was loaded, of which the device may still have to do some."""
         self._cache: StaticCache | None = None
         self._addresses = -1
 
@@ -130,6 +185,7 @@ class StaticBatch:
         layout, device = self.layout, self._tokens.device
         prompts = sorted({start.of[row] for row in rows})
         self._of = [prompts.index(start.of[row]) for row in rows]
+        self._heads = [start.heads[prompt] for prompt in prompts]
         padded = [*rows, *[rows[0]] * (layout.rows - len(rows))]
         chosen = torch.tensor(padded, device=device)
         # Made on the CPU, where no kernel is waited for.
@@ -147,9 +203,10 @@ class StaticBatch:
         self._tokens.copy_(start.tokens[chosen][:, None])
         self._uniforms.zero_()
         self._uniforms[:, : start.uniforms.shape[1]] = start.uniforms[chosen]
-        self._used, self.written = start.own_tokens, start.written
+        self._written.copy_(start.written[chosen][:, None])
+        self._used, self.steps = start.own_tokens, 0
         self._place.fill_(self._used)
-        self._number.fill_(self.written)
+        self._column.zero_()
 
     def _load_layers(self, start: RowsSoFar, prompts: torch.Tensor, chosen: torch.Tensor) -> None:
         layout, store = self.layout, self._store
@@ -204,7 +261,7 @@ class StaticBatch:
             self._graph = self._captured()
             self._graph.replay()
         self._used += 1
-        self.written += 1
+        self.steps += 1
 
     def _forward(self) -> None:
         layout, cache = self.layout, self._cache
@@ -222,13 +279,15 @@ class StaticBatch:
                 use_cache=True,
             )
         logits = self._head(out.last_hidden_state[:, -1]).float()
-        numbers = self._uniforms.index_select(1, self._number)[:, 0]
-        tokens, logprobs = self._sampler(logits, numbers)
-        self.ids.index_copy_(1, self._number, tokens[:, None])
-        self.logprobs.index_copy_(1, self._number, logprobs[:, None])
+        # Rows that have ended go on past the numbers that they have.
+        number = self._written.clamp(max=layout.tokens - 1)
+        tokens, logprobs = self._sampler(logits, self._uniforms.gather(1, number)[:, 0])
+        self.ids.index_copy_(1, self._column, tokens[:, None])
+        self.logprobs.index_copy_(1, self._column, logprobs[:, None])
         self._tokens.copy_(tokens[:, None])
-        for counter in (self._place, self._number, self._positions):
+        for counter in (self._place, self._column, self._written, self._positions):
             counter.add_(1)
+        self._column.remainder_(KEPT)
 
     def _on_side(self, call: Any) -> None:
         """Run on a stream of its own, as a capture's warm-up must be."""
@@ -257,15 +316,33 @@ class StaticBatch:
         layers: Sequence[Any] = self._cache.layers
         count = len(self._of)
         return RowsSoFar(
-            prompts=[(layer.prompt_keys, layer.prompt_values) for layer in layers],
-            own=[(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in layers],
+            prompts=[
+                (layer.prompt_keys[: len(self._heads)], layer.prompt_values[: len(self._heads)])
+                for layer in layers
+            ],
+            own=[(layer.keys[:count, :, :used], layer.values[:count, :, :used]) for layer in layers],
             of=list(self._of),
             mask=self._visible[:count, 0, 0, : layout.prompt_tokens + used],
-            positions=self._positions,
-            tokens=self._tokens[:, 0],
-            uniforms=self._uniforms,
-            written=self.written,
+            positions=self._positions[:, :count],
+            tokens=self._tokens[:count, 0],
+            uniforms=self._uniforms[:count],
+            written=self._written[:count, 0],
+            heads=list(self._heads),
         )
+
+
+def _left(mask: torch.Tensor, length: int) -> torch.Tensor:
+    """(rows, tokens) with false before the tokens, up to `length` of them."""
+    return pad(mask, (length - mask.shape[1], 0))
+
+
+def _stacked(one: KeysValues, other: KeysValues, length: int) -> KeysValues:
+    """Keys and values of both, padded on the left with zeros to `length` tokens."""
+    keys, values = (
+        torch.cat([pad(tensor, (0, 0, length - tensor.shape[2], 0)) for tensor in pair])
+        for pair in zip(one, other, strict=True)
+    )
+    return keys, values
 
 
 @contextlib.contextmanager

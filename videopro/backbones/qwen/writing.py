@@ -20,11 +20,12 @@ from transformers import Cache, PreTrainedModel
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.merged_copy import MergedWeight
 from videopro.backbones.qwen.shared_prompts import SharedCache, can_share
-from videopro.backbones.qwen.static_batch import Layout, RowsSoFar, StaticBatch
+from videopro.backbones.qwen.static_batch import KEPT, Layout, RowsSoFar, StaticBatch
 from videopro.backbones.qwen.static_cache import KeyValueStore
 from videopro.errors import BackboneError
 
 OnReply = Callable[[int, "SampledReply"], None]
+Between = Callable[[int], RowsSoFar | None]
 _AT_ONCE = 8
 """Steps between two looks at what a device has written. A look waits for the device."""
 _KEPT = 12
@@ -67,6 +68,16 @@ class Replies:
         self._ends = ends
         self._limit = limit
         self._on_reply = on_reply
+
+    @property
+    def count(self) -> int:
+        """All replies, those that have ended included."""
+        return len(self.written)
+
+    def extend(self, count: int) -> range:
+        """Make room for more replies; returns their numbers."""
+        self.written += [SampledReply([], []) for _ in range(count)]
+        return range(self.count - count, self.count)
 
     def is_open(self, number: int) -> bool:
         """Whether a reply goes on."""
@@ -136,41 +147,52 @@ class StaticWriter:
         sampler: TokenSampler,
         key: Hashable,
         limit: int,
+        between: Between = lambda is_open: None,
     ) -> None:
         """Continue rows whose first token is already among `replies`, until all have ended or have `limit`
-        tokens. `key`: what `sampler` does, for captured steps to be used again."""
+        tokens. `key`: what `sampler` does, for captured steps to be used again. `between` is called between
+        two steps, with the number of replies that go on, and may return more rows to write with them."""
         at_once = _AT_ONCE if self._captures else 1
-        rows = [row for row in range(len(start.of)) if replies.is_open(row)]
-        if not rows:
+        numbers = [row for row in range(len(start.of)) if replies.is_open(row)]
+        if not numbers:
             return
-        # The host reads what the device wrote while the device writes on.
-        batch = self._laid_out(start, rows, sampler, key, limit)
+        batch = self._laid_out(start, numbers, sampler, key, limit)
         unread: _Chunk | None = None
         while True:
             chunk = None
-            if steps := min(at_once, limit - batch.written, batch.left):
+            if steps := min(at_once, batch.left):
                 for _ in range(steps):
                     batch.step()
-                chunk = _Chunk(batch, rows, steps)
+                chunk = _Chunk(batch, numbers, steps)
             if not self._captures:
                 unread, chunk = chunk, None
+            # The host reads what the device wrote before, while the device writes on.
             if unread is not None:
                 unread.read_into(replies)
             unread = chunk
-            open_rows = [row for row in rows if replies.is_open(row)]
-            if not open_rows or (batch.written >= limit and unread is None):
+            still_open = [number for number in numbers if replies.is_open(number)]
+            more = between(len(still_open))
+            if not still_open and more is None:
                 return
-            is_full = batch.left == 0 and batch.written < limit
-            if is_full or self._is_thin(len(open_rows), batch):
-                if unread is not None:
-                    unread.read_into(replies)
-                    unread = None
-                open_rows = [row for row in rows if replies.is_open(row)]
-                if not open_rows:
-                    return
-                kept = [rows.index(row) for row in open_rows]
-                batch = self._laid_out(batch.so_far(), kept, sampler, key, limit)
-                rows = open_rows
+            if more is None and batch.left and not self._is_thin(len(still_open), batch):
+                continue
+            if unread is not None:
+                unread.read_into(replies)
+                unread = None
+                still_open = [number for number in numbers if replies.is_open(number)]
+            rows = [row for row, number in enumerate(numbers) if replies.is_open(number)]
+            start = batch.so_far()
+            if more is not None:
+                first = len(start.of)
+                added = range(replies.count - len(more.of), replies.count)
+                start = start.with_others(more)
+                rows += [first + row for row, number in enumerate(added) if replies.is_open(number)]
+                numbers = [*still_open, *filter(replies.is_open, added)]
+            else:
+                numbers = still_open
+            if not numbers:
+                return
+            batch = self._laid_out(start, rows, sampler, key, limit)
 
     def release(self) -> None:
         """Free the keys and values, and the captured steps."""
@@ -216,7 +238,8 @@ class StaticWriter:
     def _layout(self, start: RowsSoFar, rows: Sequence[int], limit: int) -> Layout:
         of = [start.of[row] for row in rows]
         prompts, width = len(set(of)), max(of.count(prompt) for prompt in set(of))
-        left = limit - start.written
+        written = start.written.tolist()
+        left = limit - min(written[row] for row in rows)
         if not self._captures:
             room = start.own_tokens + min(left, ROOM_ON_CPU)
             return Layout(len(rows), prompts, width, start.prompt_tokens, room, limit)
@@ -237,8 +260,13 @@ class _Chunk:
     def __init__(self, batch: StaticBatch, rows: Sequence[int], steps: int) -> None:
         """The last `steps` tokens of the batch's first rows; `rows`: the numbers of their replies."""
         self._rows = list(rows)
-        some = (slice(len(rows)), slice(batch.written - steps, batch.written))
-        self._ids, self._logprobs = (_to_host(tensor[some]) for tensor in (batch.ids, batch.logprobs))
+        columns = [(batch.steps - steps + step) % KEPT for step in range(steps)]
+        self._ids, self._logprobs = (
+            _to_host(tensor[: len(rows), columns[0] : columns[-1] + 1])
+            if columns[0] <= columns[-1]
+            else _to_host(tensor[: len(rows), columns])
+            for tensor in (batch.ids, batch.logprobs)
+        )
         self._copied: Any = None
         if batch.ids.is_cuda:
             self._copied = torch.cuda.Event()
@@ -278,7 +306,12 @@ def is_static(model: PreTrainedModel, cache: Cache) -> bool:
     """Whether replies that begin with this cache can be written by static batches: all layers are full
     attention, and all weights are on one device."""
     is_shared = isinstance(cache, SharedCache) or can_share(model, cache)
-    return is_shared and len({weight.device for weight in model.parameters()}) == 1
+    return is_shared and is_on_one_device(model)
+
+
+def is_on_one_device(model: PreTrainedModel) -> bool:
+    """Whether all weights are on one device."""
+    return len({weight.device for weight in model.parameters()}) == 1
 
 
 def _addresses(model: PreTrainedModel) -> Hashable:

@@ -1,8 +1,9 @@
 """One backbone for many programs: calls that arrive while it is busy are served together as one batch.
 
 Programs that run concurrently make one request at a time each. A caller that finds the backbone free serves
-all waiting requests, up to a limit; no request waits for others to join it. `share_backbone` decides which
-backbones need this.
+all waiting requests, up to a limit; no request waits for others to join it. While replies are written, what
+takes a single pass is served between two steps, and more replies join, if the backbone can do that.
+`share_backbone` decides which backbones need this.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import copy
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from videopro.backbones.base import (
@@ -26,6 +27,7 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
+from videopro.backbones.joining import Joining, JoiningBackbone
 from videopro.backbones.wrappers.wrapper import BackboneWrapper
 from videopro.errors import BackboneError, ConfigError, is_machines
 from videopro.question import Answer
@@ -44,6 +46,10 @@ class _PendingRequests:
     alone."""
     requests: Sequence[Any]
     serve: Callable[[Sequence[Any]], Sequence[Any]]
+    joins: Callable[[Sequence[Any], Joining], None] | None = None
+    """Serves them so that others can join, if the backbone can."""
+    is_single_pass: bool = False
+    """Whether they take a pass of the model each, and may run between two steps of replies."""
     done: Future[list[Any]] = field(default_factory=Future)
 
 
@@ -55,8 +61,8 @@ class BatchingBackbone(BackboneWrapper):
     only its own caller. Sampled replies are not batched unless each request has its own seed, because a row's
     samples depend on its place in the batch.
 
-    A batch holds what waits when the backbone becomes free, so its rows, and with them the rounding of an
-    answer, depend on timing.
+    A batch holds what waits when the backbone becomes free, and what joins, so its rows, and with them the
+    rounding of an answer, depend on timing.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
@@ -86,14 +92,14 @@ class BatchingBackbone(BackboneWrapper):
         return other
 
     def identity(self) -> dict[str, object]:
-        with self._line.serving, self._adapter_setting():
+        with self._line.serving(), self._adapter_setting():
             return super().identity()
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return self._submit(("answer",), requests, self.inner.answer_batch)
+        return self._submit(("answer",), requests, self.inner.answer_batch, is_single_pass=True)
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        return self._submit(("yes_no",), requests, self.inner.yes_no_batch)
+        return self._submit(("yes_no",), requests, self.inner.yes_no_batch, is_single_pass=True)
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
@@ -105,7 +111,14 @@ class BatchingBackbone(BackboneWrapper):
         kind: tuple[object, ...] = ("generate", sampling)
         if sampling.temperature > 0 and not is_seeded:
             kind = (*kind, object())
-        return self._submit(kind, requests, serve)
+        joins: Callable[[Sequence[GenerateRequest], Joining], None] | None = None
+        if isinstance(inner := self.inner, JoiningBackbone):
+
+            def joins(batch: Sequence[GenerateRequest], joining: Joining) -> None:
+                with self._adapter_setting():
+                    inner.generate_joining(batch, sampling, joining)
+
+        return self._submit(kind, requests, serve, joins=joins)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         def serve(chats: Sequence[Sequence[Mapping[str, Any]]]) -> list[Generation]:
@@ -118,7 +131,7 @@ class BatchingBackbone(BackboneWrapper):
             return [self.inner.prefix(video, system=system) for video in videos]
 
         # Alone, as a model encodes one video at a time: each caller goes on as soon as its own is there.
-        return self._submit(("prefix", object()), [frames], serve)[0]
+        return self._submit(("prefix", object()), [frames], serve, is_single_pass=True)[0]
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError(
@@ -130,12 +143,20 @@ class BatchingBackbone(BackboneWrapper):
         kind: tuple[object, ...],
         requests: Sequence[RequestT],
         serve: Callable[[Sequence[RequestT]], Sequence[ReplyT]],
+        *,
+        joins: Callable[[Sequence[RequestT], Joining], None] | None = None,
+        is_single_pass: bool = False,
     ) -> list[ReplyT]:
         def serve_adapted(batch: Sequence[RequestT]) -> Sequence[ReplyT]:
             with self._adapter_setting():
                 return serve(batch)
 
-        return self._line.submit((self._adapter, *kind), requests, serve_adapted) if requests else []
+        if not requests:
+            return []
+        kind = (self._adapter, *kind)
+        return self._line.submit(
+            _PendingRequests(kind, requests, serve_adapted, joins=joins, is_single_pass=is_single_pass)
+        )
 
     def _adapter_setting(self) -> AbstractContextManager[None]:
         return nullcontext() if self._adapter is None else self.inner.adapter(self._adapter)
@@ -147,66 +168,167 @@ class _Line:
     def __init__(self, max_batch: int) -> None:
         self.requests = 0
         self.batches = 0
-        self.serving = threading.Lock()
-        """Held while the backbone is in use."""
         self._max_batch = max_batch
         self._queue: deque[_PendingRequests] = deque()
-        self._queue_lock = threading.Lock()
+        self._changed = threading.Condition()
+        """Guards the queue; notified when requests are done and when the backbone becomes free."""
+        self._is_serving = False
 
-    def submit(
-        self,
-        kind: tuple[object, ...],
-        requests: Sequence[RequestT],
-        serve: Callable[[Sequence[RequestT]], Sequence[ReplyT]],
-    ) -> list[ReplyT]:
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Within, the backbone is this thread's."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_serving)
+            self._is_serving = True
+        try:
+            yield
+        finally:
+            self._free()
+
+    def _free(self) -> None:
+        with self._changed:
+            self._is_serving = False
+            self._changed.notify_all()
+
+    def submit(self, submitted: _PendingRequests) -> list[Any]:
         """The replies to one caller's requests, served with others of their kind."""
-        submitted = _PendingRequests(kind, requests, serve)
-        with self._queue_lock:
+        with self._changed:
             self._queue.append(submitted)
         # Each caller serves batches until its own requests are done, by itself or by another caller.
-        while not submitted.done.done():
-            with self.serving:
-                if not submitted.done.done():
-                    self._serve(self._next_batch())
-        return submitted.done.result()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: submitted.done.done() or not self._is_serving)
+                if submitted.done.done():
+                    return submitted.done.result()
+                self._is_serving = True
+                batch = self._next_batch()
+            try:
+                self._serve(batch)
+            finally:
+                self._free()
 
-    def _next_batch(self) -> list[_PendingRequests]:
-        """The first in the queue, and the others of its kind that fit."""
-        with self._queue_lock:
-            first = self._queue.popleft()
-            batch, left = [first], deque[_PendingRequests]()
-            room = self._max_batch - len(first.requests)
+    def finish(self, pending: _PendingRequests, results: list[Any]) -> None:
+        """Hand a caller its replies."""
+        with self._changed:
+            pending.done.set_result(results)
+            self._changed.notify_all()
+
+    def serve_passes(self) -> None:
+        """Serve those requests that take single passes and wait now, on the thread that writes replies."""
+        with self._changed:
+            waiting = sum(pending.is_single_pass for pending in self._queue)
+        while waiting > 0:
+            with self._changed:
+                batch = self._next_batch(lambda pending: pending.is_single_pass)
+            # The others of a kind may have gone with an earlier batch.
+            waiting -= max(len(batch), 1)
+            if batch:
+                self._serve(batch)
+
+    def take(self, kind: tuple[object, ...], room: int) -> list[_PendingRequests]:
+        """Remove and return waiting requests of this kind, at most `room` of them."""
+        taken: list[_PendingRequests] = []
+        left = deque[_PendingRequests]()
+        with self._changed:
             for pending in self._queue:
-                # Later ones that fit may overtake one that does not: it comes first in the next batch.
-                if pending.kind == first.kind and len(pending.requests) <= room:
-                    batch.append(pending)
+                if pending.kind == kind and len(pending.requests) <= room:
+                    taken.append(pending)
                     room -= len(pending.requests)
                 else:
                     left.append(pending)
             self._queue = left
+        self.requests += sum(len(pending.requests) for pending in taken)
+        return taken
+
+    def _next_batch(
+        self, is_wanted: Callable[[_PendingRequests], bool] = lambda pending: True
+    ) -> list[_PendingRequests]:
+        """The first in the queue that is wanted, and the others of its kind that fit."""
+        first = next((pending for pending in self._queue if is_wanted(pending)), None)
+        if first is None:
+            return []
+        self._queue.remove(first)
+        batch, left = [first], deque[_PendingRequests]()
+        room = self._max_batch - len(first.requests)
+        for pending in self._queue:
+            # Later ones that fit may overtake one that does not: it comes first in the next batch.
+            if pending.kind == first.kind and len(pending.requests) <= room:
+                batch.append(pending)
+                room -= len(pending.requests)
+            else:
+                left.append(pending)
+        self._queue = left
         return batch
 
-    def _serve(self, batch: Sequence[_PendingRequests]) -> None:
+    def _serve(self, batch: list[_PendingRequests]) -> None:
+        """Serve a batch, to which requests may be added meanwhile."""
         try:
             self._serve_batch(batch)
         except BaseException as error:
+            waiting = [pending for pending in batch if not pending.done.done()]
             if len(batch) > 1 and isinstance(error, Exception) and not is_machines(error):
                 # One bad request fails the whole batch; served apart, only that one fails.
-                for pending in batch:
-                    self._serve([pending])
+                for pending in waiting:
+                    self._serve([replace(pending, joins=None)])
                 return
             # Also after an interruption: no caller may wait forever.
-            for pending in batch:
-                if not pending.done.done():
+            with self._changed:
+                for pending in waiting:
                     pending.done.set_exception(error)
+                self._changed.notify_all()
 
-    def _serve_batch(self, batch: Sequence[_PendingRequests]) -> None:
+    def _serve_batch(self, batch: list[_PendingRequests]) -> None:
         requests = [request for pending in batch for request in pending.requests]
         self.requests += len(requests)
         self.batches += 1
-        results = list(batch[0].serve(requests))
+        first = batch[0]
+        if first.joins is not None:
+            first.joins(requests, _Joined(self, batch))
+            return
+        results = list(first.serve(requests))
         start = 0
         for pending in batch:
             end = start + len(pending.requests)
-            pending.done.set_result(results[start:end])
+            self.finish(pending, results[start:end])
             start = end
+
+
+class _Joined:
+    """A batch of replies that are being written: who waits for them, and who may join (`Joining`)."""
+
+    def __init__(self, line: _Line, batch: list[_PendingRequests]) -> None:
+        """`batch`: the first requests; those that join are appended."""
+        self._line = line
+        self._batch = batch
+        self._kind = batch[0].kind
+        self._owners: list[tuple[_PendingRequests, int]] = []
+        self._replies: dict[int, dict[int, Generation]] = {}
+        for pending in batch:
+            self._own(pending)
+
+    def _own(self, pending: _PendingRequests) -> None:
+        self._owners += [(pending, index) for index in range(len(pending.requests))]
+        self._replies[id(pending)] = {}
+
+    def pause(self) -> None:
+        """Serve what takes a single pass."""
+        self._line.serve_passes()
+
+    def take(self, room: int) -> list[GenerateRequest]:
+        """More requests of the same kind."""
+        # The caller whose thread this is goes home with the batch: nobody may keep it for ever.
+        if self._batch[0].done.done():
+            return []
+        taken = self._line.take(self._kind, room)
+        self._batch += taken
+        for pending in taken:
+            self._own(pending)
+        return [request for pending in taken for request in pending.requests]
+
+    def done(self, number: int, reply: Generation) -> None:
+        """Hand a caller its replies once they are all there."""
+        pending, index = self._owners[number]
+        replies = self._replies[id(pending)]
+        replies[index] = reply
+        if len(replies) == len(pending.requests):
+            self._line.finish(pending, [replies[index] for index in range(len(replies))])

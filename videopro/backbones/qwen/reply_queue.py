@@ -1,0 +1,83 @@
+"""The requests for replies of one call and of those that join it, in the order in which they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from videopro.backbones.base import GenerateRequest, Generation
+from videopro.backbones.joining import Joining
+from videopro.backbones.qwen.joined_heads import PromptHead
+
+
+@dataclass(frozen=True)
+class QueuedReply:
+    """A request, its number among all, and the head of its prompt if it can be written with other heads."""
+
+    number: int
+    request: GenerateRequest
+    head: PromptHead | None
+
+
+class ReplyQueue:
+    """Requests that wait. `head_of`: the head of a request that can join others, else None."""
+
+    def __init__(self, joining: Joining, head_of: Callable[[GenerateRequest], PromptHead | None]) -> None:
+        self.joining = joining
+        self.apart: list[QueuedReply] = []
+        """Those that are written in batches of their own."""
+        self._joinable: list[QueuedReply] = []
+        self._head_of = head_of
+        self._added = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.apart or self._joinable)
+
+    @property
+    def joinable(self) -> int:
+        """Requests that can join a batch while it is written."""
+        return len(self._joinable)
+
+    def add(self, requests: Sequence[GenerateRequest]) -> None:
+        """Append requests. Raises BackboneError for a prefix that cannot be used."""
+        queued = [
+            QueuedReply(number, request, self._head_of(request))
+            for number, request in enumerate(requests, start=self._added)
+        ]
+        self._added += len(queued)
+        for one in queued:
+            (self.apart if one.head is None else self._joinable).append(one)
+
+    def let_join(self, room: int) -> None:
+        """Serve what takes a single pass, and append what may join, at most `room` requests."""
+        self.joining.pause()
+        if room > self.joinable:
+            self.add(self.joining.take(room - self.joinable))
+
+    def next_joinable(self, room: int) -> list[QueuedReply]:
+        """Remove and return the first requests that can join a batch, at most `room`."""
+        chosen, self._joinable = self._joinable[:room], self._joinable[room:]
+        return chosen
+
+    def take_apart(self) -> list[QueuedReply]:
+        """Remove and return all requests that are written in batches of their own."""
+        chosen, self.apart = self.apart, []
+        return chosen
+
+
+class Collected:
+    """Collects the replies of a call that nobody joins."""
+
+    def __init__(self) -> None:
+        self.replies: dict[int, Generation] = {}
+
+    def pause(self) -> None:
+        """Nobody waits."""
+
+    def take(self, room: int) -> Sequence[GenerateRequest]:
+        """No requests."""
+        return ()
+
+    def done(self, number: int, reply: Generation) -> None:
+        """Keep a reply."""
+        self.replies[number] = reply
