@@ -31,9 +31,13 @@ def cases(bench: Bench) -> list[Case]:
         *(
             Case(
                 f"mixed lengths, batch {mixed}, {how}",
-                partial(sft_step, bench, mixed, mixed=True, joins=joins),
+                partial(sft_step, bench, mixed, mixed=True, joins=joins, compiles=compiles),
             )
-            for how, joins in (("joined", True), ("padded", False))
+            for how, joins, compiles in (
+                ("joined", True, False),
+                ("joined, layers compiled", True, True),
+                ("padded", False, False),
+            )
         ),
         *(Case(f"batch {batch}", partial(sft_step, bench, batch)) for batch in bench.shapes.batches),
     ]
@@ -114,11 +118,19 @@ def on_cpu() -> dict[str, Any]:
     return {} if on_gpu() else {"use_cpu": "true", "dataloader_num_workers": 0}
 
 
-def sft_step(bench: Bench, batch: int, *, mixed: bool = False, joins: bool = True) -> Figures:
+def sft_step(
+    bench: Bench, batch: int, *, mixed: bool = False, joins: bool = True, compiles: bool = False
+) -> Figures:
     """Two steps of the recipe, of which the second counts; four on a GPU, and the median of the last two.
-    `mixed`: the rows of each batch have the lengths of the shapes; `joins`: they run as one row."""
+    `mixed`: the rows of each batch have the lengths of the shapes; `joins`: they run as one row;
+    `compiles`: by compiled layers."""
     words = bench.shapes.mixed if mixed else (0,)
-    settings = {"padding_free": str(joins).lower(), "train_sampling_strategy": "sequential", **on_cpu()}
+    settings = {
+        "padding_free": str(joins).lower(),
+        "compile_layers": str(compiles).lower(),
+        "train_sampling_strategy": "sequential",
+        **on_cpu(),
+    }
     arguments = recipe(bench, batch, 4 if on_gpu() else 2, bench.path("sft"), words, **settings)
     reset_peak()
     began, timed = now(), Steps()

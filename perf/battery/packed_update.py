@@ -17,19 +17,25 @@ TITLE = "Update of one group: forward and backward over its replies"
 def cases(bench: Bench) -> list[Case]:
     return [
         Case(
-            f"{tokens} tokens, prompt {'shared' if shared else 'with each'}",
-            partial(update, bench, tokens, shared),
+            f"{tokens} tokens, prompt {how}",
+            partial(update, bench, tokens, shared, compiles),
         )
         for tokens in bench.shapes.packed
-        for shared in (True, False)
+        for how, shared, compiles in (
+            ("shared", True, False),
+            ("shared, layers compiled", True, True),
+            ("with each", False, False),
+        )
     ]
 
 
-def update(bench: Bench, tokens: int, shared: bool) -> Figures:
-    """Three passes, of which the last counts; on a CPU one."""
+def update(bench: Bench, tokens: int, shared: bool, compiles: bool = False) -> Figures:
+    """Three passes, of which the last counts; on a CPU one. `compiles`: by compiled layers."""
+    if compiles and not on_gpu():
+        raise Skip("layers are compiled for a GPU alone")
     if not shared and bench.shapes.name == "2b":
         raise Skip("takes as many times as long as there are replies; SHAPES=tiny and 8b have it")
-    trainer = train(bench, longest=4)
+    trainer = train(bench, longest=4, compile_layers=str(compiles).lower())
     model: Any = trainer.model
     draw = torch.Generator().manual_seed(0)
     rows = group_of(trainer)

@@ -12,11 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from accelerate.utils import is_peft_model
 from torch import nn
-from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-
-from videopro.train.settings import AUTO
 
 _USED = 0.9
 """The share of the memory that is planned with: the rest is for fragments, and for batches whose heads and
@@ -166,20 +162,3 @@ class _FirstPass:
 
 def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
-
-
-def fit_checkpoints(trainer: Any) -> None:
-    """Let a trainer with `checkpoint: auto` checkpoint only what its GPU's memory needs. Elsewhere all layers
-    are checkpointed, as its `gradient_checkpointing` says."""
-    settings, device = trainer.args, trainer.accelerator.device
-    if settings.checkpoint != AUTO or not settings.gradient_checkpointing or device.type != "cuda":
-        return
-    if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
-        trainer.accelerator.print(
-            "checkpoint: auto: all layers are computed again, as the ranks gather their weights together"
-        )
-        return
-    tuned = trainer.model
-    base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-    language = base.model.language_model
-    FittingCheckpoints(language, language.layers, CudaMemory(device), tell=trainer.accelerator.print)

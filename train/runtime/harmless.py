@@ -55,7 +55,7 @@ HARMLESS: Mapping[str, tuple[str, ...]] = {
     "other kernels for the same sums, and values that are computed again instead of kept": (
         *("attn_implementation", "shared_prompt", "gradient_checkpointing", "gradient_checkpointing_kwargs"),
         *("activation_checkpointing", "activation_checkpointing_kwargs", "activation_offloading"),
-        "checkpoint",
+        *("checkpoint", "compile_layers"),
     ),
 }
 """By the reason why no weight depends on them."""

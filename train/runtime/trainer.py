@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from videopro.train.runtime.checkpointing import fit_checkpoints
 from videopro.train.runtime.evaluating_trainer import EvaluatingTrainer
 from videopro.train.runtime.finite_steps import FiniteStepsMixin
+from videopro.train.runtime.layer_passes import set_layer_passes
 from videopro.train.runtime.lora_dtype import leave_casts_to_autocast
 from videopro.train.runtime.whole_checkpoints import AtomicCheckpointsMixin
 
@@ -20,4 +20,4 @@ class RunTrainer(FiniteStepsMixin, AtomicCheckpointsMixin, EvaluatingTrainer):
         super().__init__(*arguments, **settings)
         tuned: Any = self.model
         leave_casts_to_autocast(tuned)
-        fit_checkpoints(self)
+        set_layer_passes(self)
