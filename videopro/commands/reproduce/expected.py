@@ -50,5 +50,10 @@ def expected_of_synthesis(road: Road, stages: Sequence[Stage]) -> Expected | Non
                 "training; give another --synthesize seed=N or sft_share=SHARE, or more questions"
             )
     teacher = plan["teacher"]
-    works_on = f"{plan['questions']:,} questions, {teacher['requests']:,} requests to the teacher"
-    return Expected(Estimate(works_on, dollars=teacher["cost"]), rows)
+    works_on = f"{plan['questions']:,} questions"
+    if teacher["requests"]:
+        tokens = (teacher["tokens in"] + teacher["tokens out"]) / 1e6
+        works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million tokens of the teacher"
+    hours = float(plan["hours"]["model"]) if road.gpus else None
+    basis = f"the synthesis's own plan ({plan['rests on']['time']})"
+    return Expected(Estimate(works_on, hours, teacher["cost"], basis), rows)
