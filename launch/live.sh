@@ -108,7 +108,8 @@ log="$engine/engine.log" pid="$engine/engine.pid"
 trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-export LIVE_ENGINE="http://127.0.0.1:$port/v1" LIVE_ENGINE_PID="$pid"
+# The last: for tests that start engines of their own.
+export LIVE_ENGINE="http://127.0.0.1:$port/v1" LIVE_ENGINE_PID="$pid" LIVE_ENGINE_PROGRAM="$engine"
 
 start() { # start the engine with the flags, and wait for it
     local second began=$SECONDS
