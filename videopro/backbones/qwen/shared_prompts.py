@@ -35,6 +35,7 @@ class PromptRows:
         """`of`: (rows,), the index of each row's prompt; `prompts`: how many prompts there are; `width`: room
         for rows of one prompt, at least the most that one has (None: just these)."""
         self.of = of
+        self.regular = False
         counts = torch.bincount(of, minlength=prompts)
         width = int(counts.max()) if width is None else width
         order = torch.argsort(of, stable=True)
@@ -49,9 +50,11 @@ class PromptRows:
         self._elsewhere: dict[torch.device, PromptRows] = {}
 
     @classmethod
-    def placed(cls, slots: torch.Tensor, indices: torch.Tensor) -> PromptRows:
-        """An assignment that these tensors hold, and whose values may change."""
+    def placed(cls, slots: torch.Tensor, indices: torch.Tensor, *, regular: bool) -> PromptRows:
+        """An assignment that these tensors hold, and whose values may change. `regular`: the rows of each
+        prompt lie together, as many for each, whatever the tensors hold."""
         rows = cls.__new__(cls)
+        rows.regular = regular
         rows.slots, rows.indices, rows.of = slots, indices, indices
         rows._elsewhere = {}
         return rows
@@ -165,6 +168,10 @@ def _attend(
     # Heads that share keys are treated as more tokens.
     grouped = query.reshape(rows, shared, heads // shared * new, size)
     grouped = grouped * (scaling if scaling is not None else size**-0.5)
+    if layer.rows.regular:
+        assert attention_mask is not None
+        output = _attend_regularly(layer, grouped, key, value, attention_mask)
+        return output.reshape(rows, 1, heads, -1), None
     by_prompt = _by_prompt(grouped, layer.rows.slots)
     scores = torch.cat(
         [
@@ -184,6 +191,35 @@ def _attend(
     from_prompt = _by_row(_by_prompt(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows)
     output = from_prompt + to_row @ value
     return output.view(rows, heads, new, -1).transpose(1, 2).contiguous(), None
+
+
+def _attend_regularly(
+    layer: SharedLayer, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """The same for one new token a row, where the rows of each prompt lie together. `query`: (rows, key
+    heads, n, size), scaled; returns (rows, key heads, n, size). Nothing is gathered, and the scores are
+    written once."""
+    prompts, width = layer.rows.slots.shape
+    _, heads, n, size = query.shape
+    length = layer.prompt_keys.shape[-2]
+    by_prompt = query.view(prompts, width, heads, n, size).transpose(1, 2)
+    to_prompt = by_prompt.reshape(prompts, heads, width * n, size) @ layer.prompt_keys.transpose(-1, -2)
+    to_row = query @ key.transpose(-1, -2)
+    scores = torch.cat(
+        [
+            to_prompt.view(prompts, heads, width, n, length),
+            to_row.view(prompts, width, heads, n, -1).transpose(1, 2),
+        ],
+        dim=-1,
+    )
+    hidden = ~mask.view(prompts, 1, width, 1, -1)
+    scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
+    # Of 16-bit scores too, softmax is computed in float32.
+    weights = scores.softmax(-1)
+    from_prompt = weights.view(prompts, heads, width * n, -1)[..., :length] @ layer.prompt_values
+    own = weights[..., length:].transpose(1, 2).reshape(prompts * width, heads, n, -1)
+    by_row = from_prompt.view(prompts, heads, width, n, size).transpose(1, 2)
+    return by_row.reshape(prompts * width, heads, n, size) + own @ value
 
 
 def _by_prompt(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:

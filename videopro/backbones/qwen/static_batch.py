@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from videopro.backbones.qwen.draws import TokenSampler
+from videopro.backbones.qwen.fused_norms import fused_norms
 from videopro.backbones.qwen.shared_prompts import PromptRows, attending
 from videopro.backbones.qwen.static_cache import KeyValueStore, StaticCache, StaticLayer
 
@@ -41,6 +42,9 @@ class Layout:
     """Room for tokens of a row's own, those of its prompt's tail included."""
     tokens: int
     """The most tokens of a reply."""
+    regular: bool = False
+    """Whether the rows of each prompt lie together, `width` of them, so that attention to prompts needs no
+    gathering."""
 
 
 @dataclass
@@ -170,6 +174,8 @@ class StaticBatch:
         self.logprobs = zeros(rows, KEPT, dtype=torch.float32)
         """The same of their log-probabilities."""
         self._of: list[int] = []
+        self.places: list[int] = []
+        """Where each row lies that it was loaded with."""
         self._heads: list[object] = []
         self._used = 0
         self.steps = 0
@@ -184,15 +190,19 @@ class StaticBatch:
         nothing."""
         layout, device = self.layout, self._tokens.device
         prompts = sorted({start.of[row] for row in rows})
-        self._of = [prompts.index(start.of[row]) for row in rows]
+        of = [prompts.index(start.of[row]) for row in rows]
         self._heads = [start.heads[prompt] for prompt in prompts]
-        padded = [*rows, *[rows[0]] * (layout.rows - len(rows))]
+        self.places = _grouped(of, layout.width) if layout.regular else list(range(len(rows)))
+        padded, self._of = [rows[0]] * layout.rows, [of[0]] * layout.rows
+        for place, row, prompt in zip(self.places, rows, of, strict=True):
+            padded[place], self._of[place] = row, prompt
         chosen = torch.tensor(padded, device=device)
-        # Made on the CPU, where no kernel is waited for.
-        assigned = PromptRows(torch.tensor(self._of), layout.prompts, layout.width)
-        self._slots.copy_(assigned.slots)
-        self._indices[: len(rows)].copy_(assigned.indices)
-        self._indices[len(rows) :].zero_()
+        if not layout.regular:
+            # Made on the CPU, where no kernel is waited for.
+            assigned = PromptRows(torch.tensor(of), layout.prompts, layout.width)
+            self._slots.copy_(assigned.slots)
+            self._indices[: len(rows)].copy_(assigned.indices)
+            self._indices[len(rows) :].zero_()
         self._load_layers(start, torch.tensor(prompts, device=device), chosen)
         before = start.prompt_tokens
         visible = start.mask[chosen]
@@ -210,7 +220,7 @@ class StaticBatch:
 
     def _load_layers(self, start: RowsSoFar, prompts: torch.Tensor, chosen: torch.Tensor) -> None:
         layout, store = self.layout, self._store
-        rows = PromptRows.placed(self._slots, self._indices)
+        rows = PromptRows.placed(self._slots, self._indices, regular=layout.regular)
         layers = []
         parts = zip(start.prompts, start.own, strict=True)
         for number, (prompt, own) in enumerate(parts):
@@ -248,6 +258,10 @@ class StaticBatch:
         """Steps for which there is room."""
         return self.layout.room - self._used
 
+    def prompt_of(self, place: int) -> int:
+        """The prompt of the row at a place."""
+        return self._of[place]
+
     def step(self) -> None:
         """Read the next token of each row, and choose the one after it."""
         if self._graph is not None:
@@ -270,7 +284,7 @@ class StaticBatch:
         read = layout.room if self._capture else self._used + 1
         cache.read(read)
         self._visible.index_fill_(3, self._place + layout.prompt_tokens, True)
-        with attending(self._model, cache):
+        with attending(self._model, cache), fused_norms(self._text, enabled=self._capture):
             out = self._text(
                 inputs_embeds=self._embed(self._tokens),
                 attention_mask=self._visible[..., : layout.prompt_tokens + read],
@@ -310,25 +324,32 @@ class StaticBatch:
     # Between steps
 
     def so_far(self) -> RowsSoFar:
-        """What another layout begins with; valid until it is loaded."""
+        """What another layout begins with, its rows at their `places`; valid until it is loaded."""
         assert self._cache is not None
         layout, used = self.layout, self._used
         layers: Sequence[Any] = self._cache.layers
-        count = len(self._of)
+        count = len(self._heads)
         return RowsSoFar(
-            prompts=[
-                (layer.prompt_keys[: len(self._heads)], layer.prompt_values[: len(self._heads)])
-                for layer in layers
-            ],
-            own=[(layer.keys[:count, :, :used], layer.values[:count, :, :used]) for layer in layers],
+            prompts=[(layer.prompt_keys[:count], layer.prompt_values[:count]) for layer in layers],
+            own=[(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in layers],
             of=list(self._of),
-            mask=self._visible[:count, 0, 0, : layout.prompt_tokens + used],
-            positions=self._positions[:, :count],
-            tokens=self._tokens[:count, 0],
-            uniforms=self._uniforms[:count],
-            written=self._written[:count, 0],
+            mask=self._visible[:, 0, 0, : layout.prompt_tokens + used],
+            positions=self._positions,
+            tokens=self._tokens[:, 0],
+            uniforms=self._uniforms,
+            written=self._written[:, 0],
             heads=list(self._heads),
         )
+
+
+def _grouped(of: Sequence[int], width: int) -> list[int]:
+    """Places at which the rows of each prompt lie together."""
+    seen: dict[int, int] = {}
+    places = []
+    for prompt in of:
+        seen[prompt] = seen.get(prompt, -1) + 1
+        places.append(prompt * width + seen[prompt])
+    return places
 
 
 def _left(mask: torch.Tensor, length: int) -> torch.Tensor:

@@ -174,13 +174,20 @@ class StaticWriter:
             more = between(len(still_open))
             if not still_open and more is None:
                 return
-            if more is None and batch.left and not self._is_thin(len(still_open), batch):
+            going_on = [
+                batch.prompt_of(place)
+                for place, number in zip(batch.places, numbers, strict=True)
+                if replies.is_open(number)
+            ]
+            if more is None and batch.left and not self._is_thin(going_on, batch):
                 continue
             if unread is not None:
                 unread.read_into(replies)
                 unread = None
                 still_open = [number for number in numbers if replies.is_open(number)]
-            rows = [row for row, number in enumerate(numbers) if replies.is_open(number)]
+            rows = [
+                place for place, number in zip(batch.places, numbers, strict=True) if replies.is_open(number)
+            ]
             start = batch.so_far()
             if more is not None:
                 first = len(start.of)
@@ -199,11 +206,12 @@ class StaticWriter:
         self._batches.clear()
         self._store.release()
 
-    def _is_thin(self, rows: int, batch: StaticBatch) -> bool:
-        """Whether so few rows go on that the others are worth dropping, which copies the keys and values."""
+    def _is_thin(self, of: Sequence[int], batch: StaticBatch) -> bool:
+        """Whether so few rows go on that the others are worth dropping, which copies the keys and values.
+        `of`: the prompts of the rows that go on."""
         if self._captures:
-            return _power(rows) < batch.layout.rows
-        return rows <= batch.layout.rows * 7 // 8
+            return _coarse_rows(of)[0] < batch.layout.rows
+        return len(of) <= batch.layout.rows * 7 // 8
 
     def _laid_out(
         self, start: RowsSoFar, rows: Sequence[int], sampler: TokenSampler, key: Hashable, limit: int
@@ -244,13 +252,15 @@ class StaticWriter:
             room = start.own_tokens + min(left, ROOM_ON_CPU)
             return Layout(len(rows), prompts, width, start.prompt_tokens, room, limit)
         # In coarse sizes, so that few steps are captured.
+        coarse, prompts, width, regular = _coarse_rows(of)
         return Layout(
-            _power(len(rows)),
-            _power(prompts),
-            _power(width),
+            coarse,
+            prompts,
+            width,
             _multiple(start.prompt_tokens, 256),
             min(_power(start.own_tokens + ROOM), _multiple(start.own_tokens + left, ROOM)),
             _multiple(limit, 256),
+            regular,
         )
 
 
@@ -258,13 +268,14 @@ class _Chunk:
     """Tokens on their way from the device to the host."""
 
     def __init__(self, batch: StaticBatch, rows: Sequence[int], steps: int) -> None:
-        """The last `steps` tokens of the batch's first rows; `rows`: the numbers of their replies."""
+        """The last `steps` tokens of the batch; `rows`: the numbers of its rows' replies."""
         self._rows = list(rows)
+        self._places = list(batch.places)
         columns = [(batch.steps - steps + step) % KEPT for step in range(steps)]
         self._ids, self._logprobs = (
-            _to_host(tensor[: len(rows), columns[0] : columns[-1] + 1])
+            _to_host(tensor[:, columns[0] : columns[-1] + 1])
             if columns[0] <= columns[-1]
-            else _to_host(tensor[: len(rows), columns])
+            else _to_host(tensor[:, columns])
             for tensor in (batch.ids, batch.logprobs)
         )
         self._copied: Any = None
@@ -276,7 +287,16 @@ class _Chunk:
         """Wait for the tokens and add them. Raises NonFiniteLogits."""
         if self._copied is not None:
             self._copied.synchronize()
-        replies.add(self._rows, self._ids.tolist(), self._logprobs.tolist())
+        replies.add(self._rows, self._ids[self._places].tolist(), self._logprobs[self._places].tolist())
+
+
+def _coarse_rows(of: Sequence[int]) -> tuple[int, int, int, bool]:
+    """The rows, prompts, rows of a prompt and regularity of a layout for rows of these prompts."""
+    counts = [of.count(prompt) for prompt in set(of)]
+    rows, prompts, width = _power(len(of)), _power(len(counts)), _power(max(counts))
+    # Empty places cost less than gathering, unless there are many.
+    regular = prompts * width <= 2 * rows
+    return (prompts * width if regular else rows), prompts, width, regular
 
 
 def _to_host(tensor: torch.Tensor) -> torch.Tensor:
