@@ -272,7 +272,7 @@ def _answerer(
     loaded = LoadedModel(
         without_adapter(model), None, checkpoint.processor, start.frames, start.pixels, identity
     )
-    return QwenBackbone.from_loaded(loaded, name=checkpoint.name)
+    return QwenBackbone.from_loaded(loaded, name=checkpoint.name, beside=True)
 
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:

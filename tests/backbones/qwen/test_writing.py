@@ -161,7 +161,7 @@ def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.Monk
     run = runner("qwen3_vl", captures=captures)
     head: Any = run.model.get_output_embeddings()
     calls = []
-    # Where the third row lies: the rows of each prompt lie together, in places for four, if steps are replayed.
+    # Where the third row lies: replayed rows lie together by prompt, in places for four.
     place = 5 if captures else 2
 
     def damaged(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:

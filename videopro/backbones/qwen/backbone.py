@@ -89,15 +89,26 @@ class QwenBackbone(Backbone):
         self.server_settings = config.server_settings
 
     @classmethod
-    def from_loaded(cls, loaded: LoadedModel, *, name: str, batch_size: int = 8) -> QwenBackbone:
+    def from_loaded(
+        cls, loaded: LoadedModel, *, name: str, batch_size: int = 8, beside: bool = False
+    ) -> QwenBackbone:
         """A backbone for a model that is already in memory, such as one in training.
 
         The model's mode is not changed: the caller puts it into evaluation mode, with its adapter on, before
-        using the backbone.
+        using the backbone. `beside`: it answers while other threads use the device; its work then goes before
+        theirs, on a stream of its own, so that an answer does not wait for the steps of a whole reply. Only
+        for weights that do not change.
         """
         self = cls.__new__(cls)
         self._set_up(loaded, name, batch_size, in_training=True)
+        if beside and self.device.type == "cuda":
+            self._stream = torch.cuda.Stream(self.device, priority=-1)
+            # The weights may still be on their way to the device.
+            self._stream.wait_stream(torch.cuda.current_stream(self.device))
         return self
+
+    _stream: Any = None
+    """The CUDA stream of its calls; None: that of the thread."""
 
     def _set_up(self, loaded: LoadedModel, name: str, batch_size: int, *, in_training: bool) -> None:
         self.name = name
@@ -471,7 +482,8 @@ class QwenBackbone(Backbone):
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
         """Run one call at a time, without gradients; running out of memory raises `BackboneError`."""
-        with self._lock, torch.inference_mode():
+        stream = contextlib.nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        with self._lock, torch.inference_mode(), stream:
             try:
                 yield
             except torch.OutOfMemoryError as error:
