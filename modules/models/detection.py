@@ -9,14 +9,14 @@ import math
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
 
-from videopro.backbones import Backbone, Sampling
+from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
@@ -25,6 +25,8 @@ from videopro.question import prompts
 from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame, pad_picture, without_margin
 
+_PICTURES = 8
+"""Pictures of a pass of Grounding DINO."""
 Corners = tuple[float, float, float, float]
 """x0, y0, x1, y1 as fractions (0 to 1) of the picture."""
 
@@ -56,26 +58,36 @@ class Detector(ABC):
     ) -> list[Detection]:
         """Detect objects called `text`, best first: those with a score above `box_threshold`, labelled with
         the words that score above `text_threshold`."""
-        padded = pad_picture(picture.image)
-        detections = self._detect(
-            # Without its box, so that a crop is treated as a whole picture.
-            Frame(padded, picture.time, picture.video),
+        (detections,) = self.detect_batch(
+            [picture], text, box_threshold=box_threshold, text_threshold=text_threshold
+        )
+        return detections
+
+    def detect_batch(
+        self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Detection]]:
+        """The detections in each of several pictures; see `detect`."""
+        padded = [pad_picture(picture.image) for picture in pictures]
+        by_picture = self._detect(
+            # Without their boxes, so that a crop is treated as a whole picture.
+            [
+                Frame(image, picture.time, picture.video)
+                for image, picture in zip(padded, pictures, strict=True)
+            ],
             text,
             box_threshold=box_threshold,
             text_threshold=text_threshold,
         )
-        if padded is picture.image:
-            return detections
-        within = [
-            replace(one, box=clipped(without_margin(one.box, picture.image, padded))) for one in detections
+        return [
+            detections if image is picture.image else _without_margins(detections, picture.image, image)
+            for detections, image, picture in zip(by_picture, padded, pictures, strict=True)
         ]
-        return [detection for detection in within if has_area(detection.box)]
 
     @abstractmethod
     def _detect(
-        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
-    ) -> list[Detection]:
-        """As `detect`, for a picture with the margin that it needs; boxes are fractions of that."""
+        self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Detection]]:
+        """As `detect_batch`, for pictures with the margin that they need; boxes are fractions of that."""
 
 
 class GroundingDino(Detector):
@@ -90,49 +102,67 @@ class GroundingDino(Detector):
         self._model, self._processor = load_pretrained(
             name, "detector", AutoModelForZeroShotObjectDetection, AutoProcessor
         )
-        self._model.to(device_of(device)).eval()
+        self._device = device_of(device)
+        self._model.to(self._device).eval()
         self._lock = threading.Lock()
 
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether matrix products are computed in bf16. On a GPU in fp32 they take several times as long."""
+        return self._device.startswith("cuda")
+
     def identity(self) -> object:
-        return ["grounding-dino", self._name]
+        return ["grounding-dino", self._name, *(["bfloat16"] if self._is_narrow else [])]
 
     def _detect(
-        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
-    ) -> list[Detection]:
+        self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Detection]]:
+        by_picture: list[list[Detection]] = [[] for _ in pictures]
+        by_size: dict[tuple[int, ...], list[int]] = {}
+        for number, picture in enumerate(pictures):
+            # Pictures of several sizes would be padded, and see their padding.
+            by_size.setdefault(picture.image.shape, []).append(number)
+        for numbers in by_size.values():
+            for start in range(0, len(numbers), _PICTURES):
+                batch = numbers[start : start + _PICTURES]
+                images = [pictures[number].image for number in batch]
+                for number, detections in zip(
+                    batch, self._look(images, text, box_threshold, text_threshold), strict=True
+                ):
+                    by_picture[number] = detections
+        return by_picture
+
+    def _look(
+        self, images: Sequence[np.ndarray], text: str, box_threshold: float, text_threshold: float
+    ) -> list[list[Detection]]:
+        """The detections in pictures of one size, from one pass."""
         import torch
 
         # As in the model's training: lower case, a full stop after each name.
         query = text.lower().strip()
         query = query if query.endswith(".") else f"{query}."
-        height, width = picture.image.shape[:2]
+        height, width = images[0].shape[:2]
         with self._lock, torch.inference_mode():
             inputs = self._processor(
-                images=Image.fromarray(picture.image), text=query, return_tensors="pt", truncation=True
-            ).to(self._model.device)
-            outputs = self._model(**inputs)
-            (result,) = self._processor.post_process_grounded_object_detection(
+                images=[Image.fromarray(image) for image in images],
+                text=[query] * len(images),
+                return_tensors="pt",
+                truncation=True,
+            ).to(self._device)
+            kind = torch.device(self._device).type
+            # Not converted as a whole: positions and boxes need all their digits.
+            with torch.autocast(kind, torch.bfloat16, enabled=self._is_narrow):
+                outputs = self._model(**inputs)
+            # Boxes and scores as float32, which NumPy and its users have.
+            outputs.logits, outputs.pred_boxes = outputs.logits.float(), outputs.pred_boxes.float()
+            results = self._processor.post_process_grounded_object_detection(
                 outputs,
                 inputs["input_ids"],
                 threshold=box_threshold,
                 text_threshold=text_threshold,
-                target_sizes=[(height, width)],
+                target_sizes=[(height, width)] * len(images),
             )
-        detections = [
-            Detection(
-                clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
-            )
-            for (x0, y0, x1, y1), score, label in zip(
-                result["boxes"].tolist(),
-                result["scores"].tolist(),
-                result["text_labels"],
-                strict=False,  # if nothing is found, there is one empty label
-            )
-        ]
-        return sorted(
-            (detection for detection in detections if has_area(detection.box)),
-            key=lambda detection: detection.score,
-            reverse=True,
-        )
+        return [_read_result(result, height, width, text) for result in results]
 
 
 class BackboneDetector(Detector):
@@ -159,21 +189,32 @@ class BackboneDetector(Detector):
         return self._backbone.frame_size(height, width, 1)
 
     def _detect(
-        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
-    ) -> list[Detection]:
+        self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Detection]]:
+        resized = [self._resized(picture) for picture in pictures]
+        requests = [GenerateRequest([picture], prompts.locate(text)) for picture in resized]
+        replies = self._backbone.generate_batch(requests, Sampling(512))
+        return [
+            self._read(reply, picture, text, box_threshold)
+            for reply, picture in zip(replies, resized, strict=True)
+        ]
+
+    def _resized(self, picture: Frame) -> Frame:
         image = picture.image
-        height, width = image.shape[:2]
         if self._coordinates == "pixels":
             # Coordinates are pixels of what the model sees, so pass a size that its processor does not
             # change.
+            height, width = image.shape[:2]
             height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
-        resized = Frame(image, picture.time, picture.video)
-        reply = self._backbone.generate([resized], prompts.locate(text), Sampling(512))
+        return Frame(image, picture.time, picture.video)
+
+    def _read(self, reply: Generation, picture: Frame, text: str, box_threshold: float) -> list[Detection]:
         text_of_boxes = written_text(reply)
         # The reply's own confidence is the only score there is.
         if reply.confidence <= box_threshold:
             return []
+        height, width = picture.image.shape[:2]
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
         boxes = [
             clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
@@ -181,6 +222,33 @@ class BackboneDetector(Detector):
         ]
         # A model that cannot stop repeats the same box.
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if has_area(box)]
+
+
+def _read_result(result: Any, height: int, width: int, text: str) -> list[Detection]:
+    """The detections of Grounding DINO's processor in a picture of (height, width), best first."""
+    detections = [
+        Detection(
+            clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
+        )
+        for (x0, y0, x1, y1), score, label in zip(
+            result["boxes"].tolist(),
+            result["scores"].tolist(),
+            result["text_labels"],
+            strict=False,  # if nothing is found, there is one empty label
+        )
+    ]
+    return sorted(
+        (detection for detection in detections if has_area(detection.box)),
+        key=lambda detection: detection.score,
+        reverse=True,
+    )
+
+
+def _without_margins(
+    detections: Sequence[Detection], image: np.ndarray, padded: np.ndarray
+) -> list[Detection]:
+    within = [replace(one, box=clipped(without_margin(one.box, image, padded))) for one in detections]
+    return [detection for detection in within if has_area(detection.box)]
 
 
 def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -> Detector:

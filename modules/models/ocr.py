@@ -29,12 +29,13 @@ _SHORTEST_SIDE = 480
 _TALLEST = 8
 # Pictures whose texts are kept: still scenes and repeated frames have the same pixels at several times.
 _KEPT_PICTURES = 4096
-# Engines of a process, one for every four cores: each holds the memory of a picture's activations.
-_MOST_ENGINES = 4
+# Engines of a process, one for every two cores; the other half is left to decoding and programs. Threads are
+# enough: ONNX Runtime holds no lock of Python while it computes. Each engine holds a picture's activations.
+_MOST_ENGINES = 8
 
 
 def _engines() -> int:
-    return max(1, min(_MOST_ENGINES, len(os.sched_getaffinity(0)) // 4))
+    return max(1, min(_MOST_ENGINES, len(os.sched_getaffinity(0)) // 2))
 
 
 @dataclass(frozen=True)

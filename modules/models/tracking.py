@@ -116,10 +116,9 @@ class DetectionTracker(Tracker):
         return self._detector.frame_size(height, width)
 
     def track(self, frames: Sequence[Frame], text: str) -> list[Track]:
-        detections = [
-            self._detector.detect(frame, text, box_threshold=self._threshold, text_threshold=0.25)
-            for frame in frames
-        ]
+        detections = self._detector.detect_batch(
+            frames, text, box_threshold=self._threshold, text_threshold=0.25
+        )
         return _by_appearance(link_detections(detections))
 
 

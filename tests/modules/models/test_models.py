@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tests.support import tiny_models
 from tests.support.modules_world import ReadingBackbone, library, noise
+from videopro.backbones import GenerateRequest, Generation, Sampling
+from videopro.backbones.base import GREEDY
 from videopro.errors import ConfigError
 from videopro.modules.errors import ArgumentError, ModelError
 from videopro.modules.models import load_detector, load_ocr, load_tracker
@@ -56,6 +59,49 @@ def test_grounding_dino_gives_what_the_model_computes(dino: GroundingDino) -> No
         assert list(detection.box) == pytest.approx(expected[round(detection.score, 5)], abs=1e-4)
         # The words above the threshold, or, without any, the whole query.
         assert set(detection.label.split()) <= {"a", "red", "cat"} or detection.label == "A red CAT"
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["fp32", "bf16"])
+def test_pictures_of_a_batch_have_the_detections_of_single_ones(
+    dino: GroundingDino, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GroundingDino, "_is_narrow", property(lambda self: narrow))
+    sizes = [(48, 64)] * 5 + [(64, 48), (20, 400)]
+    pictures = [Frame(noise(*size, seed=seed), float(seed)) for seed, size in enumerate(sizes)]
+    monkeypatch.setattr("videopro.modules.models.detection._PICTURES", 3)
+    passes = []
+    hook = dino._model.register_forward_hook(lambda *_: passes.append(1))
+    thresholds = {"box_threshold": 0.5, "text_threshold": 0.1}
+    try:
+        together = dino.detect_batch(pictures, "a red cat", **thresholds)
+        # Five of one size in two passes, and one for each other size.
+        assert len(passes) == 4
+        for picture, detections in zip(pictures, together, strict=True):
+            alone = dino.detect(picture, "a red cat", **thresholds)
+            assert len(alone) == len(detections) > 0
+            for left, right in zip(alone, detections, strict=True):
+                assert left.score == pytest.approx(right.score, abs=1e-2 if narrow else 1e-5)
+                assert left.box == pytest.approx(right.box, abs=2e-2 if narrow else 1e-4)
+    finally:
+        hook.remove()
+    assert ("bfloat16" in dino.identity()) == narrow  # type: ignore[operator]
+
+
+def test_a_backbone_is_asked_for_all_pictures_at_once() -> None:
+    asked: list[int] = []
+
+    class Counted(Writing):
+        def generate_batch(
+            self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
+        ) -> list[Generation]:
+            asked.append(len(requests))
+            return super().generate_batch(requests, sampling)
+
+    detector = BackboneDetector(Counted('[{"bbox_2d": [0, 0, 500, 1000]}]', 0.0, name="Qwen3-VL-8B"))
+    pictures = [Frame(noise(48, 64, seed=seed), float(seed)) for seed in range(3)]
+    found = detector.detect_batch(pictures, "cat", box_threshold=0.1, text_threshold=0.1)
+    assert asked == [3]
+    assert [[one.box for one in detections] for detections in found] == [[(0.0, 0.0, 0.5, 1.0)]] * 3
 
 
 def test_detected_boxes_are_pixels_of_the_frame_or_crop(dino: GroundingDino) -> None:
@@ -175,9 +221,13 @@ def test_tracks_in_a_program_have_times_and_pixels() -> None:
         def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
             return None
 
-        def detect(self, picture: Frame, text: str, **thresholds: float) -> list[Detection]:
-            x = picture.time / 10
-            return [] if picture.time == 3.0 else [Detection((x, 0.5, x + 0.1, 1.0), 0.9, text)]
+        def _detect(self, pictures: Sequence[Frame], text: str, **thresholds: float) -> list[list[Detection]]:
+            return [
+                []
+                if picture.time == 3.0
+                else [Detection((picture.time / 10, 0.5, picture.time / 10 + 0.1, 1.0), 0.9, text)]
+                for picture in pictures
+            ]
 
     lib = library(tracker=DetectionTracker(Mover()))
     fns = lib.functions()
@@ -315,7 +365,7 @@ def test_rapidocr_reads_lines_in_order() -> None:
     assert reader.read(np.full((48, 64, 3), 128, dtype=np.uint8)) == []
 
 
-@pytest.mark.parametrize(("cores", "at_a_time"), [(2, 1), (8, 2), (64, 4)])
+@pytest.mark.parametrize(("cores", "at_a_time"), [(2, 1), (8, 4), (64, 8)])
 def test_a_machine_with_cores_to_spare_reads_several_pictures_at_a_time(
     monkeypatch: pytest.MonkeyPatch, cores: int, at_a_time: int
 ) -> None:
