@@ -71,10 +71,13 @@ def test_other_messages_of_the_same_loggers_and_categories_are_shown(
                 UserWarning,
             ),
             ("Unable to fetch remote file due to the following error x - silently ignoring", UserWarning),
+            ("You are using 'rollout_func', which is an experimental feature. This API may", UserWarning),
+            ("You are using 'another', which is an experimental feature.", UserWarning),
             ("Found missing adapter keys while loading the checkpoint: ['a'].", UserWarning),
         ):
             warnings.warn(message, category, stacklevel=1)
     assert [str(warning.message) for warning in caught] == [
         "`another_name` is deprecated",
         "Unable to fetch remote file due to the following error x - silently ignoring",
+        "You are using 'another', which is an experimental feature.",
     ]

@@ -99,6 +99,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         make_sampler: MakeSampler | None = None,
         **settings: Any,
     ) -> None:
+        if make_prompts is not None:
+            settings["rollout_func"] = self._roll_out
         super().__init__(*arguments, **settings)
         if self.use_vllm:
             send_copies(self.vllm_generation)
@@ -155,16 +157,17 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     # Rows
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
-        # The epoch comes from the trainer's state: set_epoch does not reach a sampler whose first batches are
-        # skipped.
+        # A sampler is no argument of the trainer. The epoch comes from its state: set_epoch does not reach a
+        # sampler whose first batches are skipped.
         like: Any = super()._get_train_sampler(dataset)
         return EpochSampler(like, lambda: int(self.state.epoch or 0))
 
     # Sampling
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        # As in TRL, except that the replies of a group stay together: TRL shuffles the rows of all groups, so
-        # that each micro-batch would run prompts of many groups. The order of groups is already random.
+        # As in TRL, except that the replies of a group stay together: TRL shuffles the rows of all groups,
+        # without a setting for it, so that each micro-batch would run prompts of many groups. The order of
+        # groups is already random.
         if self._prompt_encoder is None or self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
         steps = self.args.steps_per_sampling
@@ -174,6 +177,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         return self._buffered_inputs[self._step % steps]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        # Rollouts see texts alone, and what they add reaches the reward functions but not the loss.
         self._rows = [row_from_columns(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [{"prompt": chat(row.text, row.system), ROW: row} for row in self._rows]
@@ -189,11 +193,13 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def _calculate_rewards(self, inputs: list[dict[str, Any]], *arguments: Any) -> torch.Tensor:
         if self._prompt_encoder is not None:
             inputs = [{**row, POLICY_VERSION: self._sampler.version} for row in inputs]
-        # In double precision: in single, eight rewards of 0.7 (those of rows without an oracle mode) have
-        # another mean than 0.7, and a group of equal rewards would look unequal.
+        # In double precision, which reward functions cannot choose: in single, eight rewards of 0.7 (those of
+        # rows without an oracle mode) have another mean than 0.7, and a group of equal rewards would look
+        # unequal.
         return super()._calculate_rewards(inputs, *arguments).double()
 
     def _generate(self, prompts: list[Any]) -> Any:
+        # Around `rollout_func`: TRL decodes the replies behind it, and knows conversations only of its tools.
         if self._prompt_encoder is None:
             return super()._generate(prompts)
         if self._prefetcher is not None:
@@ -238,14 +244,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         )
         return gathered
 
-    def _tokenize_prompts(self, prompts: list[Any]) -> Any:
-        if self._prompt_encoder is None:
-            return super()._tokenize_prompts(prompts)
-        return [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts], None, {}
-
-    def _generate_single_turn(self, prompt_ids: Any, *arguments: Any, **settings: Any) -> Any:
-        if self._prompt_encoder is None:
-            return super()._generate_single_turn(prompt_ids, *arguments, **settings)
+    def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
+        """What TRL calls for replies to the rows in hand."""
         assert self.model is not None
         # Without dropout, as log-probabilities are computed.
         was_training = self.model.training
@@ -262,7 +262,11 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             self.model.train(was_training)
         if not was_training:
             self._eval_rows += self.accelerator.num_processes * len(self._rows)
-        return replies, logprobs if self._sampler.is_remote else None
+        return {
+            "prompt_ids": [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts],
+            "completion_ids": replies,
+            "logprobs": logprobs if self._sampler.is_remote else None,
+        }
 
     def _add_second_turns(
         self, next_turn: NextTurn, replies: list[list[int]], logprobs: list[list[float]], seed: int
@@ -343,6 +347,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         compute_aux_loss: bool = False,
         **visual: Any,
     ) -> TokenScores:
+        # TRL passes images to the model, but no positions, video or features, and runs each prompt with each
+        # of its replies.
         if self._prompt_encoder is None:
             return super()._get_per_token_logps_and_entropies(
                 model,

@@ -23,6 +23,8 @@ _WARNED: tuple[tuple[type[Warning], str], ...] = (
     # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. "pocket"
     # is no folder or hub name, and no vocabulary is enlarged here.
     (UserWarning, "Could not find a config file in .* will assume that the vocabulary was not modified"),
+    # Of every rollout_func of TRL's GRPOTrainer: tests hold it to what we need of it.
+    (UserWarning, "You are using 'rollout_func', which is an experimental feature"),
     # Of an adapter for another model, which is refused with the names of these weights.
     (UserWarning, "Found missing adapter keys while loading the checkpoint"),
     # The same where no hub can be reached.
