@@ -2,7 +2,7 @@
 # Walks the road of `bash launch/reproduce.sh paper` on two cores: bash launch/miniature.sh [FOLDER]   (default: runs/miniature)
 # FOLDER gets films with speech in the official formats of five benchmarks, a hub's cache with a checkpoint of every class, and
 # OUTPUT; a teacher answers behind HTTP. Then GRPO once more, with the planner's own failures as prompts, and under DeepSpeed.
-# Where launch/live.sh has installed the engine, it serves that planner. Re-run the same command to resume.
+# Re-run the same command to resume.
 # What is then checked: tests/support/miniature/checks.py.
 set -euo pipefail
 folder=$(realpath -m "${1:-runs/miniature}")
@@ -27,19 +27,4 @@ PYTHONPATH=tests/support/miniature/cpu_as_gpu:. reproduce --output "$folder/plan
     --grpo-prompts planner --synthesize limit=8 --modules ocr=easyocr:en --accelerate zero2 --grpo-settings use_cpu=false \
     --merge --start prompts --until merge
 
-engine=$(realpath -m "${ENGINE:-.engine}") merged=$folder/planner/merged
-is_ready() { python -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' "$1" 2> /dev/null; }
-if [ -f "$engine/.installed" ] && [ ! -f "$folder/served/summary.json" ]; then
-    port=$(free_port)
-    PORT=$port bash launch/live.sh --serve --model "$merged" --served-model-name "$merged" > "$folder/engine.log" 2>&1 &
-    engine=$!
-    started+=" $engine"
-    until is_ready "http://127.0.0.1:$port/health"; do
-        kill -0 "$engine" 2> /dev/null || { echo "error: the engine ended; see $folder/engine.log" >&2; exit 2; }
-        sleep 1
-    done
-    videopro infer --config "$folder/output/configs/infer-native-mlvu.yaml" --output "$folder/served" --method videopro \
-        --planner "server:$merged@http://127.0.0.1:$port/v1" --options preset=paper ocr=rapidocr max_new_tokens=256 \
-        text_encoder=sentence-transformers/all-MiniLM-L6-v2 speech=whisper:openai/whisper-tiny.en
-fi
 python -m tests.support.miniature.checks "$folder"

@@ -61,6 +61,5 @@ if [ "$status" != 0 ]; then exit "$status"; fi
 if [ "$all" ] && [ "$#" = 0 ]; then
     bash launch/ray_tests.sh
     bash launch/live.sh
-    # After it: with the engine that it installed.
     OMP_NUM_THREADS=1 pytest -m road tests/launch
 fi

@@ -22,7 +22,6 @@ def walk(folder: Path, log: Path) -> str:
         process = subprocess.Popen(
             ["bash", "launch/miniature.sh", str(folder)],
             cwd=ROOT,
-            env={**os.environ, "ENGINE_WAIT": "300"},
             stdout=said,
             stderr=said,
             start_new_session=True,
