@@ -24,6 +24,15 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(sys.argv[0]).parent
+# Frees something when it is asked to end.
+_CHILD = """
+import pathlib, signal, sys, time
+def free(*_):
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit()
+signal.signal(signal.SIGTERM, free)
+time.sleep(600)
+"""
 _SHOWN = ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH")
 
 
@@ -97,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def main(arguments: list[str]) -> int:
     behaviour = json.loads((FOLDER / "stub_engine.json").read_text())
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(FOLDER / "freed")])
     with (FOLDER / "starts.jsonl").open("a") as file:
         environment = {name: os.environ.get(name) for name in _SHOWN}
         record = {"arguments": arguments, "pid": os.getpid(), "child": child.pid, "environment": environment}

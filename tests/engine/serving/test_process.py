@@ -66,6 +66,8 @@ def test_a_killed_engine_is_started_again_with_its_adapters_at_the_same_address(
             engine.wait()
             assert names(engine) == ["model", "policy-v2"]
             assert not is_alive(stub_engine.starts(folder)[number - 1]["child"])
+            # Where the guard lives, what the server left could free what it held.
+            assert (folder / "freed").exists()
         assert (engine.url, engine.starts) == (url, 3)
         assert sum("starting it again" in line for line in said) == 2
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 PATIENCE = 20.0
 """Seconds that the program gets to end by itself."""
+_CHILDRENS_PATIENCE = 3.0
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -58,22 +59,25 @@ def main(arguments: list[str]) -> int:
     if program.poll() is None:
         program.kill()
     status = program.wait()
-    _kill_children()
+    _end_children()
     return 128 - status if status < 0 else status
 
 
-def _kill_children() -> None:
-    """Kill what the program left, and what those processes leave, until nothing is left."""
+def _end_children() -> None:
+    """End what the program left, and what those processes leave, until nothing is left. They are asked first:
+    Python's tracker of shared memory, which ignores that, frees what the others shared once they are gone."""
+    began = time.monotonic()
     while True:
+        is_late = time.monotonic() - began > _CHILDRENS_PATIENCE
         for child in _children():
             with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL if is_late else signal.SIGTERM)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def _children() -> list[int]:
