@@ -56,6 +56,7 @@ _NO_MEASUREMENTS = {
         ("docs/backbones.md", "| setting | default | |"),
         ("docs/clusters.md", "| `--ray` | default | |"),
         ("docs/methods/dvd.md", "| setting | default | |"),
+        ("docs/serving.md", "| `--vllm` | default | |"),
         ("docs/methods/dvd.md", "| | options |"),
         ("docs/methods/lvagent.md", "| setting | default | |"),
         ("docs/methods/vca.md", "| setting | default | |"),

@@ -42,7 +42,7 @@ def _file(command: str) -> Path:
     key = hashlib.sha256()
     for package in ("trl", "transformers"):
         key.update(f"{package} {metadata.version(package)} ".encode())
-    # argparse fits the lines to the terminal.
+    # The parser fits the lines to the terminal.
     key.update(str(shutil.get_terminal_size().columns).encode())
     key.update(COMMANDS[command].help_examples().encode())
     for config in sorted((CONFIGS / command).glob("*.yaml")):
