@@ -267,7 +267,7 @@ def test_both_replies_are_drawn_from_what_is_scored(
     made.model.eval()
     with torch.no_grad():
         grpo.ask(made, chosen)
-        replies, _ = made._generate_single_turn(None)
+        replies = made._roll_out([], made)["completion_ids"]
         ids, mask, width = grpo.batch(made, replies)
         found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
     first, second = drawn

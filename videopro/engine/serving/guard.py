@@ -31,6 +31,9 @@ def _prctl(option: int, value: int) -> None:
 def main(arguments: list[str]) -> int:
     """Run the program until it, this guard's parent or a signal ends it. Returns its exit status, as a
     shell."""
+    if "--help" in arguments[:1]:
+        print(__doc__)
+        return 0
     parent, *command = arguments
     awake, wake = os.pipe()
     os.set_blocking(wake, False)
