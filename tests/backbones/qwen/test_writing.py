@@ -185,3 +185,18 @@ def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.Monk
 def test_rows_of_prompts_in_equal_and_unequal_numbers(of: list[int]) -> None:
     expected = write(runner("qwen3_vl"), SAMPLED, of)
     assert_same(write(runner("qwen3_vl", captures=True), SAMPLED, of), expected)
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("captures", [True, False])
+def test_no_step_is_taken_that_no_reply_needs(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, taken = StaticBatch.step, []
+
+    def counted(self: StaticBatch) -> None:
+        taken.append(self)
+        step(self)
+
+    monkeypatch.setattr(StaticBatch, "step", counted)
+    write(runner("qwen3_vl", captures=captures), SAMPLED)
+    # The first of 24 tokens is chosen from the prompt.
+    assert len(taken) == 23

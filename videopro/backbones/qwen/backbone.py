@@ -488,6 +488,8 @@ class QwenBackbone(Backbone):
                 yield
             except torch.OutOfMemoryError as error:
                 self._features.clear()
+                if self._run is not None:
+                    self._run.release()
                 raise BackboneError(
                     f"backbone {self.name!r} ran out of memory on {self.device}; lower 'batch_size' (now "
                     f"{self._batch}), 'frames' ({self.frames}) or 'pixels' ({self.pixels}), or close prefixes"

@@ -31,11 +31,6 @@ class MergedCopy:
         weights = [_weight(layer) for layer in self._layers]
         return sum(weight.numel() * weight.element_size() for weight in weights)
 
-    @property
-    def is_made(self) -> bool:
-        """Whether the copy has its memory."""
-        return bool(self._copies)
-
     @torch.no_grad()
     def update(self) -> None:
         """Compute the sums anew, in float32, at the same addresses."""
@@ -52,10 +47,6 @@ class MergedCopy:
                     if name in layer.lora_A:
                         total = total + _float_delta(layer, name)
                 copy.weight.copy_(total)
-
-    def release(self) -> None:
-        """Free the copy's memory."""
-        self._copies.clear()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

@@ -329,6 +329,11 @@ class QwenRunner:
         heads = list(state.heads) or [object() for _ in range(len(prompts[0][0]))]
         return RowsSoFar(prompts, own, of, mask, positions, tokens, numbers, torch.ones_like(tokens), heads)
 
+    def release(self) -> None:
+        """Free what is kept for the next replies: room for keys and values, and captured steps."""
+        if self._static is not None:
+            self._static.release()
+
     def _writer(self) -> StaticWriter:
         if self._static is None:
             self._static = StaticWriter(self.model, cache_name=self._cache)

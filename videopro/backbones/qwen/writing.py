@@ -69,6 +69,10 @@ class Replies:
         self._limit = limit
         self._on_reply = on_reply
 
+    def left(self, number: int) -> int:
+        """The most tokens that a reply may still get."""
+        return self._limit - len(self.written[number].ids)
+
     @property
     def count(self) -> int:
         """All replies, those that have ended included."""
@@ -157,10 +161,11 @@ class StaticWriter:
         if not numbers:
             return
         batch = self._laid_out(start, numbers, sampler, key, limit)
+        needed = max(map(replies.left, numbers))  # steps of this batch, at most
         unread: _Chunk | None = None
         while True:
             chunk = None
-            if steps := min(at_once, batch.left):
+            if steps := min(at_once, batch.left, needed - batch.steps):
                 for _ in range(steps):
                     batch.step()
                 chunk = _Chunk(batch, numbers, steps)
@@ -200,6 +205,7 @@ class StaticWriter:
             if not numbers:
                 return
             batch = self._laid_out(start, rows, sampler, key, limit)
+            needed = max(map(replies.left, numbers))
 
     def release(self) -> None:
         """Free the keys and values, and the captured steps."""

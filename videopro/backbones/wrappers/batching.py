@@ -276,6 +276,9 @@ class _Line:
                 for pending in waiting:
                     pending.done.set_exception(error)
                 self._changed.notify_all()
+            if not isinstance(error, Exception):
+                # An interruption is this thread's, whose own replies it may be writing meanwhile.
+                raise
 
     def _serve_batch(self, batch: list[_PendingRequests]) -> None:
         requests = [request for pending in batch for request in pending.requests]
