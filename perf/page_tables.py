@@ -33,7 +33,7 @@ def lines_of(file: str, title: str) -> list[str]:
         return table().splitlines()
     if file.endswith(".md") and (file, title) not in TABLES:
         return titled((ROOT / "docs" / "results" / file).read_text(encoding="utf-8"), title)
-    if file in ("perf/gpu.json", "perf/shapes_2b.json"):
+    if file in ("perf/gpu.json", "perf/gpu_steps.json", "perf/shapes_2b.json"):
         # Imported here, because it loads torch.
         from perf.battery.results import tables
 

@@ -123,7 +123,7 @@ def test_the_docs_quote_the_recorded_figures() -> None:
     places = [ROOT / "docs" / "status.md", ROOT / "docs" / "results" / "real-shapes.md"]
     texts = [re.sub(r"<!-- .+ -->\n", "", place.read_text(encoding="utf-8")) for place in places]
     pages = [" ".join(text.split()) for text in texts]
-    files = [ROOT / "perf" / name for name in ("gpu.json", "shapes_2b.json")]
+    files = [ROOT / "perf" / name for name in ("gpu.json", "gpu_steps.json", "shapes_2b.json")]
     recorded = [path for path in files if path.exists()]
     assert recorded
     for path in recorded:
