@@ -194,12 +194,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         "## Supervision by family and kind",
         cross_table(sft["by family and kind"], sorted(sft["by kind"])),
         f"By mode: {inline_counts(sft['by mode'])}. By length: {inline_counts(sft['by length'])}.",
-        "## GRPO prompts by family and kind",
-        cross_table(grpo["by family and kind"], sorted(grpo["by kind"])),
-        f"Oracle mode (A.3) of plans: {inline_counts(grpo['oracle mode of plans'])}. Right letters: "
-        f"{inline_counts(grpo['right letters'])}.",
-        "## What happened",
-        f"Native answers: {inline_counts(card['native'])}.",
+        *prompt_parts(card),
         _table(
             {"first": card["programs"]["first"], **card["programs"]["refinements"]},
             ("replies", "no program", "not well-formed", "repeated", "failed", "gave no answer", "right"),
@@ -280,6 +275,19 @@ def inline_counts(counts: Mapping[str, Any]) -> str:
 def listed_counts(counts: Mapping[str, Any]) -> str:
     """Counts as a list."""
     return "\n".join(f"- {name}: {count}" for name, count in counts.items()) or "- nothing"
+
+
+def prompt_parts(card: Mapping[str, Any]) -> list[str]:
+    """What a card says of its prompts for GRPO and of the native answers."""
+    grpo = card["grpo"]
+    return [
+        "## GRPO prompts by family and kind",
+        cross_table(grpo["by family and kind"], sorted(grpo["by kind"])),
+        f"Oracle mode (A.3) of plans: {inline_counts(grpo['oracle mode of plans'])}. Right letters: "
+        f"{inline_counts(grpo['right letters'])}.",
+        "## What happened",
+        f"Native answers: {inline_counts(card['native'])}.",
+    ]
 
 
 def cross_table(table: Mapping[str, Mapping[str, int]], columns: Sequence[str]) -> str:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from videopro.data_synthesis.card import (
-    cross_table,
     inline_counts,
     listed_counts,
     made_with,
     native_counts,
     program_counts,
+    prompt_parts,
     public,
     row_counts,
     tally,
@@ -112,12 +112,7 @@ def prompts_card_text(card: Mapping[str, Any]) -> str:
         f"{grpo['rows']} prompts for GRPO (`grpo.jsonl`), from {questions['answered']} questions about "
         f"{questions['videos']} videos: the questions, and what a planner's first program got wrong or was "
         "unsure of. No teacher wrote anything. Made by `videopro prompts`.",
-        "## GRPO prompts by family and kind",
-        cross_table(grpo["by family and kind"], sorted(grpo["by kind"])),
-        f"Oracle mode (A.3) of plans: {inline_counts(grpo['oracle mode of plans'])}. Right letters: "
-        f"{inline_counts(grpo['right letters'])}.",
-        "## What happened",
-        f"Native answers: {inline_counts(card['native'])}.",
+        *prompt_parts(card),
         "The planner:",
         listed_counts(planner),
         "## Left out",
