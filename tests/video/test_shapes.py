@@ -143,8 +143,9 @@ class WhiteFinder(Detector):
         return "white"
 
     def _detect(
-        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
-    ) -> list[Detection]:
+        self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Detection]]:
+        (picture,) = pictures
         assert picture.image.shape[:2] == padded_size(*picture.image.shape[:2])
         rows, columns = np.nonzero((picture.image == 255).all(-1))
         tall, wide = picture.image.shape[:2]
@@ -153,7 +154,7 @@ class WhiteFinder(Detector):
             *((columns.max() + 1) / wide, (rows.max() + 1) / tall),
         )
         margin = Detection((0.99, 0.99, 1.0, 1.0), 0.9, "the margin")
-        return [Detection(tuple(map(float, box)), 1.0, "white"), margin]
+        return [[Detection(tuple(map(float, box)), 1.0, "white"), margin]]
 
 
 class WhiteReader(Ocr):

@@ -23,6 +23,7 @@ from videopro.backbones import (
     Sampling,
     folder_fingerprint,
 )
+from videopro.backbones.joining import Joining
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.methods.planners import answerer
@@ -215,13 +216,14 @@ def write_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two replies that `trained` has learned, without the training."""
 
     def written(
-        self: QwenBackbone, requests: Sequence[GenerateRequest], sampling: Sampling
-    ) -> list[Generation]:
+        self: QwenBackbone, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
+    ) -> None:
         first = world.QUESTIONS[0].text
-        texts = [world.NATIVE if first in request.text else world.STEPS for request in requests]
-        return [Generation(text, (), (), "stop", 1) for text in texts]
+        for number, request in enumerate(requests):
+            text = world.NATIVE if first in request.text else world.STEPS
+            joining.done(number, Generation(text, (), (), "stop", 1))
 
-    monkeypatch.setattr(QwenBackbone, "generate_batch", written)
+    monkeypatch.setattr(QwenBackbone, "generate_joining", written)
 
 
 @pytest.fixture
@@ -280,12 +282,12 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
 
         monkeypatch.setattr(QwenBackbone, name, spied)
 
-    spy("generate_batch")
+    spy("generate_joining")
     spy("answer_batch")
     # Questions of other tests' evaluations are cached.
     monkeypatch.setattr(library, "_cache", CallCache())
     evaluation(held_out(), tmp_path)(by_heart)
-    assert set(seen) == {("generate_batch", True), ("answer_batch", False)}
+    assert set(seen) == {("generate_joining", True), ("answer_batch", False)}
     assert not any(layer.disable_adapters for layer in layers)
 
 
