@@ -4,10 +4,11 @@ resume to the same weights, and models answer as they did."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from tests.support.old_folders import unpack_training
 from tests.support.qwen_models import PIXELS, QUESTION, pictures
 from tests.support.training_runs import LORA, NO_MODELS, adapter, assert_equal, flags
 from videopro.backbones import Sampling, load_backbone
+from videopro.backbones.qwen import draws, runner
 from videopro.commands import infer
 from videopro.train import grpo, merge, sft
 
@@ -60,6 +62,31 @@ def train(stage: str, old: Path, output: Path, **changes: Any) -> int:
     return command(flags(output, **given))
 
 
+def draw_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw tokens as versions did that wrote replies by passes: by torch.multinomial, with a generator for
+    each row. Everything else of a run that they began must then go on as it would have."""
+    generators: list[torch.Generator] = []
+
+    def rows(seeds: Sequence[tuple[int, int]], tokens: int) -> torch.Tensor:
+        """In place of a row's numbers, which of the generators is its."""
+        generators.clear()
+        for seed in seeds:
+            mixed = np.random.SeedSequence(list(seed)).generate_state(1, np.uint64)[0]
+            generators.append(torch.Generator().manual_seed(int(mixed >> 1)))
+        return torch.arange(len(seeds), dtype=torch.float64)[:, None].expand(-1, tokens)
+
+    def draw(logits: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        probabilities = logits.softmax(-1)
+        drawn = [
+            torch.multinomial(row, 1, generator=generators[int(number)])
+            for row, number in zip(probabilities, numbers, strict=True)
+        ]
+        return torch.cat(drawn)
+
+    monkeypatch.setattr(runner, "uniforms", rows)
+    monkeypatch.setattr(draws, "_draw", draw)
+
+
 def losses(run: Path) -> list[float]:
     history = json.loads((run / "training_record.json").read_text())["history"]
     return [line["loss"] for line in history if "loss" in line]
@@ -67,8 +94,14 @@ def losses(run: Path) -> list[float]:
 
 @pytest.mark.parametrize(("stage", "steps"), [("sft", 8), pytest.param("grpo", 5, marks=pytest.mark.long)])
 def test_a_run_resumes_to_the_weights_of_one_that_was_never_stopped(
-    stage: str, steps: int, old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stage: str,
+    steps: int,
+    old: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    draw_as_before(monkeypatch)
     run, checkpoint = old / stage, old / stage / "checkpoint-3"
     before, expected_losses = checkpoint.stat().st_ino, losses(run)
     assert train(stage, old, run) == 0
