@@ -3,6 +3,8 @@ anything behind."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import time
@@ -56,13 +58,15 @@ def times(video: Video, count: int = 60) -> list[float]:
 def kill(pool: processes.DecodingProcesses) -> None:
     assert pool._executor is not None
     for each in list(pool._executor._processes):
-        os.kill(each, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # killed before, and gone by now
+            os.kill(each, signal.SIGKILL)
 
 
 def settled() -> int:
     """Open descriptors of this process, once no more are closed: the last ones are just after a result."""
     counts = [0]
     while len(counts) < 3 or len(set(counts[-3:])) > 1:
+        gc.collect()  # the pipes of processes that an earlier test killed
         time.sleep(0.1)
         counts.append(len(os.listdir("/proc/self/fd")))
     return counts[-1]

@@ -76,6 +76,8 @@ def test_a_request_that_fails_does_not_fail_the_others(order: str, kind: type[Ex
     results = together([lambda request=request: front.answer_batch([request])[0] for request in asked])  # type: ignore[misc]
     assert [i for i, result in enumerate(results) if isinstance(result, kind)] == [5]
     assert all(isinstance(result, Answer) for i, result in enumerate(results) if i != 5)
+    # Its traceback tells of itself alone, whether it was in a batch before or not.
+    assert results[5].__context__ is None
 
 
 def test_different_kinds_of_call_do_not_mix() -> None:

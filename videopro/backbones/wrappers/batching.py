@@ -264,21 +264,23 @@ class _Line:
         """Serve a batch, to which requests may be added meanwhile."""
         try:
             self._serve_batch(batch)
+            return
         except BaseException as error:
             waiting = [pending for pending in batch if not pending.done.done()]
-            if len(batch) > 1 and isinstance(error, Exception) and not is_machines(error):
-                # One bad request fails the whole batch; served apart, only that one fails.
-                for pending in waiting:
-                    self._serve([replace(pending, joins=None)])
+            if len(batch) == 1 or not isinstance(error, Exception) or is_machines(error):
+                # Also after an interruption: no caller may wait forever.
+                with self._changed:
+                    for pending in waiting:
+                        pending.done.set_exception(error)
+                    self._changed.notify_all()
+                if not isinstance(error, Exception):
+                    # An interruption is this thread's, whose own replies it may be writing meanwhile.
+                    raise
                 return
-            # Also after an interruption: no caller may wait forever.
-            with self._changed:
-                for pending in waiting:
-                    pending.done.set_exception(error)
-                self._changed.notify_all()
-            if not isinstance(error, Exception):
-                # An interruption is this thread's, whose own replies it may be writing meanwhile.
-                raise
+        # One bad request fails the whole batch; served apart, only that one fails. Outside of the handler:
+        # its error's traceback would begin with the batch's.
+        for pending in waiting:
+            self._serve([replace(pending, joins=None)])
 
     def _serve_batch(self, batch: list[_PendingRequests]) -> None:
         requests = [request for pending in batch for request in pending.requests]
