@@ -1,5 +1,13 @@
 """Errors that a user can act on, the ones that nobody foresaw, and the names of signals in messages."""
 
+from videopro.errors.cancellation import (
+    Cancellation,
+    Cancelled,
+    cancellable,
+    carrying_cancellation,
+    check_cancelled,
+    current_cancellation,
+)
 from videopro.errors.disk import cannot_lock, cannot_write, is_full, writing
 from videopro.errors.exceptions import (
     QUESTION_ERRORS,
@@ -33,6 +41,8 @@ __all__ = [
     "Streaks",
     "BackboneError",
     "BenchmarkError",
+    "Cancellation",
+    "Cancelled",
     "ConfigError",
     "DatasetError",
     "ExceptionRecord",
@@ -48,8 +58,12 @@ __all__ = [
     "VideoProError",
     "WorkerBug",
     "as_unexpected",
+    "cancellable",
     "cannot_lock",
     "cannot_write",
+    "carrying_cancellation",
+    "check_cancelled",
+    "current_cancellation",
     "is_full",
     "is_machines",
     "machine_error",
