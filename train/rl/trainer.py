@@ -426,6 +426,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """TRL's loss for a batch."""
+        # `rollout_func` hands tensors over; the rollouts' prompts and videos reach the forward passes from here. TRL has
+        # no hook before a batch's loss, nor one to skip a batch without a gradient.
         if self._prompt_encoder is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
         if self._has_no_gradient(inputs):
@@ -440,6 +442,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         """TRL's loss of this batch, which it gets as a dictionary of its own."""
+        # TRL takes an importance ratio of its own vLLM only, made before the update, with another pass.
         with self._correcting(inputs):
             return super()._compute_loss(model, inputs)
 
@@ -487,6 +490,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Rewards of replies to held-out prompts, if there are any, and the metrics of held-out questions."""
+        # Each evaluation draws its replies by their place in it, so that two of the same weights are equal; TRL's
+        # callbacks come after the first batch.
         self._eval_rows = 0
         try:
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
@@ -497,6 +502,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> Any:
         """As in TRL; counts the loss of the replies, by tokens or by replies as `loss_type` does."""
+        # The Trainer averages the means of batches, whatever their lengths, and returns no sum and count.
         inputs = self._prepare_inputs(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():
             loss = self.compute_loss(model, inputs).mean().detach()
