@@ -25,6 +25,7 @@ from videopro.cli import CommandLine, exit_status, setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
 from videopro.commands.reproduce.estimates import PUBLISHED, Estimate, estimates
 from videopro.commands.reproduce.expected import expected_of_synthesis
+from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 
 RECORD = "perf/road.json"
@@ -53,7 +54,7 @@ def shipped(name: str, data: Path = Path("data"), **synthesize: Any) -> Road:
 
 def expected_stages(road: Road, rows: Mapping[str, int], synthesis: Estimate) -> list[dict[str, Any]]:
     """What each stage is expected to take, if the synthesis gives these rows."""
-    stages = road.stages()
+    stages = stages_of(road)
     sizes = {part.folder: PUBLISHED[part.name, part.split] for part in road.benchmarks()}
     takes = estimates(road, stages, sizes, rows) | {"synthesize": synthesis}
     return [{"stage": stage.name, **asdict(takes[stage.name])} for stage in stages]
@@ -62,7 +63,7 @@ def expected_stages(road: Road, rows: Mapping[str, int], synthesis: Estimate) ->
 def plan(folder: Path, name: str) -> dict[str, Any]:
     """The plan of a shipped config, with annotations of CG-Bench's shape in `folder`."""
     road = shipped(name, folder, exclude=[f"lvbench/test:{folder / 'lvbench'}"])
-    expected = expected_of_synthesis(road, road.stages())
+    expected = expected_of_synthesis(road, stages_of(road))
     assert expected is not None
     return {
         "gpus": road.gpus,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.commands.reproduce.command import COMMAND
+from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 
@@ -24,4 +25,4 @@ def names(stages: list[Stage]) -> list[str]:
 
 def by_name(road: Road) -> dict[str, Stage]:
     """Its stages by their names."""
-    return {stage.name: stage for stage in road.stages()}
+    return {stage.name: stage for stage in stages_of(road)}

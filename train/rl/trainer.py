@@ -426,7 +426,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """TRL's loss for a batch."""
-        # `rollout_func` hands tensors over; the rollouts' prompts and videos reach the forward passes from here. TRL has
+        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here. TRL has
         # no hook before a batch's loss, nor one to skip a batch without a gradient.
         if self._prompt_encoder is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
@@ -490,8 +490,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Rewards of replies to held-out prompts, if there are any, and the metrics of held-out questions."""
-        # Each evaluation draws its replies by their place in it, so that two of the same weights are equal; TRL's
-        # callbacks come after the first batch.
+        # Each evaluation draws its replies by their place in it, so that two of the same weights are equal.
+        # TRL's callbacks come after the first batch.
         self._eval_rows = 0
         try:
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)

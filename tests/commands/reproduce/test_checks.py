@@ -12,6 +12,7 @@ from videopro.commands.doctor.findings import Finding
 from videopro.commands.reproduce import checks
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.command import selected
+from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 from videopro.modules import transcripts
 
@@ -24,7 +25,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def findings(walked: Road, *kinds: str) -> dict[str, Finding]:
-    stages = [stage for stage in walked.stages() if stage.kind in kinds]
+    stages = [stage for stage in stages_of(walked) if stage.kind in kinds]
     return {found.name: found for found in examine(walked, stages, {})}
 
 
@@ -81,4 +82,4 @@ def test_files_that_were_put_there_by_hand_are_not_downloaded(tmp_path: Path) ->
     (tmp_path / "data/cg_bench/.cache/huggingface").mkdir(parents=True)
     assert downloads()
     walked = road(tmp_path)
-    assert names(selected(walked.stages(), walked.config))[0] == "download"
+    assert names(selected(stages_of(walked), walked.config))[0] == "download"

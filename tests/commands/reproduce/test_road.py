@@ -14,7 +14,8 @@ from tests.support.roads import by_name, names, road
 from videopro.cli import COMMANDS, CONFIGS
 from videopro.commands.reproduce.command import selected
 from videopro.commands.reproduce.estimates import PUBLISHED, estimates
-from videopro.commands.reproduce.road import parts_of
+from videopro.commands.reproduce.order import stages_of
+from videopro.commands.reproduce.parts import parts_of
 from videopro.commands.reproduce.settings import ReproduceConfig
 from videopro.errors import ConfigError
 
@@ -24,7 +25,7 @@ WITHOUT = [f"infer-without-{group}" for group in ("retrieval", "localization", "
 
 
 def test_the_paper_is_walked_from_its_files_to_its_tables(tmp_path: Path) -> None:
-    assert names(road(tmp_path).stages()) == [
+    assert names(stages_of(road(tmp_path))) == [
         *("download", "check", "transcribe", "index", "synthesize"),
         *TRAINED,
         *RUNS,
@@ -80,7 +81,7 @@ def test_training_reads_what_the_stages_before_it_wrote(tmp_path: Path) -> None:
 )
 def test_it_starts_from_what_others_made(tmp_path: Path, changes: dict[str, Any], trained: list[str]) -> None:
     files = ["download", "check", "transcribe", "index"]
-    found = names(road(tmp_path, **changes).stages())
+    found = names(stages_of(road(tmp_path, **changes)))
     assert [
         name for name in found if name not in files and not name.startswith(("infer", "report"))
     ] == trained
@@ -126,7 +127,7 @@ def test_ablations_are_of_benchmarks_that_are_tested(tmp_path: Path) -> None:
 
 def test_stages_can_be_chosen(tmp_path: Path) -> None:
     walked = road(tmp_path)
-    stages = walked.stages()
+    stages = stages_of(walked)
     assert names(selected(stages, replace(walked.config, only=("sft",)))) == ["sft"]
     some = selected(stages, replace(walked.config, start="sft", until="grpo"))
     assert names(some) == ["sft", "grpo"]
@@ -139,7 +140,7 @@ def test_stages_can_be_chosen(tmp_path: Path) -> None:
 def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> None:
     walked = road(tmp_path)
     sizes = {part.folder: PUBLISHED[part.name, part.split] for part in walked.benchmarks()}
-    found = estimates(walked, walked.stages(), sizes, {})
+    found = estimates(walked, stages_of(walked), sizes, {})
     # 10,000 prompts x 8 replies are 1,250 steps of 64 replies, 58 s each.
     assert found["grpo"].gpu_hours == pytest.approx(1_250 * 58 / 3600)
     # 5,000 rows at 2.4 a second.
@@ -148,21 +149,23 @@ def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> Non
     assert found["infer-program"].gpu_hours == pytest.approx(2_449 * 8.2 / 3600)
     assert found["infer-program"].works_on == "2,449 questions"
     # What the synthesis is expected to give comes before the paper's number: 160 / 64 x 8 = 20 steps.
-    given = estimates(walked, walked.stages(), sizes, {"grpo": 160})["grpo"]
+    given = estimates(walked, stages_of(walked), sizes, {"grpo": 160})["grpo"]
     assert (given.works_on, given.gpu_hours) == ("160 rows expected", pytest.approx(20 * 58 / 3600))
     # Steps that are limited: 100 of 8 replies on each of 8 GPUs, accumulated twice.
     few = road(tmp_path, grpo_settings={"max_steps": 100, "gradient_accumulation_steps": 2})
-    limited = estimates(few, few.stages(), sizes, {})["grpo"]
+    limited = estimates(few, stages_of(few), sizes, {})["grpo"]
     assert (limited.works_on, limited.gpu_hours) == ("100 steps", pytest.approx(200 * 58 / 3600))
     on_a_cpu = road(tmp_path, gpus=0)
-    assert all(each.gpu_hours is None for each in estimates(on_a_cpu, on_a_cpu.stages(), sizes, {}).values())
+    assert all(
+        each.gpu_hours is None for each in estimates(on_a_cpu, stages_of(on_a_cpu), sizes, {}).values()
+    )
 
 
 def test_estimates_count_rows_and_a_share_of_the_questions(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("{}\n{}\n\n{}\n")
     walked = road(tmp_path, limit=0.1, sft_data=str(rows), benchmarks=("lvbench",), ablation_benchmarks=())
-    found = estimates(walked, walked.stages(), {"lvbench": PUBLISHED["lvbench", "test"]}, {})
+    found = estimates(walked, stages_of(walked), {"lvbench": PUBLISHED["lvbench", "test"]}, {})
     assert found["sft"].works_on == "3 rows"
     assert found["infer-native"].works_on == "154 questions"
 
@@ -170,7 +173,7 @@ def test_estimates_count_rows_and_a_share_of_the_questions(tmp_path: Path) -> No
 @pytest.mark.parametrize("path", sorted((CONFIGS / "reproduce").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_config_is_a_road(path: Path, tmp_path: Path) -> None:
     assert isinstance(yaml.safe_load(path.read_text()), dict)
-    assert names(road(tmp_path, path.stem, gpus=1).stages())[-1] == "report"
+    assert names(stages_of(road(tmp_path, path.stem, gpus=1)))[-1] == "report"
 
 
 def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path
         {} if config == "no-teacher" else {"synthesize": {"teacher": "api:narrator@http://127.0.0.1:9/v1"}}
     )
     read = set()
-    for stage in road(tmp_path, config, gpus=1, **teacher).stages():
+    for stage in stages_of(road(tmp_path, config, gpus=1, **teacher)):
         for command in stage.commands:
             # TRL's parser reads those of the trainers, and hf is not ours.
             if command.name in ("hf", "sft", "grpo"):

@@ -22,6 +22,7 @@ from videopro.commands.doctor.machine import nvidia_gpus
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.estimates import estimates, size_of
 from videopro.commands.reproduce.expected import expected_of_synthesis
+from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.plan import show_plan
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record, check_same, run_stages
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def reproduce(config: ReproduceConfig) -> None:
     """Show the plan, ask, and run the stages. Raises VideoProError."""
     road = Road(config, len(nvidia_gpus()))
-    stages = selected(road.stages(), config)
+    stages = selected(stages_of(road), config)
     record = Record(config.output)
     sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
     sizes |= {part.folder: size_of(part, None) for part in road.tested if part.name == "pocket"}

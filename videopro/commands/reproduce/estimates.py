@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.commands.reproduce.road import Part, Road
+from videopro.commands.reproduce.parts import Part
+from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.errors import VideoProError
 

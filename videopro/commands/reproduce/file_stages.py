@@ -1,0 +1,87 @@
+"""The stages that bring what a reproduction needs: files, transcripts, indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from videopro.commands.reproduce.parts import protocol
+from videopro.commands.reproduce.road import Road
+from videopro.commands.reproduce.stages import DOWNLOAD, Command, Stage, in_shards
+
+
+def download_stages(road: Road) -> Iterator[Stage]:
+    """Models and data, and a look at every file."""
+    commands = [
+        Command(
+            DOWNLOAD,
+            (
+                "download",
+                repository,
+                "--repo-type",
+                "dataset",
+                "--local-dir",
+                str(road.config.data / name),
+            ),
+        )
+        for name, repository in road.config.downloads.items()
+        if name in [part.folder for part in road.benchmarks()] and road.is_downloaded(name)
+    ]
+    needs = [*road.backbone_needs(), *road.module_needs()]
+    models = dict.fromkeys(need.hub for need in needs if need.hub)
+    commands += [Command(DOWNLOAD, ("download", name)) for name in models]
+    if commands:
+        yield Stage("download", "what the hub has: models, and the data that is named", tuple(commands))
+    checks = [
+        Command(
+            "benchmarks check",
+            (
+                part.name,
+                "--root",
+                str(road.root(part)),
+                "--split",
+                part.split,
+                *protocol(part),
+                "--unpack",
+            ),
+        )
+        for part in road.benchmarks()
+    ]
+    if checks:
+        yield Stage("check", "unpacks archives; every file of the benchmarks is there", tuple(checks))
+
+
+def preparation_stages(road: Road) -> Iterator[Stage]:
+    """What is made once for each video."""
+    parts = road.benchmarks()
+    speech = ("--speech", str(road.config.modules["speech"])) if "speech" in road.config.modules else ()
+    if road.speech != "none":
+        commands = tuple(
+            command
+            for part in parts
+            for command in in_shards(
+                Command(
+                    "transcribe",
+                    (
+                        "--benchmark",
+                        part.name,
+                        "--split",
+                        part.split,
+                        "--root",
+                        str(road.root(part)),
+                        *speech,
+                    ),
+                ),
+                road.gpus,
+            )
+        )
+        yield Stage("transcribe", "speech of videos without subtitles", commands, in_parallel=road.gpus > 1)
+    encoder = road.encoder
+    if encoder not in ("", "none", "auto") and parts:
+        dtype = road.config.modules.get("encoder_dtype")
+        flags = ("--encoder", encoder, *(("--dtype", str(dtype)) if dtype else ()))
+        commands = tuple(
+            command
+            for part in parts
+            for command in in_shards(Command("index", (str(road.root(part)), *flags)), road.gpus)
+        )
+        yield Stage("index", "embeds the clips of every video", commands, in_parallel=road.gpus > 1)

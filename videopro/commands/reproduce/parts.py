@@ -1,0 +1,45 @@
+"""The benchmarks of a reproduction, each as it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from videopro.benchmarks import PRESETS, default_split, name_of
+from videopro.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Part:
+    """A benchmark as it is asked: its split and protocol, and frames a call."""
+
+    name: str
+    split: str
+    protocol: str
+    frames: int | None
+
+    @property
+    def folder(self) -> str:
+        """Its folder in that of the data, and in that of a run."""
+        return name_of(self.name)
+
+
+def protocol(part: Part) -> tuple[str, ...]:
+    """The flag for a benchmark's protocol, if it is not the default."""
+    return ("--protocol", part.protocol) if part.protocol else ()
+
+
+def parts_of(names: Sequence[str]) -> list[Part]:
+    """The benchmarks of these names. Those of a preset are asked as the preset says, also by their own names
+    (Video-MME in its long group). Raises ConfigError for one that is named twice."""
+    preset = {name: (split, protocol) for name, split, protocol in PRESETS["videopro"][0]}
+    parts: dict[str, Part] = {}
+    for given in names:
+        for name in preset if given == "videopro" else (given,):
+            split, protocol = preset.get(name, (default_split(name), ""))
+            frames = PRESETS["videopro"][1] if name in preset else None
+            part = Part(name, split, protocol, frames)
+            if part.folder in parts:
+                raise ConfigError(f"benchmark {part.folder!r} is given twice; name it once")
+            parts[part.folder] = part
+    return list(parts.values())
