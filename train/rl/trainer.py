@@ -426,8 +426,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """TRL's loss for a batch."""
-        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here. TRL has
-        # no hook before a batch's loss, nor one to skip a batch without a gradient.
+        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here. TRL
+        # has no hook before a batch's loss, nor one to skip a batch without a gradient.
         if self._prompt_encoder is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
         if self._has_no_gradient(inputs):
