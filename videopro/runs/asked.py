@@ -1,0 +1,85 @@
+"""A run of questions that no benchmark asked: those of `videopro ask --output` and of `videopro serve`.
+
+It is a run folder as any other, which `videopro view` and `videopro report` open, of the benchmark "asked".
+Questions are added to it one by one, by several processes at once if need be, under the same rule as a run of
+`videopro infer`: another method, model or setting is another run, in another folder.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from videopro.benchmarks import Protocol
+from videopro.errors import RunError
+from videopro.runs.folder import RunFolder
+from videopro.traces import Trace, TraceLog
+
+ASKED = "asked"
+"""The name of the benchmark in such a run."""
+
+
+def asked_identity(protocol: Protocol, *, method: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """What the key of such a run hashes, apart from the model, which is "model". `method`: its part of the
+    identity (`PreparedRun.identity`)."""
+    return {
+        "method": dict(method),
+        "protocol": {"benchmark": ASKED, "split": "", "version": "", **protocol.identity()},
+        "generation": {"seed": seed},
+    }
+
+
+class AskedRun:
+    """The run in a folder, which exists after `open`. Threads may share it; close it in the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = RunFolder(path)
+        self._lock = threading.Lock()
+        self._key = ""
+        self._log: TraceLog | None = None
+
+    def check(self, identity: Mapping[str, Any]) -> None:
+        """Check that the folder is new or this run's, before anything is loaded; what `identity` lacks, such
+        as the model, is not compared. Writes nothing. Raises RunError."""
+        self.folder.check()
+        self.folder.check_same(identity)
+
+    def open(self, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
+        """Create the folder, or open that of an earlier process, if it is this run's. `settings` are for its
+        readers: "method" and "model" at least. Returns the run's key. Raises RunError."""
+        self.folder.check()
+        key = self.folder.open({"benchmark": ASKED, "split": "", **settings}, identity)
+        with self._lock:
+            self._key = key
+            if self._log is None:
+                self._log = self.folder.log()
+        return key
+
+    def add(self, trace: Trace) -> bool:
+        """Add an answered question, under this run's key. Returns False, and writes nothing, if there is one
+        of its id. Raises RunError."""
+        with self._lock:
+            if self._log is None:
+                raise RunError(f"{self.folder.path}: is not open")
+            return self._log.append(replace(trace, run_key=self._key))
+
+    def add_numbered(self, trace: Trace) -> Trace:
+        """Add an answered question under the next free number. Returns it as it was added. Raises
+        RunError."""
+        numbered = (replace(trace, question_id=str(number), run_key=self._key) for number in count(1))
+        return next(added for added in numbered if self.add(added))
+
+    def read(self) -> list[Trace]:
+        """The questions so far, in the order in which they were added. Raises RunError."""
+        return self.folder.read() if self.folder.traces.exists() else []
+
+    def close(self) -> None:
+        """Close the folder. Raises RunError if a question did not reach the disk."""
+        with self._lock:
+            log, self._log = self._log, None
+        if log is not None:
+            log.close()
