@@ -366,6 +366,17 @@ def test_secrets_do_not_go_up(
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("line", ["not json", "[1]", '{"id": 1'])
+def test_a_row_that_nobody_could_read_does_not_go_up(
+    hub: Hub, tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = dataset(tmp_path / "synth", tmp_path / "films")
+    with (folder / "grpo.jsonl").open("a") as file:
+        file.write(f"{line}\n\n")
+    assert push([str(folder), "mina/programs", "--dry-run"]) == 2
+    assert f"{folder / 'grpo.jsonl'}, line 3: is no JSON object" in refused(capsys)
+
+
 def test_what_only_looks_like_a_secret_or_a_path_goes_up_as_it_is(hub: Hub, tmp_path: Path) -> None:
     folder = adapter(tmp_path / "sft")
     tokens = {"think": "/think", "slash": "/", "url": "https://example.org/a/b", "ratio": "and/or/not"}

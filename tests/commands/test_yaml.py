@@ -38,6 +38,21 @@ def test_a_bomb_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [("a: [1,\nb: {c\n", "line 3, column 1: "), ("a: b: c\n", "line 1, column 5: "), ("a: \x07\n", "")],
+)
+def test_broken_yaml_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, where: str
+) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    assert infer(["--config", str(path), "--model", "m", "--output", str(tmp_path / "run")]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: {path}: is not valid YAML: {where}")
+    assert line.count("\n") == 1
+
+
 def test_a_value_of_a_flag_is_bounded_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--benchmark", "pocket", "--model", "m", "--output", str(tmp_path / "run")]
     assert infer([*words, "--options", "x=&a [*a]"]) == 2

@@ -104,8 +104,13 @@ def parse_yaml(text: str) -> Any:
             return loader.construct_document(node)
         finally:
             loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        # Its text has five lines, with a sketch of the place.
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise ValueError(where + ", ".join(filter(None, (error.context, error.problem)))) from error
     except (yaml.YAMLError, OverflowError) as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
         raise ValueError("lists and mappings are nested too deeply") from error
 

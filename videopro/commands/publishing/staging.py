@@ -48,13 +48,31 @@ def stage(artefact: Artefact, *, base: str = "") -> list[StagedFile]:
     """The files of an artefact as they go up; writes nothing. `base`: the hub's name of the model that it was
     trained on. Raises ConfigError if a secret is in one of them, naming all."""
     names = artefact.files()
-    rows = [name for name in names if name.endswith(".jsonl")]
-    lines = (line for name in rows for line in (artefact.folder / name).read_bytes().split(b"\n"))
-    videos = {path for path in named_files(lines) if path.startswith("/")}
+    videos: set[str] = set()
+    for name in names:
+        if name.endswith(".jsonl"):
+            lines = (artefact.folder / name).read_bytes().split(b"\n")
+            if artefact.kind == "dataset":
+                _check_rows(artefact.folder / name, lines)
+            videos |= {path for path in named_files(lines) if path.startswith("/")}
     staged = [_staged(artefact, name, videos, base) for name in names]
     staged = _with_digests(artefact, staged)
     refuse_secrets((file.source, file.read()) for file in staged if file.source.suffix in _TEXTS)
     return staged
+
+
+def _check_rows(path: Path, lines: Sequence[bytes]) -> None:
+    """Raise ConfigError for a line that is no JSON object: whoever pulls the dataset could not read it."""
+    for number, line in enumerate(lines, 1):
+        try:
+            is_row = not line.strip() or isinstance(parse_json(line), dict)
+        except ValueError:
+            is_row = False
+        if not is_row:
+            raise ConfigError(
+                f"{path}, line {number}: is no JSON object; restore the file, or write it again with the "
+                "command that made it"
+            )
 
 
 def write_staged(staged: Sequence[StagedFile], folder: Path) -> None:
