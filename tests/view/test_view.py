@@ -24,12 +24,12 @@ from videopro.commands.view import main
 from videopro.modules.calls import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
 from videopro.question import Answer
 from videopro.traces import Call, DecidingCalls, Execution, Reasoned
+from videopro.traces.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
 from videopro.video import Video
 from videopro.view import thumbnails
 from videopro.view.content import page, page_name, row, state_of
 from videopro.view.listing import highlight, lines_of_calls, listing
 from videopro.view.pictures import Picture, VideoPictures, spread
-from videopro.view.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
 from videopro.view.script import assignment, read_assignment
 from videopro.view.several import run_names
 

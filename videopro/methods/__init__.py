@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from videopro.methods.base import Adaptation, Method, MethodContext, answer_each
+from videopro.methods.events import EventObserver, answer_event
+from videopro.methods.evidence import EvidenceKind, evidence
 from videopro.methods.preparing import PreparedModels, PreparedRun, prepare, prepare_models
 from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
@@ -14,6 +16,8 @@ __all__ = [
     "ANSWERER_HELP",
     "AdaptiveMethod",
     "Adaptation",
+    "EventObserver",
+    "EvidenceKind",
     "FALLBACK_HELP",
     "FINAL_HELP",
     "METHODS",
@@ -25,7 +29,9 @@ __all__ = [
     "Questions",
     "RunRequest",
     "answer_each",
+    "answer_event",
     "create",
+    "evidence",
     "make_trace",
     "prepare",
     "prepare_models",

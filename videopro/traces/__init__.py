@@ -27,6 +27,7 @@ from videopro.traces.prompt_kinds import (
     ReferenceForm,
 )
 from videopro.traces.prompts import Prompt, read_heads, recorded_prompt
+from videopro.traces.readings import answer_in, boxes_in, lines_in, part_in, text_in
 from videopro.traces.record import (
     AGENT,
     CUT_OFF,
@@ -62,9 +63,15 @@ from videopro.traces.selection import (
     is_confident,
     recorded_rule,
     select_answer,
+    shown_confidence,
 )
 
 __all__ = [
+    "answer_in",
+    "boxes_in",
+    "lines_in",
+    "part_in",
+    "text_in",
     "Answer",
     "PLAN_KINDS",
     "REFERENCE_FORMS",
@@ -116,6 +123,7 @@ __all__ = [
     "rescore_before_refinement",
     "rescore_by_rule",
     "select_answer",
+    "shown_confidence",
     "is_confident",
     "moment",
     "rescore_all",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from videopro.traces.record import Execution
+from videopro.traces.record import AGENT, Execution, Result
 
 FinalRule = Literal["last", "last-answered", "best"]
 """Which of its programs' answers counts for a question; see `select_answer`."""
@@ -85,3 +85,13 @@ def select_answer(
     else:
         selected = max(answered, key=lambda i: (executions[i].answer.confidence, -i))
     return Selection(selected, end)
+
+
+def shown_confidence(result: Result, *, is_open: bool) -> float | None:
+    """The confidence of the answer that counts, for readers; None if no answering call gave it one, as when
+    an agent's reply names its answer."""
+    if result.final is None:
+        return None
+    is_agent = result.selected is not None and result.rounds[result.selected].prompt_kind == AGENT
+    is_answered = result.final.letter is not None or is_open
+    return None if is_agent and is_answered and not result.final.confidence else result.final.confidence

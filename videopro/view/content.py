@@ -11,12 +11,25 @@ from typing import Any
 
 from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
 from videopro.executor import planning_text
-from videopro.traces import AGENT, REFINEMENT_KINDS, THOUGHTS, Answer, Call, Execution, Round, Trace
+from videopro.traces import (
+    AGENT,
+    REFINEMENT_KINDS,
+    THOUGHTS,
+    Answer,
+    Call,
+    Execution,
+    Round,
+    Trace,
+    answer_in,
+    boxes_in,
+    lines_in,
+    part_in,
+    shown_confidence,
+)
 from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
 from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing
 from videopro.view.pictures import Picture, set_name, shown_frames, strip_times, times_of
-from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
 from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
 from videopro.view.stored_prompts import StoredPrompts
 
@@ -83,14 +96,8 @@ def row(trace: Trace) -> dict[str, Any]:
 
 
 def _confidence(trace: Trace) -> float | None:
-    """The confidence of the answer that counts; None if no answering call gave it one, as when an agent's
-    reply names its answer."""
-    if trace.final is None:
-        return None
-    is_agent = trace.selected is not None and trace.rounds[trace.selected].prompt_kind == AGENT
-    is_answered = trace.final.letter is not None or not trace.choices
-    is_named = is_agent and is_answered and not trace.final.confidence
-    return None if is_named else _short(trace.final.confidence)
+    confidence = shown_confidence(trace, is_open=not trace.choices)
+    return None if confidence is None else _short(confidence)
 
 
 def page(

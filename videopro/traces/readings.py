@@ -1,7 +1,7 @@
-"""Parse answers, boxes and subtitle lines out of a call's recorded result, to draw them.
+"""Parse answers, boxes and subtitle lines out of a call's recorded result, to show them.
 
 The text is the `__repr__` of the handles (`videopro.modules.calls.handles`); from a truncated result, the
-complete parts are read. For display only, never for scoring.
+complete parts are read. For display and as evidence only, never for scoring.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ def boxes_in(result: str) -> list[Box]:
 def lines_in(result: str) -> list[SpokenLine]:
     """The subtitle lines in the result, in order."""
     return [SpokenLine(float(a), float(b), _unquoted(text)) for a, b, text in _LINE.findall(result)]
+
+
+def text_in(result: str) -> str | None:
+    """The text, if the result is one, such as what was read in a frame; None otherwise, and if it was cut
+    within its quotes."""
+    return _unquoted(result) if re.fullmatch(_TEXT, result) else None
 
 
 def part_in(result: str) -> tuple[float, tuple[float, float, float, float]] | None:

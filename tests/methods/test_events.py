@@ -1,0 +1,195 @@
+"""What a program that watches is told: events in order, and the evidence of the answer that counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import agent_traces as agents
+from tests.support import view_world as world
+from videopro.errors import Cancellation, Cancelled, cancellable
+from videopro.methods import EventObserver, answer_event, evidence
+from videopro.question import Question
+from videopro.traces import Call, Cost, Execution, Failure, Result, VideoRef
+
+VIDEO = VideoRef("numbers.mp4", "numbers.mp4", "", world.SECONDS)
+QUESTION = Question("What flies over the hill?", world.CHOICES)
+
+
+def events_of(result: Result) -> list[dict[str, Any]]:
+    """The events of a question that went as its result says."""
+    events: list[dict[str, Any]] = []
+    observer = EventObserver(events.append)
+    for round in result.rounds:
+        execution = round.execution
+        assert execution is not None
+        if round.program is not None:
+            observer.on_wait("planning")
+            observer.on_reply(replace(round, execution=None))
+        for call in execution.calls:
+            observer.on_call(call)
+        for step in execution.steps:
+            observer.on_step(step)
+        if round.program is not None:
+            observer.on_execution(execution)
+    # As a line of JSON holds it.
+    assert json.loads(json.dumps(events, allow_nan=False)) == events
+    return events
+
+
+def test_a_refined_question_is_told_round_by_round() -> None:
+    events = events_of(world.refined(VIDEO))
+    shown = [(event["type"], event.get("round"), event.get("number"), event.get("name")) for event in events]
+    assert shown == [
+        ("wait", None, None, None),
+        ("reply", 0, None, None),
+        ("call", 0, 1, "get_informative_clips"),
+        ("call", 0, 2, "extract_frames"),
+        ("call", 0, 3, "query_mc"),
+        ("execution", 0, None, None),
+        ("wait", None, None, None),
+        ("reply", 1, None, None),
+        ("call", 1, 1, "get_informative_clips"),
+        ("call", 1, 2, "extract_frames"),
+        *(("call", 1, number, "detect_object") for number in (3, 4, 5, 6)),
+        ("call", 1, 7, "crop"),
+        ("call", 1, 8, "get_informative_subtitles"),
+        ("call", 1, 9, "query_mc"),
+        ("execution", 1, None, None),
+    ]
+    assert events[1] == {
+        "type": "reply",
+        "round": 0,
+        "kind": "plan",
+        "planning": "Look for the kite.",
+        "program": world.FIRST,
+        "faults": [],
+        "seconds": 0.0,
+    }
+    assert events[4]["frames"] == [{"time": time, "box": None} for time in (2.0, 2.25, 2.5, 2.75)]
+    assert events[16]["frames"] == [{"time": 2.25, "box": [0.25, 0.25, 0.75, 0.75]}]
+    assert events[8] | {"arguments": None} == {
+        "type": "call",
+        "round": 1,
+        "number": 1,
+        "name": "get_informative_clips",
+        "arguments": None,
+        "result": "([(2, 3)], [Clip(2.0-3.0 s)])",
+        "line": 2,
+        "frames": [],
+        "intervals": [[2.0, 3.0]],
+        "seconds": 0.1,
+        "cached": True,
+    }
+    assert (events[5]["status"], events[5]["letter"], events[5]["confidence"]) == ("ok", "B", 0.4)
+
+
+def test_a_reply_that_is_not_well_formed_is_told_as_it_is_and_a_failed_program_with_its_line() -> None:
+    events: list[dict[str, Any]] = []
+    round = replace(world.refined(VIDEO).rounds[0], raw="no tags", program=None, faults=("no code",))
+    observer = EventObserver(events.append)
+    observer.on_reply(round)
+    observer.on_execution(Execution("failed", error=Failure("ZeroDivisionError", "division by zero", 2)))
+    # The direct answer in its place is a round of its own.
+    observer.on_call(Call("query_native", {}, "Answer('A', confidence 0.9)"))
+    assert (events[0]["raw"], events[0]["program"], events[0]["faults"]) == ("no tags", None, ["no code"])
+    assert events[1]["error"] == {"type": "ZeroDivisionError", "message": "division by zero", "line": 2}
+    assert (events[2]["round"], events[2]["number"]) == (1, 1)
+
+
+def test_steps_of_an_agent_are_numbered_on() -> None:
+    result = agents.videoagent(VIDEO)
+    events = events_of(result)
+    assert [event["number"] for event in events] == list(range(1, len(result.steps) + 1))
+    assert [event["kind"] for event in events] == [step.kind for step in result.steps]
+    assert [event["agent_round"] for event in events] == [step.round for step in result.steps]
+
+
+def test_the_evidence_is_that_of_the_round_that_counts() -> None:
+    pieces = evidence(world.refined(VIDEO), size=(128, 64))
+    # Of the second round: the box was seen in a whole frame, of 128 x 64 pixels, and nothing in three others.
+    nothing = {"time": None, "box": None, "text": None, "round": 1}
+    frame = {"start": 2.25, "end": 2.25, "time": 2.25, "box": [0.25, 0.25, 0.75, 0.75], "round": 1}
+    assert pieces == [
+        {**nothing, "kind": "interval", "start": 2.0, "end": 3.0, "source": "call 1 get_informative_clips"},
+        {**frame, "kind": "box", "text": "kite (0.81)", "source": "call 4 detect_object"},
+        {
+            **nothing,
+            "kind": "subtitle",
+            "start": 2.0,
+            "end": 3.0,
+            "text": "See the kite fly.",
+            "source": "call 8 get_informative_subtitles",
+        },
+        {**frame, "kind": "frames", "text": "A", "times": [2.25], "source": "call 9 query_mc"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text", "box"),
+    [
+        (Call("run_ocr", {}, "'GATE 4'", ((2.0, 64.0, 128.0),)), "text", "GATE 4", None),
+        # In pixels of a crop, which is the right half of a video of 128 x 64.
+        (
+            Call(
+                "detect_object",
+                {},
+                "[Box(0, 0, 32, 64, 'gate', score 0.50)]",
+                ((2.0, 32.0, 32.0, 0.5, 0.0, 1.0, 1.0),),
+            ),
+            "box",
+            "gate (0.50)",
+            [0.5, 0.0, 0.75, 1.0],
+        ),
+    ],
+    ids=["read", "in a crop"],
+)
+def test_what_a_call_found_in_one_frame(call: Call, kind: str, text: str, box: list[float] | None) -> None:
+    result = world.refined(VIDEO)
+    only = replace(result.rounds[0], execution=Execution("ok", calls=(call,)))
+    (piece,) = evidence(replace(result, rounds=(only,), selected=0), (128, 64))
+    assert (piece["kind"], piece["text"], piece["box"], piece["time"]) == (kind, text, box, 2.0)
+
+
+def test_an_agents_evidence_names_its_steps_and_a_failed_question_has_none() -> None:
+    result = agents.videoagent(VIDEO)
+    sources = {piece["source"] for piece in evidence(result)}
+    assert sources == {
+        f"step {number} {step.kind}"
+        for number, step in enumerate(result.steps, 1)
+        if step.segments or step.frames
+    }
+    assert evidence(agents.failed(VIDEO)) == []
+
+
+def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place() -> None:
+    result = replace(world.refined(VIDEO), cost=Cost(3.14159, {}, 8, 2, 600, 40), notes=("no subtitles",))
+    assert answer_event(result, QUESTION) == {
+        "type": "answer",
+        "letter": "A",
+        "choice": "a red kite",
+        "text": "A",
+        "confidence": 0.9,
+        "probabilities": dict(result.final.letters) if result.final is not None else None,
+        "is_fallback": False,
+        "notes": ["no subtitles"],
+        "cost": {"seconds": 3.142, "frames": 8, "calls": 2, "tokens_in": 600, "tokens_out": 40},
+        "error": None,
+    }
+    failed = answer_event(Result(error=Failure("VideoError", "no such file")), Question.open("Why?"))
+    assert (failed["letter"], failed["confidence"], failed["text"]) == (None, None, "")
+    assert failed["error"] == {"type": "VideoError", "message": "no such file"}
+
+
+def test_a_cancelled_question_emits_nothing_more() -> None:
+    events: list[dict[str, Any]] = []
+    observer, cancellation = EventObserver(events.append), Cancellation()
+    with cancellable(cancellation):
+        observer.on_wait("planning")
+        cancellation.cancel()
+        with pytest.raises(Cancelled):
+            observer.on_wait("planning")
+    assert events == [{"type": "wait", "doing": "planning"}]

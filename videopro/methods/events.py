@@ -1,0 +1,165 @@
+"""What happens while a question is answered as JSON objects, one an event, for programs that watch.
+
+    observer = EventObserver(emit)        # {"type": "reply", ...}, {"type": "call", ...}, ...
+    ...
+    for piece in evidence(result): emit({"type": "evidence", **piece})
+    emit(answer_event(result, question))  # the last one
+
+docs/own-videos.md describes each type for users.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from videopro.errors import check_cancelled
+from videopro.executor import planning_text
+from videopro.methods.evidence import shown_frames
+from videopro.question import Question
+from videopro.traces import FALLBACK, Call, Execution, Failure, Result, Round, Segment, Step, shown_confidence
+
+
+class EventObserver:
+    """Emits each event of one question. Every event is also a chance to notice that the question was
+    cancelled."""
+
+    def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
+        """`emit` is called in the threads that answer, one call at a time."""
+        self._emit = emit
+        # Reentrant: what receives an event may cause another.
+        self._lock = threading.RLock()
+        self._round = -1
+        self._has_ended = True
+        self._calls = self._steps = 0
+
+    def on_wait(self, doing: str) -> None:
+        """Something begins that takes long and shows nothing itself."""
+        self._send({"type": "wait", "doing": doing})
+
+    def on_reply(self, round: Round) -> None:
+        """The planner replied; its program has not run yet."""
+        with self._lock:
+            self._begin_round()
+            event: dict[str, Any] = {
+                "type": "reply",
+                "round": self._round,
+                "kind": round.prompt_kind,
+                "planning": planning_text(round.raw),
+                "program": round.program,
+                "faults": list(round.faults),
+                "seconds": _seconds(round.planning.seconds),
+            }
+            if round.faults:
+                event["raw"] = round.raw
+            self._send(event)
+
+    def on_call(self, call: Call) -> None:
+        """A module call returned or failed."""
+        with self._lock:
+            if self._has_ended:  # The direct answer after programs that gave none: no planner replied.
+                self._begin_round()
+            self._calls += 1
+            self._send(
+                {
+                    "type": "call",
+                    "round": self._round,
+                    "number": self._calls,
+                    "name": call.fn,
+                    "arguments": dict(call.args),
+                    "result": call.result,
+                    "line": call.line,
+                    "frames": shown_frames(call.frames),
+                    "intervals": [list(interval) for interval in call.intervals],
+                    "seconds": _seconds(call.seconds),
+                    "cached": call.cached,
+                }
+            )
+
+    def on_execution(self, execution: Execution) -> None:
+        """The program ended."""
+        with self._lock:
+            self._has_ended = True
+            error = execution.error
+            self._send(
+                {
+                    "type": "execution",
+                    "round": self._round,
+                    "status": execution.status,
+                    "letter": execution.answer.letter,
+                    "text": execution.answer.raw,
+                    "confidence": execution.answer.confidence,
+                    "error": None if error is None else {**_failure(error), "line": error.line},
+                }
+            )
+
+    def on_step(self, step: Step) -> None:
+        """An agent took a step."""
+        with self._lock:
+            self._steps += 1
+            self._send(
+                {
+                    "type": "step",
+                    "number": self._steps,
+                    "kind": step.kind,
+                    "model": step.model,
+                    "agent_round": step.round,
+                    "arguments": dict(step.args),
+                    "frames": shown_frames(step.frames),
+                    "segments": [_segment(segment) for segment in step.segments],
+                    "reply": step.raw if step.parsed is None else dict(step.parsed),
+                    "result": step.result,
+                    "faults": list(step.faults),
+                    "seconds": _seconds(step.cost.seconds),
+                }
+            )
+
+    def _begin_round(self) -> None:
+        self._round += 1
+        self._calls = 0
+        self._has_ended = False
+
+    def _send(self, event: dict[str, Any]) -> None:
+        check_cancelled()
+        with self._lock:
+            self._emit(event)
+
+
+def answer_event(result: Result, question: Question) -> dict[str, Any]:
+    """The last event of a question: the answer that counts and what it cost, or the error in its place."""
+    final, cost, selected = result.final, result.cost, result.selected
+    letter = None if final is None else final.letter
+    return {
+        "type": "answer",
+        "letter": letter,
+        "choice": question.choice(letter) if letter in question.letters else None,
+        "text": "" if final is None else final.raw,
+        "confidence": shown_confidence(result, is_open=question.is_open),
+        "probabilities": {} if final is None else dict(final.letters),
+        "is_fallback": selected is not None and result.rounds[selected].prompt_kind == FALLBACK,
+        "notes": list(result.notes),
+        "cost": {
+            "seconds": _seconds(cost.seconds),
+            **{name: round(getattr(cost, name)) for name in ("frames", "calls", "tokens_in", "tokens_out")},
+        },
+        "error": None if result.error is None else _failure(result.error),
+    }
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {"type": failure.type, "message": failure.message}
+
+
+def _segment(segment: Segment) -> dict[str, Any]:
+    return {
+        "start": segment.start,
+        "end": segment.end,
+        "name": segment.name,
+        "score": segment.score,
+        "text": segment.text,
+    }
+
+
+def _seconds(seconds: float) -> float:
+    return round(seconds, 3)
