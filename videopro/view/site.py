@@ -8,6 +8,7 @@ resumes where it stopped. The content comes from `videopro.view.content`.
 from __future__ import annotations
 
 import base64
+import os
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from videopro.benchmarks import JudgeGrade, Protocol
 from videopro.cli import read_yaml
@@ -39,6 +41,7 @@ ASSETS = (
     "question.js",
     "program.js",
     "lightbox.js",
+    "player.js",
     "steps.js",
     "source.js",
     "reply.js",
@@ -147,6 +150,7 @@ def _write_questions(
     videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
         content, pictures = page(trace, max_frames, prompts, grades.get(trace.question_id))
+        content["video"]["film"] = film_source(trace.video.path, output)
         name = page_name(trace.question_id)
         # Not synced to disk one by one: files lost in a power failure can be written again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
@@ -155,6 +159,14 @@ def _write_questions(
         videos.setdefault(wanted.name, wanted).add(pictures)
         on_progress(done, len(traces))
     return videos.values()
+
+
+def film_source(path: str, output: Path) -> dict[str, str]:
+    """Where the pages in `output` find the file of a video: its `url`, or why it is `missing`. The URL is
+    relative, so that it also holds for pages on a web server that serves the films, too."""
+    if not os.path.isfile(path):
+        return {"missing": f"The film cannot be played: its file is not there ({path})."}
+    return {"url": quote(os.fsencode(os.path.relpath(path, output)))}
 
 
 def packed(trace: Trace) -> str:

@@ -70,7 +70,7 @@
     ["Frames", [
       [swatch("found"), "something was found here: its name and score stand over the large picture"],
       [swatch("cut"), "the part that was cut out"],
-      ["click", "opens the frame large"],
+      ["click", "opens the frame large; a click on its time plays the film from there"],
     ]],
     hasPrograms ? ["Programs", [
       [swatch("added", "+"), "added by the refinement"],
@@ -97,6 +97,7 @@
     ]],
     ["Keys", [
       [key("j", "k"), "next and previous question of the list (or → ←)"],
+      [key("p"), "play or pause the film; in a large frame: play from there"],
       [key("esc"), "back to the list; closes a frame or the legend first"],
       [key("←", "→"), "in a large frame: the previous and the next frame of the call"],
       [key("?"), "this legend"],

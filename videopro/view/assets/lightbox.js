@@ -1,7 +1,7 @@
-// A frame in large, and the other frames of its call by the arrow keys, the buttons or a swipe.
+// A frame in large, and the other frames of its call by the arrow keys, the buttons or a swipe. The film follows, quietly.
 "use strict";
 
-// A picture that opens large. `frames`: all that the call shows, each {at, title, draw, notes}: its time and name,
+// A picture that opens large. `frames`: all that the call shows, each {time, at, title, draw, notes}: its time and name,
 // a function that makes its pictures, and what was found in it.
 VIEW.opener = (frames, place, about) =>
   el("button.open", {
@@ -18,15 +18,21 @@ VIEW.lightbox = (frames, first, about, opener) => {
     el("button.step-frame", { "aria-label": name, title: name, onclick: () => go(step) }, sign);
   const before = button(-1, "Previous frame (←)", "‹");
   const after = button(1, "Next frame (→)", "›");
+  const play = () => {
+    dialog.close();
+    VIEW.moment(frames[place].time).click();
+  };
   const dialog = el("dialog.lightbox", { "aria-label": about },
     el("header", {}, el("strong", {}, about),
-      el("span.hints", {}, frames.length > 1 ? [el("kbd", {}, "←"), el("kbd.next", {}, "→"), " frames "] : null, el("kbd", {}, "esc"), " close"),
+      el("span.hints", {}, frames.length > 1 ? [el("kbd", {}, "←"), el("kbd.next", {}, "→"), " frames "] : null, VIEW.hasFilm() ? [el("kbd", {}, "p"), " play "] : null, el("kbd", {}, "esc"), " close"),
+      VIEW.hasFilm() ? el("button.play", { title: "Play the film from here (p)", onclick: play }, "Play from here") : null,
       el("button.close", { "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => dialog.close() }, "×")),
     stage,
     el("footer", {}, before, caption, after));
 
   function show() {
-    const { at, notes, draw } = frames[place];
+    const { time, at, notes, draw } = frames[place];
+    VIEW.seek(time, { play: false, isQuiet: true });
     stage.replaceChildren(draw(true));
     for (const picture of stage.querySelectorAll(".picture")) picture.style.backgroundImage = picture.dataset.sheet;
     caption.replaceChildren(el("time", {}, at),
@@ -47,9 +53,11 @@ VIEW.lightbox = (frames, first, about, opener) => {
   dialog.addEventListener("keydown", (event) => {
     event.stopPropagation();
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -frames.length, End: frames.length }[event.key];
-    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || (event.key === "p" && !VIEW.hasFilm())) return;
+    if (!step && event.key !== "p") return;
     event.preventDefault();
-    go(step);
+    if (step) go(step);
+    else play();
   });
   let down = null;
   stage.addEventListener("pointerdown", (event) => (down = event.clientX));

@@ -59,20 +59,30 @@ const HANDLE = /^(Video|Clip)\([\d.\- s]*\)$/;
 VIEW.call = (call, number, pictures) => {
   const plain = call.args.filter(([, value]) => !HANDLE.test(value));
   const args = plain.flatMap(([name, value], i) => [i ? ", " : "", el("span.name", {}, `${name}=`), value]);
+  const start = startOf(call);
   const node = el("div.call", { "data-fn": call.fn },
     el("div.signature", {},
       el("span.order", { title: `call ${number} of this program` }, number),
       el("span.args", { title: call.args.map(([name, value]) => `${name} = ${value}`).join("\n") }, el("b", {}, call.fn), "(", args, ")"),
-      el("small", { title: call.cached ? "cached from an earlier call" : null }, call.cached ? "cached" : duration(call.seconds))),
+      el("span.end", {}, start === null || !VIEW.hasFilm() ? null : VIEW.moment(start, clock(start, true), "play"),
+        el("small", { title: call.cached ? "cached from an earlier call" : null }, call.cached ? "cached" : duration(call.seconds)))),
     result(call),
     VIEW.frames(call, pictures));
   if (call.frames.length === 1 && !call.frames[0].box) node.classList.toggle("single", node.querySelector("figure") !== null);
   // Long arguments and results open on a click; selecting text does not count as a click.
   node.addEventListener("click", (event) => {
-    if (event.target.closest(".signature, .text") && getSelection().isCollapsed) node.classList.toggle("open");
+    if (!event.target.closest(".signature, .text") || event.target.closest("a") || !getSelection().isCollapsed) return;
+    node.classList.toggle("open");
+    if (start !== null) VIEW.seek(start);
   });
   return node;
 };
+
+// The first time (s) that a call is about; null if it is about none.
+function startOf(call) {
+  const times = [...call.times, ...call.said.map((line) => line.start), ...call.intervals.map(([start]) => start)];
+  return times.length ? Math.min(...times) : null;
+}
 
 function result(call) {
   if (call.answer !== null) {
@@ -81,7 +91,8 @@ function result(call) {
   if (/^[A-Z]\w*(Error|Limit|Exception): /.test(call.result)) return el("div.result.text.bad", {}, call.result);
   if (call.said.length) {
     return el("div.result.said", {}, call.said.map((line) =>
-      el("p", {}, el("time", {}, clock(line.start)), line.text)));
+      el("p", { class: VIEW.hasFilm() ? "plays" : null, onclick: () => getSelection().isCollapsed && VIEW.seek(line.start, { play: true }) },
+        el("time", {}, VIEW.moment(line.start, clock(line.start))), el("span", {}, line.text))));
   }
   return el("div.result.text", {}, unquoted(call.result));
 }
@@ -97,26 +108,27 @@ function unquoted(text) {
 VIEW.frames = (call, pictures) => {
   const frames = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
   const about = call.fn ?? call.kind;
-  const shown = frames.map((frame, place) => figure(VIEW.opener(frames, place, about), frame.at, frame.kind));
+  const shown = frames.map((frame, place) => figure(VIEW.opener(frames, place, about), frame));
   if (!shown.length) {
-    return call.looked ? el("p.unseen", {}, call.looked === 1 ? `1 frame, ${clock(call.times[0], true)}` : `${count(call.looked)} frames, ${spans(call.times)}`) : null;
+    return call.looked ? el("p.unseen", {}, call.looked === 1 ? "1 frame, " : `${count(call.looked)} frames, `, call.times.length ? VIEW.moment(call.times[0], spans(call.times)) : "") : null;
   }
   const left = call.looked - call.frames.length;
   return el("div.frames", { class: shown.length > 6 ? "many" : null }, shown, left > 0 ? el("span.left", {}, `+ ${count(left)}`) : null);
 };
 
-const spans = (times) => (times.length ? `${clock(times[0], true)} – ${clock(times[times.length - 1], true)}` : "");
+const spans = (times) => [...new Set([times[0], times[times.length - 1]])].map((time) => clock(time, true)).join(" – ");
 
 // A frame as the call saw it, for VIEW.opener: a crop next to its place in the frame, boxes where something was found.
 function seen(call, frame, pictures) {
-  if (!pictures?.cells[frame.key]) return null;
-  const at = clock(frame.time, true);
+  if (!VIEW.cell(pictures, frame.key)) return null;
+  const { time } = frame;
+  const at = clock(time, true);
   const { width, height } = pictures;
   const draw = (boxes) => (isLarge) => VIEW.picture(pictures, frame.key, `at ${at}`, boxes(isLarge));
   if (frame.cut) {
     const [x0, y0, x1, y1] = frame.cut;
     const box = () => VIEW.box([x0 / width, y0 / height, x1 / width, y1 / height], "cut out", "cut");
-    return { at, title: `Frame at ${at}`, notes: ["what was cut out"], draw: draw(box) };
+    return { at, time, title: `Frame at ${at}`, notes: ["what was cut out"], draw: draw(box) };
   }
   const [left, top, right, bottom] = frame.box ?? [0, 0, 1, 1];
   const found = call.frames.length === 1 ? call.boxes : [];
@@ -128,12 +140,12 @@ function seen(call, frame, pictures) {
     return node;
   });
   const notes = found.map((box) => `${box.label}, score ${two(box.score)}`);
-  if (!frame.box) return { at, title: `Frame at ${at}`, notes, draw: draw(boxes) };
+  if (!frame.box) return { at, time, title: `Frame at ${at}`, notes, draw: draw(boxes) };
   const whole = () => VIEW.picture(pictures, frame.whole, `crop within the frame at ${at}`, VIEW.box(frame.box, "crop", "cut"));
   return {
-    at, title: `Crop of the frame at ${at}`, notes: ["crop, beside its place in the frame", ...notes], kind: "crop",
+    at, time, title: `Crop of the frame at ${at}`, notes: ["crop, beside its place in the frame", ...notes], kind: "crop",
     draw: (isLarge) => el("span.pair", {}, whole(), draw(boxes)(isLarge)),
   };
 }
 
-const figure = (content, at, kind) => el("figure", { class: kind ?? null }, content, el("figcaption", {}, at));
+const figure = (content, { time, at, kind }) => el("figure", { class: kind ?? null }, content, el("figcaption", {}, VIEW.moment(time, at)));

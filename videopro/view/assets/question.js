@@ -25,20 +25,32 @@
     if (!content) return unknown(main, id, "its file is missing or broken: re-run the command that made this folder");
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
-    // Steps are numbered through all rounds.
-    content.rounds.forEach((round, place) => {
-      round.place = place;
-      round.before = place ? content.rounds[place - 1].before + content.rounds[place - 1].steps.length : 0;
-    });
     document.title = `${id} · ${VIEW.run.name}`;
     main.className = "question";
-    main.replaceChildren(bar(id, content), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), VIEW.costs(content));
+    main.replaceChildren(bar(id, content), ...VIEW.parts(content, pictures));
     scrollTo(0, 0);
     // Preload the neighbours, so that stepping through questions does not wait.
     for (const step of [1, -1]) {
       const next = around[around.indexOf(row) + step];
       if (next) VIEW.load(`data/questions/${next.page}.js`);
     }
+  };
+
+  // Everything about a question, also about one that is still being answered.
+  VIEW.parts = (page, pictures) => {
+    // Steps are numbered through all rounds.
+    page.rounds.forEach((round, place) => {
+      round.place = place;
+      round.before = place ? page.rounds[place - 1].before + page.rounds[place - 1].steps.length : 0;
+    });
+    const { holder, note } = VIEW.player(page, pictures); // First: times are links if there is a film.
+    const strip = VIEW.strip(page, pictures);
+    strip.firstChild.after(note);
+    return [
+      el("div.top", {}, asked(page), holder), strip,
+      ...page.rounds.map((round, place) => turn(page, round, place, pictures)),
+      VIEW.costs(page),
+    ];
   };
 
   function unknown(main, id, why = "this run has no such question") {

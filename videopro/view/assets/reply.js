@@ -77,7 +77,7 @@
     const most = VIEW.topScore(segments);
     const line = (segment) => el("tr", {},
       has("name") ? el("th", { scope: "row" }, segment.name) : null,
-      el("td.when", {}, `${clock(segment.start, true)} – ${clock(segment.end, true)}`),
+      el("td.when", {}, VIEW.moment(segment.start, `${clock(segment.start, true)} – ${clock(segment.end, true)}`)),
       has("score") ? el("td.score", {}, segment.score === null ? "–" : [meter(segment.score / most), el("span", {}, number(segment.score))]) : null,
       has("text") ? el("td.what", {}, segment.text) : null);
     const body = el("tbody", {}, segments.slice(0, SHOWN).map(line));

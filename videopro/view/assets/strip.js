@@ -13,12 +13,20 @@ VIEW._near = new IntersectionObserver(
   { rootMargin: "600px" },
 );
 
-// A picture by its key, as wide as its place; null if it was not made. `inside`: what is drawn on it.
-VIEW.picture = (pictures, key, title, ...inside) => {
+// Where the picture of a key is: on a sheet, or wherever `pictures.cell` says; null if it was not made.
+VIEW.cell = (pictures, key) => {
+  if (pictures?.cell) return pictures.cell(key);
   const cell = pictures?.cells[key];
   if (!cell) return null;
   const [sheet, left, top, width, height] = cell;
-  const [wide, tall] = pictures.sheets[sheet];
+  return { file: `pictures/${pictures.name}-${sheet}.jpg`, sheet: pictures.sheets[sheet], left, top, width, height };
+};
+
+// A picture by its key, as wide as its place; null if it was not made. `inside`: what is drawn on it.
+VIEW.picture = (pictures, key, title, ...inside) => {
+  const cell = VIEW.cell(pictures, key);
+  if (!cell) return null;
+  const { file, sheet: [wide, tall], left, top, width, height } = cell;
   const at = (offset, own, all) => (all > own ? `${(100 * offset) / (all - own)}%` : "0");
   const node = el("span.picture", {
     role: "img", "aria-label": title, title,
@@ -29,7 +37,7 @@ VIEW.picture = (pictures, key, title, ...inside) => {
       "background-position": `${at(left, width, wide)} ${at(top, height, tall)}`,
     },
   }, inside);
-  node.dataset.sheet = `url("pictures/${pictures.name}-${sheet}.jpg")`;
+  node.dataset.sheet = `url("${file}")`;
   VIEW._near.observe(node);
   return node;
 };
@@ -71,7 +79,7 @@ VIEW.strip = (page, pictures) => {
   // Pictures that were not made keep their place.
   const places = video.strip.map((frame) => {
     const at = clock(frame.time, true);
-    return pictures?.cells[frame.key] ? { at, title: `Frame at ${at}`, notes: [], draw: () => VIEW.picture(pictures, frame.key, `at ${at}`) } : null;
+    return VIEW.cell(pictures, frame.key) ? { at, time: frame.time, title: `Frame at ${at}`, notes: [], draw: () => VIEW.picture(pictures, frame.key, `at ${at}`) } : null;
   });
   const strip = places.filter(Boolean);
   const axis = el("div.axis");
@@ -87,10 +95,23 @@ VIEW.strip = (page, pictures) => {
   axis.append(lane("scale", "", ticks(video.duration).map((time) =>
     el("span", { class: share(time) > 0.94 ? "end" : null, style: { left: `${100 * share(time)}%` } }, clock(time)))));
   const cursor = el("div.cursor", { hidden: true }, el("span"));
-  axis.append(el("div.over", {}, cursor));
-  axis.addEventListener("pointermove", (event) => {
+  const head = el("div.cursor.playhead", { hidden: true });
+  axis.append(el("div.over", {}, head, cursor));
+  const under = (event) => {
     const bounds = cursor.parentElement.getBoundingClientRect();
-    const at = (event.clientX - bounds.left) / bounds.width;
+    return (event.clientX - bounds.left) / bounds.width;
+  };
+  VIEW.followFilm((time) => {
+    head.hidden = false;
+    head.style.left = `${100 * share(time)}%`;
+  });
+  axis.classList.toggle("plays", VIEW.hasFilm());
+  axis.addEventListener("click", (event) => {
+    const at = under(event);
+    if (at >= 0 && at <= 1 && !event.target.closest("button, a")) VIEW.seek(at * video.duration);
+  });
+  axis.addEventListener("pointermove", (event) => {
+    const at = under(event);
     cursor.hidden = at < 0 || at > 1;
     cursor.style.left = `${100 * at}%`;
     cursor.firstChild.textContent = clock(at * video.duration, true);

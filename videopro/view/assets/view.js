@@ -95,7 +95,7 @@ const stateMark = (state) => el(`span.state.${state}`, { title: STATES[state], r
 const meter = (share, title) =>
   el("span.meter", { title, "aria-hidden": "true" }, el("i", { style: { width: `${100 * Math.max(0, Math.min(1, share))}%` } }));
 
-// ---- addresses: #/?filters for the list, #/q/ID?filters for a question --------------------------------------
+// ---- addresses: #/?filters for the list, #/q/ID?filters&t=12.5 for a question and a time of its video -------
 
 VIEW.address = () => {
   const text = location.hash.replace(/^#\/?/, "");
@@ -109,14 +109,22 @@ VIEW.address = () => {
       id = path.slice(2);
     }
   }
-  return { id, query: at < 0 ? "" : text.slice(at + 1) };
+  const query = new URLSearchParams(at < 0 ? "" : text.slice(at + 1));
+  const time = Number.parseFloat(query.get("t"));
+  query.delete("t");
+  return { id, query: query.toString(), time: time >= 0 ? time : null };
 };
-VIEW.hash = (id = null, query = VIEW.filters.query()) =>
-  `#/${id === null ? "" : `q/${encodeURIComponent(id)}`}${query ? `?${query}` : ""}`;
+VIEW.hash = (id = null, query = VIEW.filters.query(), time = null) => {
+  const rest = [query, time === null ? "" : `t=${time}`].filter(Boolean).join("&");
+  return `#/${id === null ? "" : `q/${encodeURIComponent(id)}`}${rest ? `?${rest}` : ""}`;
+};
 VIEW.go = (id) => (location.hash = VIEW.hash(id));
 
 VIEW.show = () => {
-  const { id, query } = VIEW.address();
+  const { id, query, time } = VIEW.address();
+  const same = id !== null && VIEW._shown === `${id}\n${query}`;
+  VIEW._shown = `${id}\n${query}`;
+  if (same && time !== null && VIEW.seek(time)) return; // Another time of the question that is shown.
   VIEW.filters.read(query);
   if (id === null) VIEW.showList();
   else VIEW.showQuestion(id);
@@ -133,8 +141,8 @@ VIEW.start = () => {
   VIEW.show();
 };
 
-// j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches, ? opens the legend. No key acts while
-// something is typed into a field. An open frame has its own keys.
+// j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches, p plays, ? opens the legend. No key acts
+// while something is typed into a field. An open frame has its own keys, and so has the film for the arrows.
 VIEW.key = (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const field = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea");
@@ -150,7 +158,7 @@ VIEW.key = (event) => {
   }
   const inQuestion = VIEW.address().id !== null;
   const step = { j: 1, k: -1, ...(inQuestion ? { ArrowRight: 1, ArrowLeft: -1 } : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
-  if (event.target.matches?.("input[type=range]")) return;
+  if (event.target.matches?.("input[type=range]") || (event.target.matches?.("video") && event.key.startsWith("Arrow"))) return;
   if (step) {
     event.preventDefault();
     if (inQuestion) VIEW.walk(step);
@@ -158,6 +166,9 @@ VIEW.key = (event) => {
   } else if (event.key === "?") {
     event.preventDefault();
     VIEW.toggleLegend();
+  } else if (event.key === "p" && inQuestion) {
+    event.preventDefault();
+    VIEW.togglePlay();
   } else if (event.key === "/" && !inQuestion) {
     event.preventDefault();
     document.getElementById("search")?.focus();

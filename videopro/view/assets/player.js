@@ -1,0 +1,106 @@
+// The film of a question: beside what was asked, and in a corner of the window while the reader is further down.
+//
+// Every time on the page that can be played is a link (VIEW.moment) which names the question and the time. If there is
+// no film, or the browser cannot play it, one line says so, and times are plain text.
+"use strict";
+
+(() => {
+  const LATER = 0.001; // Times are rounded to the millisecond; the film is set on the same frame, not on the one before.
+  let film = null; // Of the question on the page: {video, wanted, play, ...}; null if it has none to play.
+
+  // The player of a page: `holder` and `note`, of which one is shown. `page.video.film`: {url}, or {missing: why}.
+  VIEW.player = (page, pictures) => {
+    const { film: source, duration } = page.video;
+    const note = el("p.note.no-film", { role: "status", hidden: true });
+    film = null;
+    // What is wrong with the file is said where its pictures would be.
+    if (!source || !(duration > 0) || pictures?.error) return { holder: null, note };
+    if (!source.url) return refuse(note, source.missing);
+    const video = el("video", { src: source.url, controls: true, preload: "metadata", playsinline: true, "aria-label": "The film", "aria-keyshortcuts": "p" });
+    const player = el("div.player", {}, video,
+      el("button.shut", { "aria-label": "Close the film", title: "Close the film", onclick: () => close() }, "×"));
+    const holder = el("div.film", {}, player);
+    film = { page, video, isOpen: false, isAfloat: false };
+    const own = film;
+
+    function fail() {
+      if (film === own) film = null;
+      holder.remove();
+      // A link without an address is a text.
+      for (const link of document.querySelectorAll("a.moment")) link.removeAttribute("href");
+      refuse(note, `The film cannot be played: it was moved, or this browser does not play its format (${page.video.path}).`);
+    }
+    function close() {
+      video.pause();
+      own.isOpen = false;
+      float();
+      holder.querySelector("video").focus({ preventScroll: true });
+    }
+    const float = () => player.classList.toggle("afloat", own.isOpen && own.isAfloat);
+    own.open = () => {
+      own.isOpen = true;
+      float();
+    };
+    video.addEventListener("error", fail);
+    // A film whose pictures the browser cannot decode has a sound at best.
+    video.addEventListener("loadedmetadata", () => (video.videoWidth ? null : fail()));
+    video.addEventListener("play", own.open);
+    new IntersectionObserver(([seen]) => {
+      own.isAfloat = seen.intersectionRatio < 0.5;
+      float();
+    }, { threshold: 0.5 }).observe(holder);
+    const { time } = VIEW.address();
+    if (time !== null) VIEW.seek(time);
+    return { holder, note };
+  };
+
+  function refuse(note, why) {
+    note.textContent = why;
+    note.hidden = false;
+    return { holder: null, note };
+  }
+
+  VIEW.hasFilm = () => film !== null;
+
+  // Take the film to a time (s). `play`: true plays from there, false stops there; without it, it goes on as it was.
+  // `isQuiet`: a film that nobody has played does not come into view. False if there is no film.
+  VIEW.seek = (time, { play = null, isQuiet = false } = {}) => {
+    if (!film) return false;
+    const { video } = film;
+    video.currentTime = time + LATER;
+    if (!isQuiet) film.open();
+    if (play === false) video.pause();
+    // A browser may refuse to play what no click asked for; the film stands at its time then.
+    if (play) video.play().catch(() => null);
+    return true;
+  };
+
+  VIEW.togglePlay = () => {
+    if (!film) return false;
+    if (film.video.paused) film.video.play().catch(() => null);
+    else film.video.pause();
+    return true;
+  };
+
+  // Calls `show` with the time (s) of the film while it plays, and when it is taken elsewhere.
+  VIEW.followFilm = (show) => {
+    const video = film?.video;
+    for (const event of ["timeupdate", "seeked"]) video?.addEventListener(event, () => show(video.currentTime));
+  };
+
+  // A time as a link that plays from there; as text if there is no film. It replaces the address without a new entry in
+  // the browser's history: Back still leads to the list.
+  VIEW.moment = (time, text = clock(time, true), kind = "") => {
+    if (!film) return text;
+    const href = VIEW.hash(film.page.id, undefined, time);
+    return el(`a.moment${kind ? `.${kind}` : ""}`, {
+      href, title: `Play from ${clock(time, true)}`,
+      onclick: (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        if (VIEW.seek(time, { play: true })) history.replaceState(null, "", href);
+      },
+    }, text);
+  };
+})();
