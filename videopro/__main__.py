@@ -13,6 +13,7 @@ from videopro import __version__
 from videopro.cli import (
     COMMANDS,
     GROUPS,
+    HELP,
     MissingExtra,
     did_you_mean,
     exit_status,
@@ -28,11 +29,11 @@ _EXAMPLES = ("infer", "view", "sft")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit status, 2 for an unknown one."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if len(words) > 1 and words[0] in ("--help", "-h"):
+    if len(words) > 1 and words[0] in HELP:
         words = [*words[1:], "--help"]
     name, rest = _named(words)
     if name in COMMANDS:
-        if {"--help", "-h"}.intersection(rest) and _show_help(name):
+        if HELP.intersection(rest) and _show_help(name, rest):
             return 0
         # A command may need an extra to be imported.
         with exit_status(stopped="stopped") as status, importing():
@@ -62,20 +63,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status.code
 
 
-def _show_help(name: str) -> bool:
-    """Print a command's help without model libraries, where its own module imports them. Returns whether that
-    was done; without the extra of training, its module says what is missing."""
-    command = COMMANDS[name]
-    if not is_installed("trl"):
-        return False
-    if command.settings:
-        module, _, settings = command.settings.partition(":")
-        getattr(import_module(module), settings).print_help()
-        return True
-    text = stored_help(name) if command.stores_help else None
+def _show_help(name: str, argv: Sequence[str]) -> bool:
+    """Print a command's help without its module, which may import model libraries. Returns whether that was
+    done; without the extra of training, its module says what is missing."""
+    text = stored_help(name, argv)
     if text is not None:
         print(text, end="")
-    return text is not None
+        return True
+    settings = COMMANDS[name].settings
+    if not settings or not is_installed("trl"):
+        return False
+    module, _, attribute = settings.partition(":")
+    getattr(import_module(module), attribute).print_help(argv)
+    return True
 
 
 def overview() -> App:

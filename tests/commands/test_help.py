@@ -38,12 +38,18 @@ def helped(names: list[str], cache: Path) -> str:
     return done.stdout
 
 
-def test_no_help_imports_a_model_library(tmp_path: Path) -> None:
+def test_no_help_imports_a_model_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [name for name in COMMANDS if name not in ("sft", "grpo")]
     printed = helped(names, tmp_path)
     for name in names:
         assert f"@ {name}: 0 []\n" in printed
         assert f"Usage: videopro {name}" in printed, "a help of its own"
+    # Stored: as it was, and it comes from no module of the command.
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in names:
+        _, _, rest = printed.partition(f"Usage: videopro {name} ")
+        assert (stored_help(name, ["--help"]) or "").partition(f"Usage: videopro {name} ")[2] in rest, name
 
 
 def test_the_help_of_trl_s_flags_is_stored_and_imports_nothing_then(

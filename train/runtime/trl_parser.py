@@ -14,7 +14,7 @@ from typing import TypeVar
 from transformers import TrainingArguments
 from trl import ModelConfig, TrlParser
 
-from videopro.cli import check_extra, config_file, exit_status, read_yaml, store_help
+from videopro.cli import HELP, check_extra, config_file, exit_status, read_yaml, store_help
 from videopro.errors import ConfigError
 from videopro.train.settings import parser_texts
 
@@ -42,9 +42,10 @@ def read_settings(
     ConfigError."""
     program = f"videopro {command}"
     parser = TrlParser((kind, ModelConfig), **parser_texts(command))  # type: ignore[arg-type]
-    if {"--help", "-h"}.intersection(sys.argv[1:] if argv is None else argv):
-        store_help(command, parser.format_help())
-    arguments = _with_config_file(list(sys.argv[1:] if argv is None else argv), command)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if HELP.intersection(words):
+        store_help(command, parser.format_help(), words)
+    arguments = _with_config_file(words, command)
     _check_names(kind, arguments, program)
     try:
         training, model = parser.parse_args_and_config(arguments)

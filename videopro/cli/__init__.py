@@ -34,7 +34,7 @@ from videopro.cli.settings import (
     without_recorded,
 )
 from videopro.cli.stopping import defer_signals, leave_signals_to_parent
-from videopro.cli.stored_help import store_help, stored_help
+from videopro.cli.stored_help import HELP, store_help, stored_help
 from videopro.cli.trackers import tracker_needs, wandb_problem
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "CommandLine",
     "Counter",
     "GROUPS",
+    "HELP",
     "MissingExtra",
     "Need",
     "OptionFlags",

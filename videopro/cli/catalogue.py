@@ -26,8 +26,6 @@ class Command:
     examples: tuple[str, ...]
     settings: str = ""
     """module:NAME of its `CommandLine`, if its own module imports model libraries: --help reads this one."""
-    stores_help: bool = False
-    """Whether its help is stored, because it lists the flags of model libraries."""
 
     def help_examples(self, count: int | None = None) -> str:
         """The examples for --help: indented, in lines of 80 characters that can be copied."""
@@ -197,7 +195,6 @@ _ALL = (
         "Train",
         "Fine-tune a planner on trajectories. On several GPUs: accelerate launch -m videopro.train.sft.",
         ("videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft",),
-        stores_help=True,
     ),
     Command(
         "grpo",
@@ -208,7 +205,6 @@ _ALL = (
             "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
             "--output_dir runs/grpo",
         ),
-        stores_help=True,
     ),
     Command(
         "rejection",

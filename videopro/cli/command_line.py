@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import cyclopts
 import yaml
 from cyclopts import App, Group, Parameter
+from rich.console import Console
 
 from videopro.cli.catalogue import COMMANDS
 from videopro.cli.option_flags import OptionFlags, merge_options
@@ -27,6 +28,7 @@ from videopro.cli.settings import (
     read_yaml,
     without_recorded,
 )
+from videopro.cli.stored_help import HELP, store_help
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
@@ -67,9 +69,11 @@ class CommandLine(Generic[T]):
         A mapping takes `key=value` words, whose values are read as YAML scalars, and is merged key by key
         over the file's. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
         """
-        flags = self._read_flags(sys.argv[1:] if argv is None else argv)
-        if flags is None:
+        words = list(sys.argv[1:] if argv is None else argv)
+        if HELP.intersection(words):
+            self.print_help(words)
             raise SystemExit(0)
+        flags = self._read_flags(words)
         _refuse_empty(self.settings, flags, self.program)
         wants_print = flags.pop("print_config", False)
         file = config_file(flags.pop("config"), self.configs) if "config" in flags else None
@@ -88,9 +92,13 @@ class CommandLine(Generic[T]):
             raise SystemExit(0)
         return settings
 
-    def print_help(self) -> None:
-        """Print what `--help` prints."""
-        self.app()(["--help"])
+    def print_help(self, argv: Sequence[str] = ()) -> None:
+        """Print what `--help` prints among these words, and store it."""
+        console = Console()
+        with console.capture() as captured:
+            self.app(argv)(["--help"], console=console)
+        store_help(self.name, captured.get(), argv)
+        print(captured.get(), end="")
 
     def _merge_options(
         self, options: OptionFlags, merged: dict[str, Any], flags: dict[str, Any], file: str
@@ -128,11 +136,11 @@ class CommandLine(Generic[T]):
         app.default(_function(self.settings, self.configs, more))
         return app
 
-    def _read_flags(self, argv: Sequence[str]) -> dict[str, Any] | None:
-        """The settings that flags and positional arguments give, None if only help was asked for."""
+    def _read_flags(self, argv: Sequence[str]) -> dict[str, Any]:
+        """The settings that flags and positional arguments give."""
         app = self.app(argv)
         try:
-            values: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
+            values: dict[str, Any] = app(list(argv), exit_on_error=False, print_error=False)
         except cyclopts.UnknownOptionError as error:
             word = error.token.keyword or error.token.value
             # A flag of earlier versions says what has become of it.
