@@ -1,6 +1,6 @@
 """The video modules that programs call, and what stands behind them."""
 
-from videopro.modules.pocket_scope import check_scope, is_pocket_video
+from videopro.modules.pocket_scope import check_scope, is_of_pocket, is_pocket_video
 
 # The folder is at the top of the checkout and is imported as videopro.modules: each module has one name.
 if __name__ != "videopro.modules":
@@ -62,6 +62,7 @@ __all__ = [
     "check_speech",
     "expects_pocket",
     "full_reference",
+    "is_of_pocket",
     "is_pocket",
     "is_pocket_video",
     "json_flag",

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from videopro.errors import ConfigError
 from videopro.pocket import find_video
-from videopro.video import check_no_url, files_below
+from videopro.video import FILM_ENDINGS, check_no_url, files_below
 
 VIDEOS_HELP = "video files, folders of them, or pocket videos such as pocket:test/long_004"
-_SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
 
 
 def named_videos(names: Sequence[str]) -> list[Path]:
@@ -24,7 +23,7 @@ def named_videos(names: Sequence[str]) -> list[Path]:
 def _videos(path: Path) -> list[Path]:
     if not path.is_dir():
         return [find_video(path)]
-    files = sorted(p for p in files_below(path) if p.suffix.lower() in _SUFFIXES)
+    files = sorted(p for p in files_below(path) if p.suffix.lower() in FILM_ENDINGS)
     if not files:
-        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
+        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(FILM_ENDINGS))})")
     return files

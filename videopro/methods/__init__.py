@@ -5,6 +5,7 @@ from __future__ import annotations
 from videopro.methods.base import Adaptation, Method, MethodContext, answer_each
 from videopro.methods.events import EventObserver, answer_event
 from videopro.methods.evidence import EvidenceKind, evidence
+from videopro.methods.favouring import favouring_answers
 from videopro.methods.preparing import PreparedModels, PreparedRun, prepare, prepare_models
 from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
@@ -32,6 +33,7 @@ __all__ = [
     "answer_event",
     "create",
     "evidence",
+    "favouring_answers",
     "make_trace",
     "prepare",
     "prepare_models",

@@ -1,7 +1,13 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
 from videopro.video.decoding import check_no_url
-from videopro.video.finding import SubtitleFiles, files_below, names_of
+from videopro.video.finding import (
+    FILM_ENDINGS,
+    SUBTITLE_ENDINGS,
+    SubtitleFiles,
+    files_below,
+    names_of,
+)
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.sampling import SampleRule, clue_times, frame_times
 from videopro.video.shapes import LARGEST_RATIO, pad_picture, padded_size, size_to_decode, without_margin
@@ -16,6 +22,8 @@ from videopro.video.subtitles import (
 from videopro.video.video import Frame, Video, distinct_frames, fps_times, uniform_times
 
 __all__ = [
+    "FILM_ENDINGS",
+    "SUBTITLE_ENDINGS",
     "LARGEST_RATIO",
     "Frame",
     "FrameStore",

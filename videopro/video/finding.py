@@ -12,6 +12,11 @@ from videopro.video.languages import is_language, language_of
 from videopro.video.subtitle_tracks import says_a_part
 
 SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
+FILM_ENDINGS = (
+    *(".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"),
+    *(".ts", ".mpg", ".mpeg", ".flv", ".wmv"),
+)
+"""Of the files that count as films where a folder is searched for them."""
 # What stands between a name and the ending, besides languages, and how many of both.
 _KINDS = {"sdh", "cc", "hi", "full", "default", "auto", "orig", "manual"}
 _MOST_TAGS = 3

@@ -23,7 +23,15 @@ from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
 from videopro.commands.ask.console import ConsoleObserver, show_answer
 from videopro.errors import ConfigError, SubtitleError, VideoProError
-from videopro.methods import METHOD_OPTIONS, MethodContext, Questions, RunRequest, answer_each, prepare
+from videopro.methods import (
+    METHOD_OPTIONS,
+    MethodContext,
+    Questions,
+    RunRequest,
+    answer_each,
+    favouring_answers,
+    prepare,
+)
 from videopro.pocket import find_video
 from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
@@ -182,19 +190,8 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
 
 
 def _options(config: AskConfig) -> dict[str, Any]:
-    """Defaults that favour getting an answer: an answer that a refinement lost is kept, the model answers if
-    no program or agent did, and given subtitles are shown. Flags and `--options` override them, and the
-    paper's preset has the paper's rule: the last program's answer counts, and nothing replaces it."""
-    options = dict(config.options)
-    if config.method in ("program", "adaptive", "videopro") and options.get("preset") == "paper":
-        return options
-    if config.method != "native":
-        favoured = {"final": "last-answered", "fallback": "native"}
-        taken = {name: rule for name, rule in favoured.items() if methods.takes(config.method, name, rule)}
-        return {**taken, **options}
-    if config.subtitles is not None or config.subtitle_track is not None:
-        return {"subtitles": "all", **options}
-    return options
+    shows_subtitles = config.subtitles is not None or config.subtitle_track is not None
+    return favouring_answers(config.method, config.options, shows_subtitles=shows_subtitles)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from videopro.question.prompts.answers import (
     with_context,
     yes_no,
 )
+from videopro.question.prompts.conversation import Exchange, with_conversation
 from videopro.question.prompts.programs import (
     EXAMPLES,
     NATIVE_PROGRAM,
@@ -32,6 +33,7 @@ from videopro.question.prompts.programs import (
 
 __all__ = [
     "EXAMPLES",
+    "Exchange",
     "NATIVE_PROGRAM",
     "OPEN_EXAMPLES",
     "OPEN_NATIVE_PROGRAM",
@@ -51,5 +53,6 @@ __all__ = [
     "summarize",
     "said_at_frames",
     "with_context",
+    "with_conversation",
     "yes_no",
 ]

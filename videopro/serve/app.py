@@ -1,0 +1,96 @@
+"""The server as an ASGI application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from videopro import __version__
+from videopro.errors import VideoProError
+from videopro.serve import file_routes, question_routes
+from videopro.serve.answering import Answerer
+from videopro.serve.films import FilmStore
+from videopro.serve.guards import Guard
+from videopro.serve.indexing import Indexing
+from videopro.serve.limits import ServeLimits
+from videopro.serve.line import FairLine
+from videopro.serve.metrics import Metrics
+from videopro.serve.problems import Problem, body_of, problem_of
+from videopro.serve.questions import Questions
+from videopro.serve.state import ServerState, state_of
+
+
+def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> ServerState:
+    """The parts of a server that keeps its films and answers in a folder. Raises VideoProError, OSError."""
+    films = FilmStore(folder, limits.store_bytes, limits.folders)
+    line = FairLine(limits.at_once, limits.waiting)
+    metrics = Metrics(line, films)
+    questions = Questions(folder, answerer, line, seconds=limits.seconds, watch=metrics.event)
+    return ServerState(limits, answerer, films, line, questions, Indexing(answerer), metrics)
+
+
+def create_app(state: ServerState) -> FastAPI:
+    """The application."""
+    # Its own pages of documentation load scripts from elsewhere.
+    app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
+    app.state.videopro = state
+    app.include_router(file_routes.router)
+    app.include_router(question_routes.router)
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/v1/models")
+    async def models(request: Request) -> dict[str, Any]:
+        answerer = state_of(request).answerer
+        about = {"method": answerer.method, "is_pocket": answerer.is_pocket, "note": answerer.about()}
+        return {
+            "object": "list",
+            "data": [
+                {
+                    "id": answerer.name,
+                    "object": "model",
+                    "created": 0,
+                    "owned_by": "videopro",
+                    "videopro": about,
+                }
+            ],
+        }
+
+    @app.get("/metrics")
+    async def metrics(request: Request) -> Response:
+        text = state_of(request).metrics.text()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    app.add_exception_handler(VideoProError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_invalid)
+    app.add_exception_handler(HTTPException, _refuse_http)
+    app.add_exception_handler(Exception, _refuse)
+    app.add_middleware(Guard, limits=state.limits)
+    return app
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    return JSONResponse(body_of(problem), problem.status, headers=problem.headers)
+
+
+async def _refuse_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or None
+    message = f"{where or 'the body'}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+    return await _refuse(request, Problem(400, message, code="invalid", param=where))
+
+
+async def _refuse_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
+    problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code="no_route")
+    return JSONResponse(body_of(problem), problem.status, headers=error.headers)

@@ -1,0 +1,144 @@
+"""/v1/files: films, as OpenAI's files."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import anyio
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request
+from starlette.responses import FileResponse, Response
+
+from videopro.serve.films import Film
+from videopro.serve.frames import jpeg_of
+from videopro.serve.multipart import receive_form
+from videopro.serve.problems import Problem
+from videopro.serve.state import ServerState, state_of
+from videopro.serve.streams import EventStream, event_line
+
+router = APIRouter()
+
+_SUBTITLE_BYTES = 32 * 2**20
+
+
+async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
+    """A film as OpenAI's file object, with what is particular to films under "videopro"."""
+    return {
+        "id": film.id,
+        "object": "file",
+        "bytes": film.bytes,
+        "created_at": film.created_at,
+        "filename": film.name,
+        "purpose": "user_data",
+        "status": "processed",
+        "videopro": {
+            "duration": film.duration,
+            "width": film.width,
+            "height": film.height,
+            "subtitles": film.subtitles is not None,
+            "index": await to_thread.run_sync(state.indexing.state_of, film),
+            "is_uploaded": film.is_uploaded,
+            # Why the model cannot answer about it, such as the pocket model about a real film.
+            "problem": state.answerer.scope_problem(film),
+        },
+    }
+
+
+@router.post("/v1/files")
+async def upload(request: Request) -> dict[str, Any]:
+    """Upload a film in one form; `purpose` is not looked at."""
+    state = state_of(request)
+    part = state.films.new_part()
+    limit = min(state.limits.film_bytes, state.films.room())
+    form = await receive_form(request, part, limit)
+    film = await to_thread.run_sync(state.films.add, part, form.name, form.digest)
+    return await file_object(state, film)
+
+
+@router.get("/v1/files")
+async def files(request: Request) -> dict[str, Any]:
+    """All films, newest first."""
+    state = state_of(request)
+    return {
+        "object": "list",
+        "data": [await file_object(state, film) for film in state.films.all()],
+        "has_more": False,
+    }
+
+
+@router.get("/v1/files/{id}")
+async def one_file(request: Request, id: str) -> dict[str, Any]:
+    """A film."""
+    state = state_of(request)
+    return await file_object(state, state.films.get(id))
+
+
+@router.delete("/v1/files/{id}")
+async def delete(request: Request, id: str) -> dict[str, Any]:
+    """Remove an uploaded film, or forget one in a folder."""
+    state = state_of(request)
+    if state.questions.about(id):
+        message = "a question about this film is being answered; stop it first, or wait"
+        raise Problem(409, message, code="film_in_use")
+    await to_thread.run_sync(state.films.delete, id)
+    return {"id": id, "object": "file", "deleted": True}
+
+
+@router.get("/v1/files/{id}/content")
+async def content(request: Request, id: str) -> Response:
+    """The film itself, in ranges too, for a player."""
+    film = state_of(request).films.get(id)
+    kind = mimetypes.guess_type(film.path.name)[0] or ""
+    kind = kind if kind.startswith("video/") else "video/mp4"
+    return FileResponse(film.path, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
+
+
+@router.get("/v1/files/{id}/frame")
+async def frame(
+    request: Request,
+    id: str,
+    time: Annotated[float, Query(ge=0)],
+    side: Annotated[int, Query(ge=16, le=2048)] = 320,
+    box: str | None = None,
+) -> Response:
+    """The picture at a time, or the part of it within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
+    state = state_of(request)
+    film = state.films.get(id)
+    image = await to_thread.run_sync(jpeg_of, state.films.video(film), time, side, box)
+    # By the film's content: it never changes.
+    return Response(
+        image, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=31536000, immutable"}
+    )
+
+
+@router.post("/v1/files/{id}/subtitles")
+async def subtitles(request: Request, id: str) -> dict[str, Any]:
+    """Give a film subtitles, in place of those that it has."""
+    state = state_of(request)
+    state.films.get(id)
+    part = state.films.new_part()
+    try:
+        form = await receive_form(request, part, _SUBTITLE_BYTES)
+        text = await anyio.Path(part).read_bytes()
+        film = await to_thread.run_sync(state.films.set_subtitles, id, form.name, text)
+    finally:
+        part.unlink(missing_ok=True)
+    return await file_object(state, film)
+
+
+@router.post("/v1/files/{id}/index")
+async def index(request: Request, id: str) -> Response:
+    """Index the clips of a film; the progress comes as events. A client that hangs up stops it, unless
+    another follows it too."""
+    state = state_of(request)
+    film = state.films.get(id)
+    log, leave = state.indexing.join(film)
+
+    async def lines() -> AsyncIterator[bytes]:
+        async for number, event in log.follow():
+            yield event_line(event, id=number)
+        leave()
+
+    return EventStream(lines(), on_hang_up=leave)

@@ -1,0 +1,306 @@
+"""The films of a server: those that were uploaded, and those in the operator's folders that were asked about.
+
+    FOLDER/films/file-0123.../about.json      what is known of it
+    FOLDER/films/file-0123.../film.mp4        an uploaded film
+    FOLDER/films/file-0123.../film.srt        subtitles that were uploaded for it
+
+A film's id is made of the hash of its content, so the same film is the same film, however often it comes. A
+film in a folder stays where it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from videopro.errors import SubtitleError, VideoError
+from videopro.pocket import NOTE
+from videopro.serve.folders import FilmFolders
+from videopro.serve.pocket_films import is_made_here
+from videopro.serve.problems import Problem
+from videopro.storage import encodable, printable, write_atomically
+from videopro.video import (
+    FILM_ENDINGS,
+    SUBTITLE_ENDINGS,
+    SubtitleFiles,
+    Video,
+    has_embedded_subtitles,
+    load_subtitles,
+    names_of,
+)
+
+ID_PREFIX = "file-"
+_DIGITS = 32
+_HOME = re.compile(rf"{ID_PREFIX}[0-9a-f]{{{_DIGITS}}}")
+_PART = "part-"
+_ABOUT = "about.json"
+_STEM = "film"
+_CHUNK = 2**20
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Film:
+    """A film that can be asked about."""
+
+    id: str
+    name: str
+    """As its owner calls it; for show only."""
+    path: Path
+    bytes: int
+    modified: int
+    """In ns, as the file system has it, of a film in a folder: one that changes is another film."""
+    created_at: int
+    """Seconds since 1970, when the server first saw it."""
+    duration: float
+    """Seconds."""
+    width: int
+    height: int
+    is_uploaded: bool
+    subtitles: Path | None = None
+    """A subtitle file, or the film itself for a track in it; None: there are none."""
+
+
+class FilmStore:
+    """The films in a folder, which is made if it is missing. Thread-safe.
+
+    `limit_bytes`: of all uploaded films together. `folders`: the operator's. Raises OSError where the folder
+    cannot be written.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, folders: Sequence[Path] = ()) -> None:
+        self.incoming = folder / "incoming"
+        """Where uploads are written until they are whole (`new_part`)."""
+        self.limit_bytes = limit_bytes
+        self.folders = FilmFolders(folders)
+        self._folder = folder / "films"
+        self._lock = threading.Lock()
+        self._videos: dict[str, Video] = {}
+        self.incoming.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(exist_ok=True)
+        # What a killed server left. By their names: the folder may hold files of somebody else.
+        for left in self.incoming.glob(f"{_PART}*"):
+            left.unlink(missing_ok=True)
+        homes = [home for home in sorted(self._folder.iterdir()) if _HOME.fullmatch(home.name)]
+        self._films = {film.id: film for film in map(_read, homes) if film is not None}
+
+    @property
+    def size(self) -> int:
+        """What the uploaded films take."""
+        with self._lock:
+            return sum(film.bytes for film in self._films.values() if film.is_uploaded)
+
+    def room(self) -> int:
+        """How many bytes may still be uploaded."""
+        return max(0, self.limit_bytes - self.size)
+
+    def new_part(self) -> Path:
+        """A path for a file that is being uploaded; it is not there yet."""
+        return self.incoming / f"{_PART}{uuid.uuid4().hex}"
+
+    def all(self) -> list[Film]:
+        """All films, newest first."""
+        with self._lock:
+            return sorted(self._films.values(), key=lambda film: film.created_at, reverse=True)
+
+    def get(self, id: str) -> Film:
+        """A film. Raises Problem for an unknown id, and for a file in a folder that is gone or has changed
+        since."""
+        with self._lock:
+            film = self._films.get(id)
+        if film is None:
+            message = f"there is no film {printable(id, 60)!r} here; GET /v1/files lists them"
+            raise Problem(404, message, code="no_film")
+        if _has_changed(film):
+            message = f"{film.name}: is gone from its folder or has changed there; name it by its path again"
+            raise Problem(410, message, code="film_changed")
+        return film
+
+    def video(self, film: Film) -> Video:
+        """The opened film. Raises VideoError."""
+        with self._lock:
+            video = self._videos.get(film.id)
+        if video is None:
+            video = Video.open(film.path)
+            with self._lock:
+                self._videos[film.id] = video
+        return video
+
+    def add(self, part: Path, name: str, digest: str) -> Film:
+        """Keep an uploaded file, or recognise a film that is here; `part`, a file in `incoming`, is gone
+        afterwards in either case. `digest`: the SHA-256 of its content in hex. Raises Problem for a file that
+        is no film."""
+        try:
+            id = _id(digest)
+            with self._lock:
+                known = self._films.get(id)
+            if known is not None and not _has_changed(known):
+                return known
+            video = _opened(part, name)
+            ending = PurePath(name).suffix.lower()
+            home = self._folder / id
+            home.mkdir(exist_ok=True)
+            path = home / f"{_STEM}{ending if ending in FILM_ENDINGS else '.mp4'}"
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        size = path.stat().st_size
+        if is_made_here(size, digest):
+            # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
+            note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
+            write_atomically(path.with_suffix(NOTE), json.dumps(note))
+        return self._keep(_film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)))
+
+    def from_folder(self, relative: str, check: Callable[[], None] = lambda: None) -> Film:
+        """The film at a relative path of the operator's folders. `check` is called while its content is read,
+        and may raise. Raises Problem."""
+        return self.at(self.folders.resolve(relative), relative, check)
+
+    def at(self, path: Path, name: str, check: Callable[[], None] = lambda: None) -> Film:
+        """The film in a file of this machine, which stays there. Raises as `from_folder`."""
+        state = path.stat()
+        with self._lock:
+            for film in self._films.values():
+                if film.path == path and (film.bytes, film.modified) == (state.st_size, state.st_mtime_ns):
+                    return film
+        video = _opened(path, name)
+        id = _id(_digest(path, check))
+        with self._lock:
+            known = self._films.get(id)
+        if known is not None and not _has_changed(known):
+            return known
+        (self._folder / id).mkdir(exist_ok=True)
+        return self._keep(_film(id, name, path, video, is_uploaded=False, subtitles=_subtitles(path)))
+
+    def set_subtitles(self, id: str, name: str, content: bytes) -> Film:
+        """Keep subtitles for a film, in place of those that it has. Raises Problem for a file that is
+        none."""
+        film = self.get(id)
+        ending = PurePath(name).suffix.lower()
+        home = self._folder / id
+        home.mkdir(exist_ok=True)
+        path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
+        new = home / f"new-{path.name}"
+        try:
+            new.write_bytes(content)
+            load_subtitles(new, duration=film.duration)
+            new.replace(path)
+        except SubtitleError as error:
+            message = str(error).replace(str(new), _shown(name))
+            raise Problem(400, message, code="no_subtitles", param="file") from error
+        finally:
+            new.unlink(missing_ok=True)
+        return self._keep(replace(film, subtitles=path))
+
+    def delete(self, id: str) -> None:
+        """Forget a film; an uploaded one is removed, one in a folder stays there. Raises Problem for an
+        unknown id."""
+        with self._lock:
+            film = self._films.pop(id, None)
+            self._videos.pop(id, None)
+        if film is None:
+            raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+        shutil.rmtree(self._folder / id, ignore_errors=True)
+
+    def _keep(self, film: Film) -> Film:
+        about = {**asdict(film), "path": str(film.path)}
+        about["subtitles"] = None if film.subtitles is None else str(film.subtitles)
+        write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
+        with self._lock:
+            self._films[film.id] = film
+            self._videos.pop(film.id, None)
+        return film
+
+
+def _id(digest: str) -> str:
+    return ID_PREFIX + digest[:_DIGITS]
+
+
+def _shown(name: str) -> str:
+    """A name that a client gave, as it can be shown and stored: the last part of a path, on one line."""
+    last = PurePath(name.replace("\\", "/").replace("\0", "")).name
+    return printable(encodable(last), _LONGEST_NAME) or _STEM
+
+
+def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool, subtitles: Path | None) -> Film:
+    state = path.stat()
+    return Film(
+        id,
+        _shown(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
+        path,
+        state.st_size,
+        state.st_mtime_ns,
+        int(time.time()),
+        video.duration,
+        video.width,
+        video.height,
+        is_uploaded,
+        subtitles,
+    )
+
+
+def _opened(path: Path, name: str) -> Video:
+    try:
+        return Video.open(path)
+    except VideoError as error:
+        # The client's name for the file, and not the server's.
+        message = str(error).replace(str(path), _shown(name))
+        raise Problem(400, message, code="no_film", param="file") from error
+
+
+def _subtitles(path: Path) -> Path | None:
+    """The subtitles in a film, else those beside it."""
+    try:
+        if has_embedded_subtitles(path):
+            return path
+        return SubtitleFiles(path.parent.iterdir()).find(*names_of(path.stem))
+    except (SubtitleError, OSError):
+        return None  # Several languages, of which nobody chose one.
+
+
+def _digest(path: Path, check: Callable[[], None]) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            check()
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _has_changed(film: Film) -> bool:
+    try:
+        state = film.path.stat()
+    except OSError:
+        return True
+    return (state.st_size, state.st_mtime_ns) != (film.bytes, film.modified)
+
+
+def _read(home: Path) -> Film | None:
+    """The film in a folder of the store; None, and the folder is removed, if an upload was cut off there."""
+    try:
+        about: dict[str, Any] = json.loads((home / _ABOUT).read_bytes())
+        paths = [about.pop(name) for name in ("path", "subtitles")]
+        # The folder of the server may have been moved since.
+        path, subtitles = (_in(home, named) if named is not None else None for named in paths)
+        assert path is not None
+        return Film(path=path, subtitles=subtitles, **about)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
+        with suppress(OSError):
+            shutil.rmtree(home)
+        return None
+
+
+def _in(home: Path, named: str) -> Path:
+    """A recorded path; of a file of the store where it is now."""
+    path = Path(named)
+    return home / path.name if path.parent.name == home.name else path

@@ -1,0 +1,72 @@
+"""What a client is told when a request cannot be served: OpenAI's error object, one clear line that names the
+fix, and never a stack trace."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+from videopro.errors import BackboneError, VideoProError, is_full
+
+INVALID = "invalid_request_error"
+SERVER = "server_error"
+
+_UNEXPECTED = "an unexpected error; the server's own output says more"
+
+
+class Problem(VideoProError):
+    """A request that is refused, with the status of its reply.
+
+    `code`: what a program tells it by; `param`: the field of the request that is wrong.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        kind: str = INVALID,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+        self.kind = kind
+        self.retry_after = retry_after
+        """Seconds after which the client should try again."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the reply."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What a client is told of an error. An unexpected one is printed on stderr, with its stack trace."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, BackboneError):
+        return Problem(502, str(error), code="model_error", kind=SERVER)
+    if isinstance(error, VideoProError):
+        return Problem(400, str(error))
+    if isinstance(error, OSError) and is_full(error):
+        message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
+        return Problem(507, message, code="disk_full", kind=SERVER)
+    traceback.print_exception(error, file=sys.stderr)
+    return Problem(500, _UNEXPECTED, code="unexpected", kind=SERVER)
+
+
+def body_of(problem: Problem) -> dict[str, Any]:
+    """The body of the reply, in OpenAI's form."""
+    return {
+        "error": {
+            "message": str(problem),
+            "type": problem.kind,
+            "param": problem.param,
+            "code": problem.code,
+        }
+    }

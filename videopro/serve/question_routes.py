@@ -1,0 +1,224 @@
+"""/v1/videopro/questions: questions that are asked, followed, read again and stopped, as the page does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.methods import EventObserver, answer_event, evidence, make_trace
+from videopro.question import Question, prompts
+from videopro.serve.answering import AskRequest
+from videopro.serve.events import EventLog
+from videopro.serve.naming import film_named
+from videopro.serve.offered import check_offered, offered_methods
+from videopro.serve.problems import Problem
+from videopro.serve.questions import AnsweredQuestion, AskedQuestion
+from videopro.serve.state import ServerState, client_of, state_of
+from videopro.serve.streams import EventStream, event_line
+from videopro.traces import Result, Trace, VideoRef, read_heads
+from videopro.view import StoredPrompts, page, row
+
+router = APIRouter()
+
+_FRAMES = 16
+_MOST_EARLIER = 16
+_LONGEST = 20_000
+
+
+class AskedOptions(BaseModel):
+    """The key "videopro" of a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choices: list[Annotated[str, Field(max_length=_LONGEST)]] = Field(default=[], max_length=26)
+    method: str | None = None
+    options: dict[str, Any] = {}
+
+
+class NewQuestion(AskedOptions):
+    """A question about a film."""
+
+    question: str = Field(min_length=1, max_length=_LONGEST)
+    file_id: str = Field(min_length=1, max_length=4096)
+    """The id of a film, or folder:RELATIVE/PATH."""
+    follows: str | None = None
+    """An earlier question that this one goes on from."""
+
+
+async def ask_request(
+    state: ServerState,
+    film: str,
+    question: str,
+    asked: AskedOptions,
+    earlier: tuple[prompts.Exchange, ...] = (),
+    max_new_tokens: int | None = None,
+) -> AskRequest:
+    """The request that a client means. Raises Problem."""
+    check_offered(asked.method or state.answerer.method, asked.options)
+    return AskRequest(
+        await film_named(state, film),
+        question,
+        tuple(asked.choices),
+        asked.method,
+        asked.options,
+        earlier,
+        max_new_tokens,
+    )
+
+
+@router.get("/v1/videopro/methods")
+async def methods(request: Request) -> dict[str, Any]:
+    """The methods and the options that a client may set."""
+    answerer = state_of(request).answerer
+    return {"object": "list", "default": answerer.method, "data": offered_methods()}
+
+
+@router.post("/v1/videopro/questions", status_code=202)
+async def ask(request: Request, asked: NewQuestion) -> dict[str, Any]:
+    """Ask a question. Returns at once; its events say how it goes on."""
+    state = state_of(request)
+    earlier = await to_thread.run_sync(_conversation, state, asked.follows)
+    wanted = await ask_request(state, asked.file_id, asked.question, asked, earlier)
+    question = await to_thread.run_sync(state.questions.ask, wanted, client_of(request))
+    return {"id": question.id, "object": "videopro.question", "film": wanted.film.id}
+
+
+@router.get("/v1/videopro/questions")
+async def questions(request: Request) -> dict[str, Any]:
+    """All questions, newest first."""
+    return {"object": "list", "data": state_of(request).questions.list()}
+
+
+@router.get("/v1/videopro/questions/{id}")
+async def one_question(request: Request, id: str) -> dict[str, Any]:
+    """What the viewer's page of a question shows; while it is being answered, its rounds so far."""
+    state = state_of(request)
+    return await to_thread.run_sync(_content, state, id)
+
+
+@router.get("/v1/videopro/questions/{id}/events")
+async def events(
+    request: Request, id: str, last_event_id: Annotated[str | None, Header()] = None
+) -> Response:
+    """The events of a question, from the first one, or after the last one that a client got."""
+    state = state_of(request)
+    question = state.questions.find(id)
+    first = int(last_event_id) + 1 if last_event_id is not None and last_event_id.isdigit() else 0
+    if isinstance(question, AskedQuestion):
+        log = question.log
+    else:
+        log = await to_thread.run_sync(_events_of, state, question)
+
+    async def lines() -> AsyncIterator[bytes]:
+        async for number, event in log.follow(first):
+            yield event_line(event, id=number)
+
+    return EventStream(lines())
+
+
+@router.delete("/v1/videopro/questions/{id}")
+async def stop(request: Request, id: str) -> dict[str, Any]:
+    """Stop a question; one that is answered stays as it is."""
+    state = state_of(request)
+    question = state.questions.find(id)
+    if isinstance(question, AskedQuestion):
+        await to_thread.run_sync(state.questions.stop, question)
+    return {"id": id, "object": "videopro.question", "stopped": True}
+
+
+def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange, ...]:
+    """A question with its answer, as what a new one follows."""
+    if id is None:
+        return ()
+    trace = _trace_of(state, state.questions.find(id))
+    if trace is None or trace.final is None:
+        message = f"question {id!r} has no answer to go on from; leave follows out"
+        raise Problem(400, message, code="no_answer", param="follows")
+    letter = trace.final.letter
+    question = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
+    answer = question.choice(letter) if letter in question.letters and letter else trace.final.raw
+    return (prompts.Exchange(trace.question, answer.strip()),)
+
+
+def _trace_of(state: ServerState, question: AskedQuestion | AnsweredQuestion) -> Trace | None:
+    if isinstance(question, AnsweredQuestion):
+        return state.questions.trace(question)
+    return question.trace
+
+
+def _content(state: ServerState, id: str) -> dict[str, Any]:
+    question = state.questions.find(id)
+    trace = _trace_of(state, question)
+    running = isinstance(question, AskedQuestion) and not question.log.is_closed
+    if trace is None:
+        assert isinstance(question, AskedQuestion)
+        trace = _so_far(question)
+    file = state.questions.traces_file(id)
+    prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
+    shown, _ = page(trace, _FRAMES, prompts_of_run)
+    listed = row(trace)
+    try:
+        name = state.films.get(trace.video.key).name
+    except Problem:
+        name = trace.video.key
+    shown["video"] |= {"path": name, "key": name}
+    listed["video"] = name
+    ended = question.state if isinstance(question, AskedQuestion) else "answered"
+    if running or ended == "stopped":
+        shown["state"] = listed["state"] = "running" if running else "stopped"
+    problem = question.problem if isinstance(question, AskedQuestion) else None
+    if problem is not None and shown["error"] is None:
+        shown["error"] = {"type": problem.code or "Error", "message": str(problem), "line": None, "log": ""}
+    return {
+        **shown,
+        "beginnings": prompts_of_run.beginnings,
+        "film": trace.video.key,
+        "running": running,
+        "row": listed,
+    }
+
+
+def _so_far(question: AskedQuestion) -> Trace:
+    """The trace of a question that has no answer yet."""
+    request = question.request
+    film, rounds = request.film, question.rounds
+    asked = (
+        Question(request.question, request.choices) if request.choices else Question.open(request.question)
+    )
+    result = Result() if rounds is None else rounds.result()
+    video = VideoRef(str(film.path), film.id, film.id, film.duration)
+    return make_trace(
+        Item(question.id, film.path, film.id, asked),
+        result,
+        video,
+        run_key="",
+        protocol=Protocol(parser=ROBUST),
+    )
+
+
+def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
+    """The events of a question of an earlier process, as its trace has them."""
+    trace, log = state.questions.trace(question), EventLog()
+    observer = EventObserver(log.add)
+    for round in trace.rounds:
+        if round.program is not None or round.faults:
+            observer.on_reply(replace(round, execution=None))
+        if round.execution is not None:
+            for step in round.execution.steps:
+                observer.on_step(step)
+            for call in round.execution.calls:
+                observer.on_call(call)
+            observer.on_execution(round.execution)
+    for piece in evidence(trace):
+        log.add({"type": "evidence", **piece})
+    asked = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
+    log.add(answer_event(trace, asked))
+    log.close()
+    return log
