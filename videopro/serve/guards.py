@@ -155,7 +155,7 @@ def session_of(key: str) -> str:
 
 
 def _is_upload(scope: Scope) -> bool:
-    return scope["method"] == "POST" and scope["path"].startswith(_UPLOADS)
+    return bool(scope["method"] == "POST" and scope["path"].startswith(_UPLOADS))
 
 
 def _hostname(host: str) -> str:
