@@ -141,8 +141,8 @@ def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> Non
     walked = road(tmp_path)
     sizes = {part.folder: PUBLISHED[part.name, part.split] for part in walked.benchmarks()}
     found = estimates(walked, stages_of(walked), sizes, {})
-    # 10,000 prompts x 8 replies are 1,250 steps of 64 replies, 58 s each.
-    assert found["grpo"].gpu_hours == pytest.approx(1_250 * 58 / 3600)
+    # 10,000 prompts x 8 replies are 1,250 steps of 64 replies, 20.2 s each.
+    assert found["grpo"].gpu_hours == pytest.approx(1_250 * 20.2 / 3600)
     # 5,000 rows at 2.4 a second.
     assert found["sft"].gpu_hours == pytest.approx(5_000 / 2.4 / 3600)
     # 900 + 1,549 questions of 8.2 s.
@@ -150,11 +150,11 @@ def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> Non
     assert found["infer-program"].works_on == "2,449 questions"
     # What the synthesis is expected to give comes before the paper's number: 160 / 64 x 8 = 20 steps.
     given = estimates(walked, stages_of(walked), sizes, {"grpo": 160})["grpo"]
-    assert (given.works_on, given.gpu_hours) == ("160 rows expected", pytest.approx(20 * 58 / 3600))
+    assert (given.works_on, given.gpu_hours) == ("160 rows expected", pytest.approx(20 * 20.2 / 3600))
     # Steps that are limited: 100 of 8 replies on each of 8 GPUs, accumulated twice.
     few = road(tmp_path, grpo_settings={"max_steps": 100, "gradient_accumulation_steps": 2})
     limited = estimates(few, stages_of(few), sizes, {})["grpo"]
-    assert (limited.works_on, limited.gpu_hours) == ("100 steps", pytest.approx(200 * 58 / 3600))
+    assert (limited.works_on, limited.gpu_hours) == ("100 steps", pytest.approx(200 * 20.2 / 3600))
     on_a_cpu = road(tmp_path, gpus=0)
     assert all(
         each.gpu_hours is None for each in estimates(on_a_cpu, stages_of(on_a_cpu), sizes, {}).values()

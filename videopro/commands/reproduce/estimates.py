@@ -1,7 +1,8 @@
 """What a stage will take, before it is run: questions, GPU-hours, dollars. All of it is an estimate.
 
-Rates were measured with random weights of Qwen3-VL-8B on one H100 (perf/gpu.json), or are the paper's own
-runtimes (Table 2, on a machine that it does not name). Nothing is estimated for a machine without a GPU.
+Rates were measured with random weights of Qwen3-VL-8B on one H100 (perf/gpu.json, perf/gpu_steps.json), or
+are the paper's own runtimes (Table 2, on a machine that it does not name). Nothing is estimated for a machine
+without a GPU.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ INDEXED_CLIPS = 58.0
 """Clips of 10 s that LanguageBind indexes a second, in bf16 (perf/gpu.json, part g)."""
 SFT_ROWS = 2.4
 """Rows that SFT trains on a second and GPU (part a)."""
-GRPO_STEP = 58.0
-"""Seconds of a GRPO step of 64 replies of 512 tokens on one GPU (part d)."""
+GRPO_STEP = 20.2
+"""Seconds of a GRPO step of 64 replies of 512 tokens on one GPU (perf/gpu_steps.json, part d)."""
 GRPO_REPLIES = 64
 RUNTIMES = {"native": 2.3, "program": 8.2, "adaptive": 5.9, "videopro": 7.8}
 """Seconds a question: the larger of the two that Table 2 has for each way."""
