@@ -7,7 +7,7 @@ if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
 from videopro.modules.alternatives import other_results
-from videopro.modules.errors import CallError, ModelError, ModuleError
+from videopro.modules.errors import ArgumentError, CallError, ModelError, ModuleError
 from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
 from videopro.modules.loading import (
     OPTIONS_FLAG,
@@ -38,6 +38,7 @@ from videopro.modules.transcripts import (
 )
 
 __all__ = [
+    "ArgumentError",
     "CallError",
     "ModelError",
     "ModuleError",

@@ -152,14 +152,16 @@ class ModuleLibrary:
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The modules by name. A module that lacks something it needs is included and raises UnavailableError
         when called; `api_reference` leaves it out."""
-        return {name: self._callable(spec) for name, spec in modules_for(is_open=self._is_open).items()}
+        return {name: self.function(spec) for name, spec in modules_for(is_open=self._is_open).items()}
 
     def reference(self) -> str:
         """The API reference of this video's modules, made from their signatures and docstrings."""
         modules = available_modules(self.context, is_open=self._is_open)
         return api_reference(modules, self.context.clip_times)
 
-    def _callable(self, spec: Module) -> Callable[..., Any]:
+    def function(self, spec: Module) -> Callable[..., Any]:
+        """A module as a function of this video, as in `functions`."""
+
         @functools.wraps(spec.function)
         def call(*args: Any, **keywords: Any) -> Any:
             return self._run(spec, args, keywords)

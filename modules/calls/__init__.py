@@ -2,6 +2,7 @@
 
 from videopro.modules.calls.arguments import (
     AnyValue,
+    ArgumentType,
     Box,
     Choices,
     Count,
@@ -10,6 +11,7 @@ from videopro.modules.calls.arguments import (
     NoChoices,
     OptionalChoices,
     OptionalText,
+    Parameter,
     PositiveSeconds,
     Seconds,
     Segment,
@@ -21,7 +23,7 @@ from videopro.modules.calls.arguments import (
     check_arguments,
 )
 from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext
+from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext, frame_ref
 from videopro.modules.calls.handles import (
     HANDLES,
     AnswerHandle,
@@ -46,6 +48,7 @@ from videopro.modules.calls.registry import (
     REMOVABLE,
     Module,
     module,
+    module_of,
     modules_for,
 )
 from videopro.modules.calls.results import read_program_answer
@@ -54,6 +57,7 @@ __all__ = [
     "ALIASES",
     "AnswerHandle",
     "AnyValue",
+    "ArgumentType",
     "Box",
     "BoxHandle",
     "CallCache",
@@ -77,6 +81,7 @@ __all__ = [
     "OptionalChoices",
     "OptionalText",
     "PRELUDE",
+    "Parameter",
     "PositiveSeconds",
     "REMOVABLE",
     "Seconds",
@@ -91,9 +96,11 @@ __all__ = [
     "bind_arguments",
     "check_arguments",
     "module",
+    "module_of",
     "modules_for",
     "read_open_answer",
     "read_program_answer",
     "abbreviate",
+    "frame_ref",
     "show",
 ]

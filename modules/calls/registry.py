@@ -116,21 +116,37 @@ def module(
         register = OPEN_MODULES if open_form_of else MODULES
         if name in register:
             raise ValueError(f"a module named {name!r} is already registered")
-        doc = inspect.getdoc(function)
-        if not doc:
-            raise ValueError(f"module {name!r} needs a docstring: planners read it")
-        summary, _, returns = doc.partition("\nReturns ")
-        register[name] = Module(
-            name,
-            function,
-            family,
-            parameters(function),
-            returns.strip(),
-            tuple(needs),
-            cache,
-            summary.strip(),
-            documented,
+        register[name] = module_of(
+            function, family=family, needs=needs, cache=cache, name=name, documented=documented
         )
         return function
 
     return add
+
+
+def module_of(
+    function: Callable[..., Any],
+    *,
+    family: str,
+    needs: Sequence[str] = (),
+    cache: bool = True,
+    name: str = "",
+    documented: bool = True,
+) -> Module:
+    """The module of a function, which is not registered: programs do not see it. As `module`."""
+    name = name or function.__name__
+    doc = inspect.getdoc(function)
+    if not doc:
+        raise ValueError(f"module {name!r} needs a docstring: planners read it")
+    summary, _, returns = doc.partition("\nReturns ")
+    return Module(
+        name,
+        function,
+        family,
+        parameters(function),
+        returns.strip(),
+        tuple(needs),
+        cache,
+        summary.strip(),
+        documented,
+    )

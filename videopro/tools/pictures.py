@@ -1,0 +1,111 @@
+"""Frames as JPEG or PNG, for agents that look at them themselves."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from PIL import Image
+
+from videopro.modules import ArgumentError
+from videopro.modules.calls import (
+    CallContext,
+    Count,
+    FrameHandle,
+    Frames,
+    Module,
+    Text,
+    frame_ref,
+    module_of,
+)
+from videopro.traces import FrameRef
+from videopro.video import Frame
+
+FORMATS = ("jpeg", "png")
+MOST_PICTURES = 32
+"""Frames of one call."""
+SIDE = 768
+"""The longer side of a picture in pixels, unless a call says otherwise."""
+_SMALLEST_SIDE, _LARGEST_SIDE = 16, 4096
+_QUALITY = 90
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A frame with its picture."""
+
+    handle: FrameHandle
+    mime_type: str
+    width: int
+    height: int
+    data: bytes = field(repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """The picture as JSON, its data in base64."""
+        data = base64.b64encode(self.data).decode("ascii")
+        size = {"width": self.width, "height": self.height}
+        return {"time": round(self.handle.time, 3), "mime_type": self.mime_type, **size, "data": data}
+
+
+def look(call: CallContext, frames: Frames, side: Count = SIDE, format: Text = "jpeg") -> list[Picture]:
+    """Look at frames yourself: their pictures come with the reply. `side` is the longer side of a picture in
+    pixels, at most; `format` is jpeg or png. Crop first to see a detail in the video's own resolution.
+
+    Returns the frames in order of time.
+    """
+    distinct = sorted({handle.key: handle for handle in frames}.values(), key=lambda handle: handle.time)
+    if len(distinct) > MOST_PICTURES:
+        raise ArgumentError(f"look(): these are {len(distinct)} frames; give at most {MOST_PICTURES}")
+    if not _SMALLEST_SIDE <= side <= _LARGEST_SIDE:
+        raise ArgumentError(f"look(): side is {side}; give {_SMALLEST_SIDE} to {_LARGEST_SIDE} pixels")
+    if format not in FORMATS:
+        raise ArgumentError(f"look(): format is {format!r}; give {' or '.join(FORMATS)}")
+    shown = _decoded(call, distinct, side)
+    return [encoded(handle, shown[handle.key], side, format) for handle in distinct]
+
+
+LOOK: Module = module_of(look, family="extraction", cache=False)
+"""No module of programs, which hold no pixels."""
+
+
+def encoded(handle: FrameHandle, frame: Frame, side: int, format: str) -> Picture:
+    """The picture of a frame, whose longer side has at most `side` pixels."""
+    height, width = _fitted(frame.image.shape[0], frame.image.shape[1], side)
+    image = Image.fromarray(frame.image)
+    if image.size != (width, height):
+        image = image.resize((width, height), Image.Resampling.BICUBIC)
+    file = io.BytesIO()
+    image.save(file, format=format.upper(), **({"quality": _QUALITY} if format == "jpeg" else {}))
+    return Picture(handle, f"image/{format}", width, height, file.getvalue())
+
+
+def frames_seen(refs: Sequence[FrameRef]) -> list[dict[str, Any]]:
+    """The frames that a call looked at, as JSON: times in seconds, boxes of crops in shares of the
+    picture."""
+    return [
+        {"time": ref[0], "box": [round(side, 4) for side in ref[3:7]] if len(ref) > 3 else None}
+        for ref in refs
+    ]
+
+
+def _decoded(call: CallContext, handles: Sequence[FrameHandle], side: int) -> dict[Hashable, Frame]:
+    """The frames by their handles' keys. Unlike `CallContext.load_frames`, one for each handle: two times may
+    show the same picture."""
+    call.use_frames(len(handles))
+    video = call.context.video
+    shown: dict[Hashable, Frame] = {}
+    for is_crop, size in ((False, _fitted(video.height, video.width, side)), (True, None)):
+        some = [handle for handle in handles if (handle.box is not None) == is_crop]
+        frames = video.frames([handle.time for handle in some], size=size) if some else []
+        shown |= {handle.key: handle.pixels(frame) for handle, frame in zip(some, frames, strict=True)}
+    call.frames_used += len(handles)
+    call.frame_refs += [frame_ref(shown[handle.key]) for handle in handles]
+    return shown
+
+
+def _fitted(height: int, width: int, side: int) -> tuple[int, int]:
+    share = min(1.0, side / max(height, width))
+    return max(1, round(height * share)), max(1, round(width * share))
