@@ -31,8 +31,7 @@ from videopro.question import thoughts
 MOST_ROOMS = 22
 MOST_FLOORS = 10
 # 120, three for engines that commands and trainings start, fourteen for the server, which puts together what
-# commands do, and ten for the tools, which make of modules what methods do; python perf/house.py --edges lists
-# all.
+# commands do, and ten for the tools, which open modules to any agent; python perf/house.py --edges lists all.
 MOST_ARROWS = 147
 # The files and packages that a reader follows from a worker's search for work to the trace.
 MOST_STOPS = 20
