@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from videopro import __version__
 from videopro.errors import VideoProError
-from videopro.serve import file_routes, question_routes
+from videopro.serve import file_routes, page_routes, question_routes
 from videopro.serve.answering import Answerer
 from videopro.serve.films import FilmStore
 from videopro.serve.guards import Guard
@@ -41,6 +41,7 @@ def create_app(state: ServerState) -> FastAPI:
     app.state.videopro = state
     app.include_router(file_routes.router)
     app.include_router(question_routes.router)
+    app.include_router(page_routes.router)
 
     @app.get("/health")
     async def health() -> dict[str, Any]:

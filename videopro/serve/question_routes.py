@@ -103,6 +103,18 @@ async def one_question(request: Request, id: str) -> dict[str, Any]:
     return await to_thread.run_sync(_content, state, id)
 
 
+@router.get("/v1/videopro/questions/{id}/trace")
+async def trace(request: Request, id: str) -> Response:
+    """The record of an answered question, as a run stores it."""
+    state = state_of(request)
+    record = await to_thread.run_sync(lambda: _trace_of(state, state.questions.find(id)))
+    if record is None:
+        raise Problem(404, f"question {id[:60]!r} has no answer, and so no record", code="no_answer")
+    # Where the film lies on the server is the operator's.
+    shown = replace(record, video=replace(record.video, path=_film_name(state, record)))
+    return Response(shown.to_line(), media_type="application/json")
+
+
 @router.get("/v1/videopro/questions/{id}/events")
 async def events(
     request: Request, id: str, last_event_id: Annotated[str | None, Header()] = None
@@ -164,10 +176,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     shown, _ = page(trace, _FRAMES, prompts_of_run)
     listed = row(trace)
-    try:
-        name = state.films.get(trace.video.key).name
-    except Problem:
-        name = trace.video.key
+    name = _film_name(state, trace)
     shown["video"] |= {"path": name, "key": name}
     listed["video"] = name
     ended = question.state if isinstance(question, AskedQuestion) else "answered"
@@ -181,8 +190,16 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         "beginnings": prompts_of_run.beginnings,
         "film": trace.video.key,
         "running": running,
+        "answer_evidence": evidence(trace),
         "row": listed,
     }
+
+
+def _film_name(state: ServerState, trace: Trace) -> str:
+    try:
+        return state.films.get(trace.video.key).name
+    except Problem:
+        return trace.video.key
 
 
 def _so_far(question: AskedQuestion) -> Trace:

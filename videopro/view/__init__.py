@@ -9,7 +9,7 @@ Reads finished and running runs, and never changes traces.
 from videopro.view.content import page, row
 from videopro.view.live import watch_run
 from videopro.view.several import OVERVIEW, run_names, start_overview, write_overview
-from videopro.view.site import Site, make_pictures, write_pages
+from videopro.view.site import Site, make_pictures, read_asset, write_pages
 from videopro.view.stored_prompts import StoredPrompts
 from videopro.view.thumbnails import SIDE
 
@@ -20,6 +20,7 @@ __all__ = [
     "StoredPrompts",
     "make_pictures",
     "page",
+    "read_asset",
     "row",
     "run_names",
     "start_overview",

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,18 @@ def writing_to(output: Path) -> Iterator[None]:
 def write_assets(output: Path, names: Mapping[str, str]) -> None:
     """Copy files of the viewer: name there -> name of the asset."""
     for name, asset in names.items():
-        text = files("videopro.view").joinpath("assets", asset).read_text(encoding="utf-8")
-        write_atomically(output / name, text)
+        write_atomically(output / name, _asset(asset))
+
+
+def read_asset(name: str) -> str | None:
+    """One of the files of a run's pages, for other pages that show its components; None for any other
+    name."""
+    return _asset(name) if name in ASSETS else None
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("videopro.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def check_output(output: Path) -> None:

@@ -48,15 +48,18 @@
     ]],
   ];
 
-  const question = (hasSteps, hasPrograms) => [
-    ["Letters", [
-      [letter("gold", "B"), "the right option"],
-      [letter("bad", "C"), "chosen, and wrong"],
-      [letter("", "A"), "any other option"],
+  // `isAsked`: nobody knows the right answer.
+  const question = (hasSteps, hasPrograms, isAsked = false) => [
+    [isAsked ? "Options" : "Letters", [
+      ...(isAsked ? [] : [
+        [letter("gold", "B"), "the right option"],
+        [letter("bad", "C"), "chosen, and wrong"],
+        [letter("", "A"), "any other option"],
+      ]),
       [swatch("share"), "how likely the model found an option; a thin bar: before the refinement"],
     ]],
     ["Over the video", [
-      [swatch("evidence"), "Evidence: where the benchmark says that the answer is"],
+      ...(isAsked ? [] : [[swatch("evidence"), "Evidence: where the benchmark says that the answer is"]]),
       ...(hasPrograms ? [
         [swatch("retrieved"), "Retrieved: what a program searched and got"],
         [swatch("looked", el("i"), el("i"), el("i")), "Looked at: each frame that a call used"],
@@ -96,9 +99,9 @@
       ] : []),
     ]],
     ["Keys", [
-      [key("j", "k"), "next and previous question of the list (or → ←)"],
+      isAsked ? [key("/"), "ask on"] : [key("j", "k"), "next and previous question of the list (or → ←)"],
       [key("p"), "play or pause the film; in a large frame: play from there"],
-      [key("esc"), "back to the list; closes a frame or the legend first"],
+      [key("esc"), "back to where you came from; closes a frame or the legend first"],
       [key("←", "→"), "in a large frame: the previous and the next frame of the call"],
       [key("?"), "this legend"],
     ]],

@@ -34,7 +34,7 @@ VIEW.lightbox = (frames, first, about, opener) => {
     const { time, at, notes, draw } = frames[place];
     VIEW.seek(time, { play: false, isQuiet: true });
     stage.replaceChildren(draw(true));
-    for (const picture of stage.querySelectorAll(".picture")) picture.style.backgroundImage = picture.dataset.sheet;
+    for (const picture of stage.querySelectorAll(".picture")) picture.style.backgroundImage = picture.dataset.large ?? picture.dataset.sheet;
     caption.replaceChildren(el("time", {}, at),
       frames.length > 1 ? el("span.number", {}, `${place + 1} of ${frames.length}`) : "",
       ...notes.map((note) => el("span.found-there", {}, note)));

@@ -6,12 +6,14 @@
 
 (() => {
   const LATER = 0.001; // Times are rounded to the millisecond; the film is set on the same frame, not on the one before.
-  let film = null; // Of the question on the page: {video, wanted, play, ...}; null if it has none to play.
+  let film = null; // Of the question on the page: {page, video, failure, open, ...}; null if it has none.
 
-  // The player of a page: `holder` and `note`, of which one is shown. `page.video.film`: {url}, or {missing: why}.
-  VIEW.player = (page, pictures) => {
+  // The player of a page: `holder` and `note`, of which one is shown. `page.video.film`: {url}, or {missing: why}. With
+  // `isUpdate`, the film of a page that is drawn again plays on where it is, and `holder` only marks its place.
+  VIEW.player = (page, pictures, isUpdate = false) => {
     const { film: source, duration } = page.video;
     const note = el("p.note.no-film", { role: "status", hidden: true });
+    if (isUpdate && film?.url === source?.url) return film.failure ? refuse(note, film.failure) : { holder: el("div.film"), note };
     film = null;
     // What is wrong with the file is said where its pictures would be.
     if (!source || !(duration > 0) || pictures?.error) return { holder: null, note };
@@ -20,15 +22,16 @@
     const player = el("div.player", {}, video,
       el("button.shut", { "aria-label": "Close the film", title: "Close the film", onclick: () => close() }, "×"));
     const holder = el("div.film", {}, player);
-    film = { page, video, isOpen: false, isAfloat: false };
+    film = { page, url: source.url, video, failure: "", isOpen: false, isAfloat: false };
     const own = film;
 
     function fail() {
-      if (film === own) film = null;
+      own.failure = `The film cannot be played: it was moved, or this browser does not play its format (${page.video.path}).`;
       holder.remove();
+      if (film !== own) return;
       // A link without an address is a text.
       for (const link of document.querySelectorAll("a.moment")) link.removeAttribute("href");
-      refuse(note, `The film cannot be played: it was moved, or this browser does not play its format (${page.video.path}).`);
+      refuse(document.querySelector(".no-film") ?? note, own.failure);
     }
     function close() {
       video.pause();
@@ -45,6 +48,14 @@
     // A film whose pictures the browser cannot decode has a sound at best.
     video.addEventListener("loadedmetadata", () => (video.videoWidth ? null : fail()));
     video.addEventListener("play", own.open);
+    for (const event of ["timeupdate", "seeked"]) {
+      video.addEventListener(event, () => {
+        const head = document.querySelector(".playhead");
+        if (!head || film !== own) return;
+        head.hidden = false;
+        head.style.left = `${100 * Math.min(1, video.currentTime / duration)}%`;
+      });
+    }
     new IntersectionObserver(([seen]) => {
       own.isAfloat = seen.intersectionRatio < 0.5;
       float();
@@ -60,12 +71,12 @@
     return { holder: null, note };
   }
 
-  VIEW.hasFilm = () => film !== null;
+  VIEW.hasFilm = () => film !== null && !film.failure;
 
   // Take the film to a time (s). `play`: true plays from there, false stops there; without it, it goes on as it was.
   // `isQuiet`: a film that nobody has played does not come into view. False if there is no film.
   VIEW.seek = (time, { play = null, isQuiet = false } = {}) => {
-    if (!film) return false;
+    if (!VIEW.hasFilm()) return false;
     const { video } = film;
     video.currentTime = time + LATER;
     if (!isQuiet) film.open();
@@ -76,22 +87,16 @@
   };
 
   VIEW.togglePlay = () => {
-    if (!film) return false;
+    if (!VIEW.hasFilm()) return false;
     if (film.video.paused) film.video.play().catch(() => null);
     else film.video.pause();
     return true;
   };
 
-  // Calls `show` with the time (s) of the film while it plays, and when it is taken elsewhere.
-  VIEW.followFilm = (show) => {
-    const video = film?.video;
-    for (const event of ["timeupdate", "seeked"]) video?.addEventListener(event, () => show(video.currentTime));
-  };
-
   // A time as a link that plays from there; as text if there is no film. It replaces the address without a new entry in
   // the browser's history: Back still leads to the list.
   VIEW.moment = (time, text = clock(time, true), kind = "") => {
-    if (!film) return text;
+    if (!VIEW.hasFilm()) return text;
     const href = VIEW.hash(film.page.id, undefined, time);
     return el(`a.moment${kind ? `.${kind}` : ""}`, {
       href, title: `Play from ${clock(time, true)}`,

@@ -36,20 +36,20 @@
     }
   };
 
-  // Everything about a question, also about one that is still being answered.
-  VIEW.parts = (page, pictures) => {
+  // Everything about a question, also about one that is still being answered. `isUpdate`: to be drawn over the same page.
+  VIEW.parts = (page, pictures, isUpdate = false) => {
     // Steps are numbered through all rounds.
     page.rounds.forEach((round, place) => {
       round.place = place;
       round.before = place ? page.rounds[place - 1].before + page.rounds[place - 1].steps.length : 0;
     });
-    const { holder, note } = VIEW.player(page, pictures); // First: times are links if there is a film.
+    const { holder, note } = VIEW.player(page, pictures, isUpdate); // First: times are links if there is a film.
     const strip = VIEW.strip(page, pictures);
     strip.firstChild.after(note);
     return [
       el("div.top", {}, asked(page), holder), strip,
       ...page.rounds.map((round, place) => turn(page, round, place, pictures)),
-      VIEW.costs(page),
+      ...(page.running ? [] : [VIEW.costs(page)]),
     ];
   };
 
@@ -80,6 +80,8 @@
       THEME.picker());
   }
 
+  VIEW.verdict = (page) => el("p.verdict", { class: page.state }, stateMark(page.state), STATES[page.state], changed(page));
+
   function asked(page) {
     const { final } = page;
     const facts = [
@@ -88,17 +90,17 @@
       page.official !== null && page.official !== final?.letter ? ["official reader", page.official] : null,
       page.f1 !== null ? ["token F1", page.exact ? `${two(page.f1)}, exact` : two(page.f1)] : null,
       page.grade ? ["grade", page.grade.robust ?? "not read"] : null,
-      ["time", duration(page.cost.seconds)],
+      page.running ? null : ["time", duration(page.cost.seconds)],
       hasSteps(page) ? ["frames seen", count(page.frames)] : null,
     ].filter(Boolean);
     return el("header.asked", {},
-      el("p.verdict", { class: page.state }, stateMark(page.state), STATES[page.state], changed(page)),
+      VIEW.verdict(page),
       el("h1", {}, page.question),
       page.choices.length ? choices(page) : open(page),
       page.error ? el("div.problem", {}, el("strong", {}, page.error.type), " ", page.error.message) : null,
       page.notes.map((note) => el("p.note", {}, note)),
       el("dl.facts", {}, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
-      VIEW.json(page));
+      page.running ? null : VIEW.json(page));
   }
 
   const hasSteps = (page) => page.rounds.some((round) => round.steps.length > 0);
@@ -139,7 +141,7 @@
   const open = (page) =>
     el("dl.open", {},
       page.reference !== null ? el("div", {}, el("dt", {}, "Reference"), el("dd", {}, page.reference)) : null,
-      el("div", {}, el("dt", {}, "Answer"), el("dd", {}, page.final?.raw || "none")));
+      page.running ? null : el("div", {}, el("dt", {}, "Answer"), el("dd", {}, page.final?.raw || "none")));
 
   function turn(page, round, place, pictures) {
     const { execution } = round;
@@ -156,7 +158,7 @@
         hasGone ? el("label.toggle", {}, el("input", {
           type: "checkbox", checked: true, onchange: (event) => body.classList.toggle("final", !event.target.checked),
         }), "show what changed") : null,
-        outcome(round)),
+        outcome(page, round)),
       round.planning ? el("p.planning", {}, round.planning) : null,
       round.faults.map((fault) => el("p.note", {}, `Not well-formed: ${fault}`)),
       round.steps.length ? VIEW.steps(page, round, pictures) : null,
@@ -176,9 +178,11 @@
     return typeof known === "string" ? known : known(before === 0 ? "the first" : `number ${before + 1}`);
   }
 
-  function outcome(round) {
+  function outcome(page, round) {
     const { execution } = round;
-    if (!execution) return el("span.outcome", {}, "not run");
+    if (!execution) return page.running ? null : el("span.outcome", {}, "not run");
+    // Still at work: what it returned is not known yet.
+    if (page.running && execution.status === "empty" && !execution.error) return null;
     if (execution.status === "failed") return el("span.outcome.bad", {}, "failed");
     if (execution.answer === null) return el("span.outcome.bad", {}, "gave no answer");
     return el("span.outcome", {}, distribution(execution), el("strong", {}, execution.answer),

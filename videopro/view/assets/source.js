@@ -49,14 +49,17 @@
       const told = el("p.note", {}, "Reading …");
       details.append(told);
       try {
-        const packed = await VIEW.load(`data/traces/${VIEW.byId.get(page.id).page}.js`);
-        if (packed === null) throw new Error("its file is missing or broken: re-run the command that made this folder");
-        told.replaceWith(copyable(el("pre", {}, pretty(JSON.parse(await unpack(packed))))));
+        told.replaceWith(copyable(el("pre", {}, pretty(await VIEW.readTrace(page)))));
       } catch (error) {
         told.textContent = `The trace cannot be shown: ${error.message}.`;
       }
     });
     return details;
+  };
+  VIEW.readTrace = async (page) => {
+    const packed = await VIEW.load(`data/traces/${VIEW.byId.get(page.id).page}.js`);
+    if (packed === null) throw new Error("its file is missing or broken: re-run the command that made this folder");
+    return JSON.parse(await unpack(packed));
   };
   VIEW.trace = (name, content) => VIEW._arrived.set(`data/traces/${name}.js`, content);
 

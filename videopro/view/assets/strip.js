@@ -38,6 +38,7 @@ VIEW.picture = (pictures, key, title, ...inside) => {
     },
   }, inside);
   node.dataset.sheet = `url("${file}")`;
+  if (cell.large) node.dataset.large = `url("${cell.large}")`;
   VIEW._near.observe(node);
   return node;
 };
@@ -82,7 +83,9 @@ VIEW.strip = (page, pictures) => {
     return VIEW.cell(pictures, frame.key) ? { at, time: frame.time, title: `Frame at ${at}`, notes: [], draw: () => VIEW.picture(pictures, frame.key, `at ${at}`) } : null;
   });
   const strip = places.filter(Boolean);
-  const axis = el("div.axis");
+  // First, and drawn above the others: lanes that are added later leave it where it is.
+  const cursor = el("div.cursor", { hidden: true }, el("span"));
+  const axis = el("div.axis", {}, el("div.over", {}, el("div.cursor.playhead", { hidden: true }), cursor));
   if (strip.length) axis.append(lane("", "", el("div.thumbs", {}, places.map((frame) => (frame ? VIEW.opener(strip, strip.indexOf(frame), "Video") : el("span.picture.none"))))));
   for (const [kind, title, spans, times] of lanes) {
     if (!spans.length && !times.length) continue;
@@ -94,17 +97,10 @@ VIEW.strip = (page, pictures) => {
   for (const round of page.rounds) axis.append(...stepLanes(page, round, share, between, tick));
   axis.append(lane("scale", "", ticks(video.duration).map((time) =>
     el("span", { class: share(time) > 0.94 ? "end" : null, style: { left: `${100 * share(time)}%` } }, clock(time)))));
-  const cursor = el("div.cursor", { hidden: true }, el("span"));
-  const head = el("div.cursor.playhead", { hidden: true });
-  axis.append(el("div.over", {}, head, cursor));
   const under = (event) => {
     const bounds = cursor.parentElement.getBoundingClientRect();
     return (event.clientX - bounds.left) / bounds.width;
   };
-  VIEW.followFilm((time) => {
-    head.hidden = false;
-    head.style.left = `${100 * share(time)}%`;
-  });
   axis.classList.toggle("plays", VIEW.hasFilm());
   axis.addEventListener("click", (event) => {
     const at = under(event);

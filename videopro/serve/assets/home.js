@@ -1,0 +1,224 @@
+// The first page: a film, a question about it, and the questions that were asked before.
+"use strict";
+
+const HOME = (() => {
+  const SAMPLE = "pocket:test/short_016"; // For a pocket model that has no film yet.
+  let film = null; // The chosen one, as the server describes it.
+  let draft = {}; // A question to begin with.
+
+  // The film and the question with which the page opens next.
+  const prepare = (chosen, question) => {
+    film = chosen;
+    draft = question ?? {};
+  };
+
+  function show(main) {
+    document.title = "VideoPro";
+    main.className = "home";
+    const chooser = el("section.chooser", { "aria-label": "Film" });
+    const form = ASK.form(async (body) => {
+      if (!film) throw new Error("Choose a film first.");
+      location.hash = VIEW.hash(await ASK.begin(film.id ?? film.named, body));
+    }, { draft });
+    draft = {};
+    main.replaceChildren(
+      PAGE.bar(null),
+      el("div.columns-ask", {},
+        el("div.asking", {}, el("h1", {}, "Ask about a film"), PAGE.model(), chooser, form.node),
+        earlier()));
+    drawChooser(chooser);
+    dropping(main, chooser);
+  }
+
+  // ---- the film ----------------------------------------------------------------------------------------------
+
+  function drawChooser(node) {
+    if (film) return drawChosen(node);
+    const field = el("input.hidden", { type: "file", id: "file", accept: "video/*,.mkv,.avi,.ts", onchange: () => field.files[0] && upload(node, field.files[0]) });
+    const there = el("div.there");
+    node.replaceChildren(
+      el("div.drop", {},
+        el("p", {}, el("strong", {}, "Drop a film here"), " or"),
+        el("button.plain", { type: "button", onclick: () => field.click() }, "Choose a file …"), field),
+      there);
+    listFilms(node, there);
+  }
+
+  async function listFilms(node, there) {
+    let films, inFolders;
+    try {
+      films = await API.list("v1/files");
+      inFolders = await API.list("v1/videopro/folders").catch(() => []);
+    } catch (error) {
+      there.replaceChildren(el("p.problem", {}, error.message));
+      return;
+    }
+    const uploaded = new Set(films.map((one) => one.filename));
+    const entries = [
+      ...films.map((one) => ({ film: one, name: one.filename, about: aboutFilm(one) })),
+      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { named: `folder:${one.path}`, filename: one.path, bytes: one.bytes }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder of the server` })),
+      ...(PAGE.isPocket() && !films.length ? [{ film: { named: SAMPLE, filename: SAMPLE }, name: SAMPLE, about: "a film of the pocket world, made when it is asked about" }] : []),
+    ];
+    if (!entries.length) return;
+    const list = el("ul.films");
+    const draw = (search) => {
+      const found = entries.filter(({ name }) => name.toLowerCase().includes(search.toLowerCase()));
+      list.replaceChildren(...found.slice(0, 200).map((one) => el("li", {},
+        el("button.film-row", { type: "button", "data-name": one.name, onclick: () => choose(node, one.film) },
+          el("span.name", {}, one.name), el("small", {}, one.about)))));
+      if (!found.length) list.replaceChildren(el("li.none", {}, "No film has such a name."));
+      if (found.length > 200) list.append(el("li.none", {}, `and ${count(found.length - 200)} more: search for them`));
+    };
+    const search = entries.length > 6
+      ? el("input", { type: "search", "aria-label": "Search films", placeholder: `Search ${count(entries.length)} films`, oninput: (event) => draw(event.target.value) }) : null;
+    there.replaceChildren(el("h2", {}, "Or one that is here"), search ?? "", list);
+    draw("");
+  }
+
+  function aboutFilm({ bytes, videopro: more }) {
+    const parts = more ? [clock(more.duration), `${more.width} × ${more.height}`] : [];
+    return [...parts, bytes ? FILM.bytes(bytes) : null, more?.subtitles ? "subtitles" : null].filter(Boolean).join(" · ");
+  }
+
+  function choose(node, chosen) {
+    film = chosen;
+    drawChooser(node);
+    document.getElementById("question")?.focus();
+  }
+
+  function drawChosen(node) {
+    const about = el("p.about", {}, aboutFilm(film));
+    const state = el("div.state-of-index");
+    const subtitles = el("input.hidden", { type: "file", accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => subtitles.files[0] && addSubtitles(node, subtitles.files[0]) });
+    node.replaceChildren(
+      el("div.picked", {},
+        film.id && film.videopro ? el("img", { src: FILM.frame(film.id, film.videopro.duration / 2, 320), alt: "", width: 128, height: 72 }) : el("span.no-picture", { "aria-hidden": "true" }),
+        el("div", {}, el("strong", {}, film.filename), about,
+          film.id ? el("div.more-about", {}, state, subtitles,
+            el("button.quiet", { type: "button", onclick: () => subtitles.click() }, film.videopro?.subtitles ? "Replace subtitles" : "Add subtitles")) : null),
+        el("button.plain", { type: "button", onclick: () => { film = null; drawChooser(node); node.querySelector("button").focus(); } }, "Change")),
+      PAGE.scope(film) ?? "");
+    if (film.id) drawIndex(state);
+  }
+
+  async function addSubtitles(node, file) {
+    try {
+      await UPLOAD.subtitles(film.id, file);
+      film = await FILM.read(film.id, { isFresh: true });
+      drawChooser(node);
+    } catch (error) {
+      node.append(el("p.problem", { role: "alert" }, error.message));
+    }
+  }
+
+  // Programs search an index of the film; it is made with the first question that needs it, or before.
+  function drawIndex(node) {
+    const state = film.videopro?.index ?? "none";
+    if (state === "ready") return node.replaceChildren(el("span", {}, "indexed"));
+    node.replaceChildren(el("button.quiet", {
+      type: "button", title: "A search in the film needs an index; otherwise the first question that searches makes it",
+      onclick: () => index(node),
+    }, state === "running" ? "Watch it being indexed" : "Index it now"));
+  }
+
+  async function index(node) {
+    const own = film;
+    const bar = progress("Indexing");
+    node.replaceChildren(bar.node);
+    try {
+      for await (const event of API.events(FILM.path(own.id, "/index"), { method: "POST" })) {
+        if (event.type === "progress") bar.show(event.done, event.total, `${event.done} of ${event.total}`);
+        if (event.type === "indexed" && event.error) throw new Error(event.error.message);
+      }
+      const fresh = await FILM.read(own.id, { isFresh: true });
+      if (film === own && fresh) film = fresh;
+      drawIndex(node);
+    } catch (error) {
+      node.replaceChildren(el("p.problem", { role: "alert" }, error.message));
+    }
+  }
+
+  // A bar with a name, and a text beside it.
+  function progress(name) {
+    const fill = el("progress", { max: 1, value: 0, "aria-label": name });
+    const text = el("span", {}, "");
+    return {
+      node: el("div.progress", {}, el("span", {}, name), fill, text),
+      show: (done, total, more) => {
+        fill.value = total ? done / total : 0;
+        text.textContent = more;
+      },
+    };
+  }
+
+  async function upload(node, file) {
+    const bar = progress("Uploading");
+    const stop = new AbortController();
+    node.replaceChildren(el("div.picked.uploading", {},
+      el("div", {}, el("strong", {}, file.name), bar.node),
+      el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
+    try {
+      const made = await UPLOAD.film(file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
+      choose(node, made.videopro ? made : await FILM.read(made.id, { isFresh: true }));
+    } catch (error) {
+      drawChooser(node);
+      if (error.name !== "AbortError") node.prepend(el("p.problem", { role: "alert" }, `${file.name}: ${error.message}`));
+    }
+  }
+
+  // A film may be dropped anywhere on the page.
+  function dropping(main, chooser) {
+    const holds = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+    main.ondragover = (event) => {
+      if (!holds(event)) return;
+      event.preventDefault();
+      chooser.classList.add("over-it");
+    };
+    main.ondragleave = (event) => event.relatedTarget === null && chooser.classList.remove("over-it");
+    main.ondrop = (event) => {
+      chooser.classList.remove("over-it");
+      if (!holds(event) || main.className !== "home") return;
+      event.preventDefault();
+      const [file] = event.dataTransfer.files;
+      film = null;
+      upload(chooser, file);
+    };
+  }
+
+  // ---- earlier questions -------------------------------------------------------------------------------------
+
+  function earlier() {
+    const list = el("ul");
+    const node = el("aside.earlier", { "aria-label": "Earlier questions" }, el("h2", {}, "Earlier questions"), list);
+    (async () => {
+      try {
+        const questions = await API.list("v1/videopro/questions");
+        list.replaceChildren(...questions.map(line));
+        if (!questions.length) list.replaceChildren(el("li.none", {}, "None yet. Whatever is asked on this server is kept here, with its evidence."));
+      } catch (error) {
+        list.replaceChildren(el("li.problem", {}, error.message));
+      }
+    })();
+    return node;
+  }
+
+  const ENDS = { waiting: "waiting in line", running: "being answered", stopped: "stopped", failed: "no answer" };
+
+  function line(one) {
+    const { answer } = one;
+    const text = ENDS[one.state] ?? (answer?.choice ?? answer?.text ?? "no answer");
+    const isOpen = one.state === "waiting" || one.state === "running";
+    return el("li", {}, el("a.asked-before", { href: VIEW.hash(one.id), "data-id": one.id },
+      el("b", {}, one.question),
+      el("span.its-answer", { class: one.state in ENDS ? one.state : null }, isOpen ? el("i.spin") : null, answer?.letter && !(one.state in ENDS) ? el("span.letter", {}, answer.letter) : null, el("span", {}, text)),
+      el("small", {}, [one.film_name ?? null, when(one.time)].filter(Boolean).join(" · "))));
+  }
+
+  function when(seconds) {
+    const date = new Date(1000 * seconds);
+    const isToday = date.toDateString() === new Date().toDateString();
+    return date.toLocaleString([], isToday ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
+  }
+
+  return { show, prepare };
+})();

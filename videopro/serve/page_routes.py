@@ -1,0 +1,58 @@
+"""The page at `/`, made of the viewer's components and its own, and the session of a browser with a key."""
+
+from __future__ import annotations
+
+import mimetypes
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from videopro.serve.guards import COOKIE, session_of
+from videopro.serve.problems import Problem
+from videopro.view import read_asset
+
+router = APIRouter()
+
+_PAGE = "page.html"
+
+
+@router.get("/")
+async def page() -> Response:
+    """The page."""
+    return _file(_PAGE)
+
+
+@router.get("/assets/{name}")
+async def asset(name: str) -> Response:
+    """A file of the page."""
+    return _file(name)
+
+
+@router.post("/v1/videopro/session")
+async def session(request: Request) -> Response:
+    """Keep the key that came with the request, as a cookie for films and pictures: a browser fetches those
+    by itself, and sends no key."""
+    reply = JSONResponse({"object": "videopro.session"})
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        is_secure = request.url.scheme == "https"
+        reply.set_cookie(COOKIE, session_of(key.strip()), httponly=True, samesite="strict", secure=is_secure)
+    return reply
+
+
+def _file(name: str) -> Response:
+    text = _assets().get(name) or read_asset(name)
+    if text is None:
+        raise Problem(404, f"there is no file {name[:60]!r} here", code="no_route")
+    kind = mimetypes.guess_type(name)[0] or "text/plain"
+    # A new version of the server has new files, under the same names.
+    return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+
+@cache
+def _assets() -> dict[str, str]:
+    folder: Any = files("videopro.serve").joinpath("assets")
+    return {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
