@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint
 from videopro.cli import cache_root, setting
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
@@ -281,7 +281,7 @@ class ModuleModels:
 
     def _turn_to_make(self, file: Path) -> AbstractContextManager[object]:
         """The turn of a video whose index or transcript is not there yet; nothing waits for one that is."""
-        return nullcontext() if file.exists() else self._preparing
+        return nullcontext() if file.exists() else acquired(self._preparing)
 
     def encoder(self) -> VideoTextEncoder | None:
         """The clip encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
@@ -307,7 +307,7 @@ class ModuleModels:
         return self._once("ocr", lambda: load_ocr(self.names["ocr"]))
 
     def _once(self, part: str, load: Callable[[], LoadedT]) -> LoadedT:
-        with self._loading:
+        with acquired(self._loading):
             if part not in self._loaded:
                 try:
                     self._loaded[part] = load()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from videopro.cli import cache_root
+from videopro.errors import acquired
 from videopro.modules.presets import NO_WHISPER, find_whisper
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
@@ -76,7 +77,7 @@ class Transcripts:
         return Spoken(subtitles, (made.preparation,), () if made.has_sound else (NO_TRANSCRIPT,))
 
     def _turn(self, file: Path) -> AbstractContextManager[object]:
-        return nullcontext() if file.exists() else self._making
+        return nullcontext() if file.exists() else acquired(self._making)
 
     @cached_property
     def _spec(self) -> SpeechSpec:
@@ -85,7 +86,7 @@ class Transcripts:
         return read_speech(self.speech)
 
     def _load(self) -> SpeechRecognizer:
-        with self._loading:
+        with acquired(self._loading):
             if self._recognizer is None:
                 self._recognizer = self._spec.load()
             return self._recognizer

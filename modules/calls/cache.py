@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+from videopro.errors import result_of
+
 T = TypeVar("T")
 
 
@@ -36,9 +38,9 @@ class CallCache(Generic[T]):
                 self._results[key] = new
         if future is not None:
             try:
-                return future.result(), True
+                return result_of(future), True
             except _ComputationFailed:
-                # The other caller failed, perhaps for a reason of its own (its budget): try here.
+                # The other caller failed, perhaps for a reason of its own, such as its budget: try here.
                 return compute(), False
         try:
             result = compute()

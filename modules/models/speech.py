@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from videopro.backbones import folder_fingerprint
 from videopro.cli import did_you_mean, needs_extra
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.modules.models.sound import SAMPLE_RATE
@@ -92,6 +92,7 @@ class Whisper(SpeechRecognizer):
                 temperature=0.0,
                 no_speech_threshold=_NO_SPEECH,
                 logprob_threshold=_UNLIKELY_TEXT,
+                stopping_criteria=[_goes_on],
                 **options,
             )
             decode = self._processor.decode
@@ -139,8 +140,22 @@ class FasterWhisper(SpeechRecognizer):
             # `parts` is lazy: the model runs while it is iterated, so keep the lock.
             # Without its filter for voices, it tries again and again to read words out of silence.
             parts, about = self._model.transcribe(sound, language=self._language or language, vad_filter=True)
-            lines = _with_text(SubtitleLine(part.start, part.end, part.text.strip()) for part in parts)
+            lines = _with_text(
+                SubtitleLine(part.start, part.end, part.text.strip()) for part in _until_cancelled(parts)
+            )
             return Heard(lines, about.language)
+
+
+def _until_cancelled(parts: Iterable[Any]) -> Iterator[Any]:
+    for part in parts:
+        check_cancelled()
+        yield part
+
+
+def _goes_on(tokens: Any, scores: Any, **options: Any) -> Any:
+    """A criterion for stopping that stops no reply. Raises Cancelled."""
+    check_cancelled()
+    return tokens.new_zeros(len(tokens), dtype=bool)
 
 
 def _with_text(lines: Iterable[SubtitleLine]) -> tuple[SubtitleLine, ...]:

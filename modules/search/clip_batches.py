@@ -7,6 +7,7 @@ import threading
 from collections.abc import Generator, Sequence
 from itertools import islice
 
+from videopro.errors import carrying_cancellation
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.video import Frame, Video
 
@@ -47,7 +48,7 @@ def decoded_ahead(
         finally:
             frames.close()
 
-    thread = threading.Thread(target=decode, daemon=True, name="clips")
+    thread = threading.Thread(target=carrying_cancellation(decode), daemon=True, name="clips")
     thread.start()
     try:
         for _ in sizes:

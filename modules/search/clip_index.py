@@ -28,11 +28,12 @@ from pathlib import Path
 import numpy as np
 
 from videopro.cli import cache_root
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, DTYPES, VideoTextEncoder
 from videopro.modules.search.clip_batches import decoded_ahead
 from videopro.modules.search.index_file import DamagedIndex, find_defect, read_vectors, write_vectors
+from videopro.storage import lock_file
 from videopro.video import Video
 
 CLIP_SECONDS = 10.0
@@ -233,6 +234,8 @@ def _build(
         for n in missing:
             rows: list[np.ndarray] = []
             for batch in islice(batches, len(sizes[n])):
+                # What was stored of the parts before is found by the next build.
+                check_cancelled()
                 rows.append(encoder.encode_clips(batch))
                 count += len(batch)
                 report(count, len(bounds))
@@ -260,7 +263,10 @@ def _exclusive_lock(path: Path, wait: bool) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if wait:
+                lock_file(lock.fileno())
+            else:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise IndexBusy(str(path)) from error
         yield

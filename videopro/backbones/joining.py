@@ -3,7 +3,7 @@ replies in the same batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from videopro.backbones.base import GenerateRequest, Generation, Sampling
@@ -17,6 +17,10 @@ class Joining(Protocol):
 
     def take(self, room: int) -> Sequence[GenerateRequest]:
         """At most `room` more requests to write replies to, with the same sampling."""
+
+    def cancelled(self) -> Collection[int]:
+        """The numbers of the requests for whose replies nobody waits any more: they are not written on. One
+        that is cancelled stays so."""
 
     def done(self, number: int, reply: Generation) -> None:
         """A reply is complete: that to the request of this number, those first given before those taken."""

@@ -3,10 +3,14 @@
 from videopro.errors.cancellation import (
     Cancellation,
     Cancelled,
+    acquired,
     cancellable,
     carrying_cancellation,
     check_cancelled,
     current_cancellation,
+    result_of,
+    wait_until,
+    when_cancelled,
 )
 from videopro.errors.disk import cannot_lock, cannot_write, is_full, writing
 from videopro.errors.exceptions import (
@@ -57,6 +61,7 @@ __all__ = [
     "VideoError",
     "VideoProError",
     "WorkerBug",
+    "acquired",
     "as_unexpected",
     "cancellable",
     "cannot_lock",
@@ -68,7 +73,10 @@ __all__ = [
     "is_machines",
     "machine_error",
     "record_exception",
+    "result_of",
     "signal_name",
     "unexpected_as",
+    "wait_until",
+    "when_cancelled",
     "writing",
 ]

@@ -13,13 +13,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_SLICE = 0.1
+"""Seconds after which a wait looks whether it was cancelled."""
+
+
+class Lock(Protocol):
+    """A lock or a semaphore of `threading`."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Wait for it, at most so many seconds; -1: without a limit."""
+
+    def release(self) -> None:
+        """Release it."""
 
 
 class Cancelled(BaseException):
@@ -32,8 +46,10 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._lock = threading.Lock()
-        self._callbacks: dict[object, Callable[[], None]] = {}
+        # Held while callbacks run, so that none runs any more once it is taken back; reentrant, as a callback
+        # may take back others.
+        self._lock = threading.RLock()
+        self._callbacks: dict[object, Callable[[], object]] = {}
 
     @property
     def is_cancelled(self) -> bool:
@@ -46,8 +62,8 @@ class Cancellation:
         with self._lock:
             self._event.set()
             callbacks, self._callbacks = list(self._callbacks.values()), {}
-        for callback in callbacks:
-            callback()
+            for callback in callbacks:
+                callback()
 
     def check(self) -> None:
         """Raise Cancelled if it was cancelled."""
@@ -58,16 +74,16 @@ class Cancellation:
         """Wait until it is cancelled, at most so long. Returns whether it is."""
         return self._event.wait(seconds)
 
-    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback`, which must not raise, when it is cancelled; at once if it is. Returns what takes
-        the callback back, which may then still be running in another thread."""
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback`, which must neither raise nor wait, when it is cancelled; at once if it is. Returns
+        what takes the callback back: afterwards it does not run."""
         key = object()
         with self._lock:
-            if not self._event.is_set():
+            if self._event.is_set():
+                callback()
+            else:
                 self._callbacks[key] = callback
-                return lambda: self._remove(key)
-        callback()
-        return lambda: None
+        return lambda: self._remove(key)
 
     def _remove(self, key: object) -> None:
         with self._lock:
@@ -106,7 +122,49 @@ def carrying_cancellation(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def run(*args: P.args, **keywords: P.kwargs) -> T:
         with cancellable(cancellation):
-            check_cancelled()
             return function(*args, **keywords)
 
     return run
+
+
+# ---- waits that end when the work is cancelled -----------------------------------------------------------
+
+
+@contextmanager
+def when_cancelled(callback: Callable[[], object]) -> Iterator[None]:
+    """Call `callback`, which must neither raise nor wait, if this thread's work is cancelled within the
+    block, to end a wait in it."""
+    cancellation = _current.get()
+    remove = cancellation.on_cancel(callback) if cancellation is not None else None
+    try:
+        yield
+    finally:
+        if remove is not None:
+            remove()
+
+
+@contextmanager
+def acquired(lock: Lock) -> Iterator[None]:
+    """As `with lock`; raises Cancelled if this thread's work is cancelled before the lock is free."""
+    wait_until(lambda seconds: lock.acquire() if seconds is None else lock.acquire(timeout=seconds))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def result_of(future: Future[T]) -> T:
+    """The future's result; raises Cancelled if this thread's work is cancelled before it is there."""
+    wait_until(lambda seconds: bool(wait([future], seconds).done))
+    return future.result()
+
+
+def wait_until(attempt: Callable[[float | None], bool]) -> None:
+    """Wait until `attempt` returns true; it waits at most so many seconds, None: without a limit. Raises
+    Cancelled if this thread's work is cancelled before."""
+    cancellation = _current.get()
+    if cancellation is None:
+        attempt(None)
+        return
+    while not attempt(_SLICE):
+        cancellation.check()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from contextlib import suppress
 
+from videopro.errors import check_cancelled
 from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
@@ -67,6 +69,11 @@ class Channel:
         """Move the deadline to at most this many seconds from now."""
         self._deadline = min(self._deadline, time.monotonic() + seconds)
 
+    def wake(self) -> None:
+        """End a wait for the process, in any thread: nothing comes from it any more."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def send(self, message: bytes) -> None:
         """Send a whole message. To a process that is gone nothing is sent, and its last messages can still be
         received. Raises DeadlinePassed."""
@@ -82,7 +89,8 @@ class Channel:
                 return
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The next message: kind and text. Raises DeadlinePassed, ChannelClosed and ProtocolViolation."""
+        """The next message: kind and text. Raises DeadlinePassed, ChannelClosed, ProtocolViolation and
+        Cancelled."""
         size = wire.HEADER.size
         while True:
             if self._buffer[:1] in wire.DUMPS:
@@ -143,11 +151,15 @@ class Channel:
         while True:
             self._arm()
             try:
-                return self._socket.recv(most)
+                part = self._socket.recv(most)
             except BlockingIOError:
                 continue
             except OSError:
-                return b""
+                part = b""
+            if not part:
+                # `wake` looks the same as the end of the process.
+                check_cancelled()
+            return part
 
     def _arm(self) -> None:
         """Let the kernel end a wait on the socket by the deadline: two system calls fewer per message than

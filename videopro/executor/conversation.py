@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from videopro.errors import signal_name
+from videopro.errors import signal_name, when_cancelled
 from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.ending import Ending, ResourceUse, failure
@@ -72,9 +72,10 @@ class Conversation:
         """Run the program to its end.
 
         Raises ZygoteGone or ProgramNotStarted if its outcome is unknown, another SandboxError if the sandbox
-        fails, and the `fatal` exceptions.
+        fails, the `fatal` exceptions, and Cancelled. However it ends, its process has ended.
         """
-        with self._calls.counted():
+        self._channel = Channel(self._program, self._limits)
+        with self._calls.counted(), when_cancelled(self._channel.wake):
             return self._converse(self._start(program, inputs, prelude))
 
     def _start(self, program: str, inputs: Mapping[str, Any], prelude: str) -> bytes:
@@ -93,7 +94,6 @@ class Conversation:
         return wire.frame(wire.START, start)
 
     def _converse(self, start: bytes) -> Ending:
-        self._channel = Channel(self._program, self._limits)
         try:
             self._channel.send(start)
             self._ready()

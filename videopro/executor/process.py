@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from videopro.errors import signal_name
+from videopro.errors import acquired, signal_name
 from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import Ending
 from videopro.executor.outcome import (
@@ -94,7 +94,7 @@ class ZygoteProcess:
     def child(self) -> Iterator[tuple[socket.socket, socket.socket]]:
         """Request a child, waiting for a free place. Yields the host's ends of its two sockets and closes
         them afterwards."""
-        with self._room, contextlib.ExitStack() as stack:
+        with acquired(self._room), contextlib.ExitStack() as stack:
             try:
                 program, program_child = map(stack.enter_context, socket.socketpair())
                 report, report_zygote = map(stack.enter_context, socket.socketpair())

@@ -2,6 +2,7 @@
 
 from videopro.storage.atomic import write_atomically
 from videopro.storage.control_characters import printable, without_commands
+from videopro.storage.file_lock import lock_file
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
 from videopro.storage.json_lines_log import JsonLinesLog
@@ -38,6 +39,7 @@ __all__ = [
     "JsonLinesLog",
     "encodable",
     "is_storable",
+    "lock_file",
     "non_finite",
     "non_finite_in",
     "parse_json",

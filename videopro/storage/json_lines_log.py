@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from videopro.errors import RunError, cannot_lock, cannot_write, is_full
+from videopro.storage.file_lock import lock_file
 
 # Bytes read at once when searching for the end of the last line.
 _BLOCK = 1 << 16
@@ -74,11 +75,11 @@ class JsonLinesLog:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other thread and process from appending within the block; waits for the lock. Raises
-        RunError on a disk without locks."""
+        RunError on a disk without locks, and Cancelled."""
         with self._threads:
             if not self._depth:
                 try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX)
+                    lock_file(self._file)
                 except OSError as error:
                     raise RunError(cannot_lock(self.path, error)) from error
             self._depth += 1

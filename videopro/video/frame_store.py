@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 from cachetools import LRUCache
 
-from videopro.errors import VideoError
+from videopro.errors import VideoError, acquired
 from videopro.video.decoding.exact import MOST_THREADS, processors
 
 FrameKey = tuple[str, int, tuple[int, int]]
@@ -107,7 +107,7 @@ class FrameStore:
             if decode_lock is None:
                 decode_lock = self._decode_locks[video] = _DecodeLock()
         # The video's own lock first: those that wait for it keep no other video from being decoded.
-        with decode_lock.lock, self._decoders:
+        with acquired(decode_lock.lock), acquired(self._decoders):
             yield
 
 

@@ -40,7 +40,7 @@ from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQue
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
 from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply
 from videopro.backbones.thinking import without_thoughts
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, check_cancelled
 from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
@@ -257,7 +257,8 @@ class QwenBackbone(Backbone):
     def _write_joined(self, queue: ReplyQueue, sampling: Sampling) -> None:
         """Write replies about prefixes; others join while they are written, as far as there is room."""
         run, slots = self._runner, self._slots(sampling)
-        rows: list[tuple[QueuedReply, int]] = []  # with the tokens of each prompt
+        rows: list[QueuedReply] = []
+        tokens_in: list[int] = []  # of each row's prompt
 
         def begin(room: int) -> Arrivals | None:
             chosen = queue.next_joinable(room)
@@ -269,7 +270,8 @@ class QwenBackbone(Backbone):
             heads = [one.head for one in chosen if one.head is not None]
             ordered = [tails[one.number] for one in chosen]
             for one, head, tail in zip(chosen, heads, ordered, strict=True):
-                rows.append((one, head.length + len(tail.ids)))
+                rows.append(one)
+                tokens_in.append(head.length + len(tail.ids))
             return run.start_after(heads, ordered), [_draws(one, sampling) for one in chosen]
 
         def between(is_open: int) -> Arrivals | None:
@@ -278,13 +280,20 @@ class QwenBackbone(Backbone):
             return begin(room) if run.takes_arrivals and room > 0 else None
 
         def on_reply(row: int, reply: SampledReply) -> None:
-            one, tokens_in = rows[row]
-            self._hand_over(queue, one, reply, tokens_in)
+            self._hand_over(queue, rows[row], reply, tokens_in[row])
 
         begun = begin(slots)
         assert begun is not None
         state, draws = begun
-        run.generate(state, sampling, draws, banned=self._banned, on_reply=on_reply, between=between)
+        run.generate(
+            state,
+            sampling,
+            draws,
+            banned=self._banned,
+            on_reply=on_reply,
+            between=between,
+            cancelled=lambda: queue.cancelled_rows(rows),
+        )
 
     def _write_apart(self, queue: ReplyQueue, sampling: Sampling) -> None:
         """Write replies to requests that no others join, in batches of those with the same visual."""
@@ -293,19 +302,30 @@ class QwenBackbone(Backbone):
         def rows(
             numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[None]:
+            batch = [queued[number] for number in numbers]
+            if len(queue.cancelled_rows(batch)) == len(batch):
+                return [None] * len(numbers)
             run = self._runner
             state = run.start_after(heads, parts) if heads else run.start(parts)
             before = [head.length for head in heads] if heads else [0] * len(parts)
             lengths = [length + len(part.ids) for part, length in zip(parts, before, strict=True)]
 
             def on_reply(row: int, reply: SampledReply) -> None:
-                self._hand_over(queue, queued[numbers[row]], reply, lengths[row])
+                self._hand_over(queue, batch[row], reply, lengths[row])
 
             def between(is_open: int) -> None:
                 queue.let_join(0)
 
-            draws = [_draws(queued[number], sampling) for number in numbers]
-            run.generate(state, sampling, draws, banned=self._banned, on_reply=on_reply, between=between)
+            draws = [_draws(one, sampling) for one in batch]
+            run.generate(
+                state,
+                sampling,
+                draws,
+                banned=self._banned,
+                on_reply=on_reply,
+                between=between,
+                cancelled=lambda: queue.cancelled_rows(batch),
+            )
             return [None] * len(numbers)
 
         shown = [_shown(one.request) for one in queued]
@@ -330,7 +350,11 @@ class QwenBackbone(Backbone):
         with self._guard():
             prompt = read_messages(self._inputs, messages)
             written = self._runner.generate(
-                self._runner.start([prompt]), sampling, [(sampling.seed, 0)], banned=self._banned
+                self._runner.start([prompt]),
+                sampling,
+                [(sampling.seed, 0)],
+                banned=self._banned,
+                between=lambda is_open: check_cancelled(),
             )
         return self._generation(written[0], len(prompt.ids))
 

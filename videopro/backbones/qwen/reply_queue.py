@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from videopro.backbones.base import GenerateRequest, Generation
 from videopro.backbones.joining import Joining
 from videopro.backbones.qwen.joined_heads import PromptHead
+from videopro.errors import check_cancelled
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,23 @@ class ReplyQueue:
             (self.apart if one.head is None else self._joinable).append(one)
 
     def let_join(self, room: int) -> None:
-        """Serve what takes a single pass, and append what may join, at most `room` requests."""
+        """Serve what takes a single pass, and append what may join, at most `room` requests; leave out what
+        was cancelled meanwhile."""
         self.joining.pause()
+        self.leave_out()
         if room > self.joinable:
             self.add(self.joining.take(room - self.joinable))
+
+    def leave_out(self) -> None:
+        """Remove the requests for whose replies nobody waits any more."""
+        if cancelled := frozenset(self.joining.cancelled()):
+            self._joinable = [one for one in self._joinable if one.number not in cancelled]
+            self.apart = [one for one in self.apart if one.number not in cancelled]
+
+    def cancelled_rows(self, rows: Sequence[QueuedReply]) -> list[int]:
+        """The rows of a batch for whose replies nobody waits any more."""
+        cancelled = frozenset(self.joining.cancelled())
+        return [row for row, one in enumerate(rows) if one.number in cancelled] if cancelled else []
 
     def next_joinable(self, room: int) -> list[QueuedReply]:
         """Remove and return the first requests that can join a batch, at most `room`."""
@@ -72,10 +86,15 @@ class Collected:
         self.replies: dict[int, Generation] = {}
 
     def pause(self) -> None:
-        """Nobody waits."""
+        """Nobody else waits."""
+        check_cancelled()
 
     def take(self, room: int) -> Sequence[GenerateRequest]:
         """No requests."""
+        return ()
+
+    def cancelled(self) -> Sequence[int]:
+        """All or none: the call is one thread's, which `pause` ends."""
         return ()
 
     def done(self, number: int, reply: Generation) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -241,6 +241,7 @@ class QwenRunner:
         banned: Sequence[int],
         on_reply: Callable[[int, SampledReply], None] = lambda row, reply: None,
         between: Callable[[int], Arrivals | None] = lambda is_open: None,
+        cancelled: Callable[[], Collection[int]] = tuple,
     ) -> list[SampledReply]:
         """Generate a reply for each row of `state`.
 
@@ -248,13 +249,14 @@ class QwenRunner:
         that are never generated; `on_reply` is called with each row's reply as soon as it is complete, while
         others are still being generated; `between` is called between two steps with the number of rows that
         go on, may run other passes of the model, and may return more rows, if all can be joined (`can_join`):
-        their replies follow the others'. Log-probabilities are those of the model's own distribution, before
+        their replies follow the others'; `cancelled` gives the rows whose replies need not be written on,
+        whose `on_reply` is not called. Log-probabilities are those of the model's own distribution, before
         temperature, top-p and banned tokens. Raises NonFiniteLogits.
         """
         sampler = TokenSampler(sampling, self._mark(banned, state.logits.shape[-1]))
         limit = sampling.max_new_tokens
         numbers = uniforms(seeds, limit).to(self.device)
-        replies = Replies(len(seeds), self._ends, limit, on_reply)
+        replies = Replies(len(seeds), self._ends, limit, on_reply, cancelled)
         tokens, logprobs = sampler(state.logits, numbers[:, 0])
         replies.add(range(len(seeds)), tokens[:, None].tolist(), logprobs[:, None].tolist())
         if is_static(self.model, state.cache):
@@ -289,6 +291,7 @@ class QwenRunner:
         make_growing(state.cache)
         batch = list(range(len(tokens)))  # the reply that each row of the state belongs to
         for step in range(1, numbers.shape[1]):
+            replies.give_up()
             rows = [row for row, number in enumerate(batch) if replies.is_open(number)]
             if not rows:
                 break

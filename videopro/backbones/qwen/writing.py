@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,13 +61,23 @@ class SampledReply:
 
 
 class Replies:
-    """The replies of a batch while they are written. `ends`: the token ids that end one."""
+    """The replies of a batch while they are written. `ends`: the token ids that end one; `cancelled`: the
+    numbers of those for which nobody waits any more, at the time."""
 
-    def __init__(self, count: int, ends: frozenset[int], limit: int, on_reply: OnReply) -> None:
+    def __init__(
+        self,
+        count: int,
+        ends: frozenset[int],
+        limit: int,
+        on_reply: OnReply,
+        cancelled: Callable[[], Collection[int]] = tuple,
+    ) -> None:
         self.written = [SampledReply([], []) for _ in range(count)]
         self._ends = ends
         self._limit = limit
         self._on_reply = on_reply
+        self._cancelled = cancelled
+        self._given_up: frozenset[int] = frozenset()
 
     def left(self, number: int) -> int:
         """The most tokens that a reply may still get."""
@@ -86,7 +96,11 @@ class Replies:
     def is_open(self, number: int) -> bool:
         """Whether a reply goes on."""
         reply = self.written[number]
-        return not reply.ended and len(reply.ids) < self._limit
+        return not reply.ended and len(reply.ids) < self._limit and number not in self._given_up
+
+    def give_up(self) -> None:
+        """Let the replies for which nobody waits any more end where they are."""
+        self._given_up = frozenset(self._cancelled())
 
     def add(
         self, numbers: Sequence[int], tokens: Sequence[Sequence[int]], logprobs: Sequence[Sequence[float]]
@@ -175,6 +189,7 @@ class StaticWriter:
             if unread is not None:
                 unread.read_into(replies)
             unread = chunk
+            replies.give_up()
             still_open = [number for number in numbers if replies.is_open(number)]
             more = between(len(still_open))
             if not still_open and more is None:

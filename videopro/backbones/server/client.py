@@ -2,8 +2,8 @@
 thread.
 
 One event loop in its own thread runs all requests of an endpoint. Waiting can be interrupted at any time: on
-Ctrl-C, requests in flight are cancelled, their connections closed, and the KeyboardInterrupt is raised in the
-caller.
+Ctrl-C, and where the caller's work is cancelled, requests in flight are cancelled, their connections closed,
+and the KeyboardInterrupt or Cancelled is raised in the caller.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from videopro.backbones.server.failures import (
 )
 from videopro.backbones.server.replies import ServedReply, read_reply
 from videopro.cli import check_connections, check_key
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, check_cancelled, when_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -130,8 +130,10 @@ class Endpoint:
             raise
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return future.result()
+            with when_cancelled(future.cancel):
+                return future.result()
         except concurrent.futures.CancelledError:
+            check_cancelled()
             raise BackboneError(f"server {self.url}: this backbone was closed during a request") from None
         except BaseException:
             future.cancel()

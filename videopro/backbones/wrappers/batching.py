@@ -29,7 +29,16 @@ from videopro.backbones.base import (
 )
 from videopro.backbones.joining import Joining, JoiningBackbone
 from videopro.backbones.wrappers.wrapper import BackboneWrapper
-from videopro.errors import BackboneError, ConfigError, is_machines
+from videopro.errors import (
+    BackboneError,
+    Cancellation,
+    Cancelled,
+    ConfigError,
+    cancellable,
+    current_cancellation,
+    is_machines,
+    when_cancelled,
+)
 from videopro.question import Answer
 from videopro.video import Frame
 
@@ -51,6 +60,13 @@ class _PendingRequests:
     is_single_pass: bool = False
     """Whether they take a pass of the model each, and may run between two steps of replies."""
     done: Future[list[Any]] = field(default_factory=Future)
+    cancellation: Cancellation | None = field(default_factory=current_cancellation)
+    """Of the caller's work."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its caller waits no more."""
+        return self.cancellation is not None and self.cancellation.is_cancelled
 
 
 class BatchingBackbone(BackboneWrapper):
@@ -63,6 +79,9 @@ class BatchingBackbone(BackboneWrapper):
 
     A batch holds what waits when the backbone becomes free, and what joins, so its rows, and with them the
     rounding of an answer, depend on timing.
+
+    A caller whose work is cancelled leaves the line, and its replies leave the batch at the next step; the
+    others go on. Only a caller that is serving others goes home when these are served.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
@@ -191,21 +210,33 @@ class _Line:
             self._changed.notify_all()
 
     def submit(self, submitted: _PendingRequests) -> list[Any]:
-        """The replies to one caller's requests, served with others of their kind."""
-        with self._changed:
-            self._queue.append(submitted)
-        # Each caller serves batches until its own requests are done, by itself or by another caller.
-        while True:
+        """The replies to one caller's requests, served with others of their kind. Raises Cancelled."""
+        with when_cancelled(self._notify):
             with self._changed:
-                self._changed.wait_for(lambda: submitted.done.done() or not self._is_serving)
-                if submitted.done.done():
-                    return submitted.done.result()
-                self._is_serving = True
-                batch = self._next_batch()
-            try:
-                self._serve(batch)
-            finally:
-                self._free()
+                self._queue.append(submitted)
+            # Each caller serves batches until its own requests are done, by itself or by another caller.
+            while True:
+                with self._changed:
+                    self._changed.wait_for(
+                        lambda: submitted.done.done() or submitted.is_cancelled or not self._is_serving
+                    )
+                    if submitted.done.done():
+                        return submitted.done.result()
+                    if submitted.is_cancelled:
+                        # Of a batch that is being served the others take no notice.
+                        if submitted in self._queue:
+                            self._queue.remove(submitted)
+                        raise Cancelled
+                    self._is_serving = True
+                    batch = self._next_batch()
+                try:
+                    self._serve(batch)
+                finally:
+                    self._free()
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def finish(self, pending: _PendingRequests, results: list[Any]) -> None:
         """Hand a caller its replies."""
@@ -216,7 +247,7 @@ class _Line:
     def serve_passes(self) -> None:
         """Serve those requests that take single passes and wait now, on the thread that writes replies."""
         with self._changed:
-            waiting = sum(pending.is_single_pass for pending in self._queue)
+            waiting = sum(pending.is_single_pass and not pending.is_cancelled for pending in self._queue)
         while waiting > 0:
             with self._changed:
                 batch = self._next_batch(lambda pending: pending.is_single_pass)
@@ -231,7 +262,7 @@ class _Line:
         left = deque[_PendingRequests]()
         with self._changed:
             for pending in self._queue:
-                if pending.kind == kind and len(pending.requests) <= room:
+                if pending.kind == kind and len(pending.requests) <= room and not pending.is_cancelled:
                     taken.append(pending)
                     room -= len(pending.requests)
                 else:
@@ -243,8 +274,10 @@ class _Line:
     def _next_batch(
         self, is_wanted: Callable[[_PendingRequests], bool] = lambda pending: True
     ) -> list[_PendingRequests]:
-        """The first in the queue that is wanted, and the others of its kind that fit."""
-        first = next((pending for pending in self._queue if is_wanted(pending)), None)
+        """The first in the queue that is wanted, and the others of its kind that fit. None whose caller has
+        gone: it removes what it left."""
+        waiting = (pending for pending in self._queue if not pending.is_cancelled)
+        first = next((pending for pending in waiting if is_wanted(pending)), None)
         if first is None:
             return []
         self._queue.remove(first)
@@ -252,7 +285,7 @@ class _Line:
         room = self._max_batch - len(first.requests)
         for pending in self._queue:
             # Later ones that fit may overtake one that does not: it comes first in the next batch.
-            if pending.kind == first.kind and len(pending.requests) <= room:
+            if pending.kind == first.kind and len(pending.requests) <= room and not pending.is_cancelled:
                 batch.append(pending)
                 room -= len(pending.requests)
             else:
@@ -262,17 +295,23 @@ class _Line:
 
     def _serve(self, batch: list[_PendingRequests]) -> None:
         """Serve a batch, to which requests may be added meanwhile."""
+        if not batch:
+            return
+        # What one caller waits for alone ends with its work, whichever thread serves it; what several share
+        # does not end with the work of this thread.
+        is_alone = len(batch) == 1 and batch[0].joins is None
         try:
-            self._serve_batch(batch)
+            with cancellable(batch[0].cancellation if is_alone else None):
+                self._serve_batch(batch)
+            return
+        except Cancelled as cancelled:
+            self._fail(batch, cancelled)
             return
         except BaseException as error:
             waiting = [pending for pending in batch if not pending.done.done()]
             if len(batch) == 1 or not isinstance(error, Exception) or is_machines(error):
                 # Also after an interruption: no caller may wait forever.
-                with self._changed:
-                    for pending in waiting:
-                        pending.done.set_exception(error)
-                    self._changed.notify_all()
+                self._fail(waiting, error)
                 if not isinstance(error, Exception):
                     # An interruption is this thread's, whose own replies it may be writing meanwhile.
                     raise
@@ -282,6 +321,14 @@ class _Line:
         for pending in waiting:
             self._serve([replace(pending, joins=None)])
 
+    def _fail(self, batch: Sequence[_PendingRequests], error: BaseException) -> None:
+        """Raise an error in the callers that wait for a reply."""
+        with self._changed:
+            for pending in batch:
+                if not pending.done.done():
+                    pending.done.set_exception(error)
+            self._changed.notify_all()
+
     def _serve_batch(self, batch: list[_PendingRequests]) -> None:
         requests = [request for pending in batch for request in pending.requests]
         self.requests += len(requests)
@@ -289,6 +336,8 @@ class _Line:
         first = batch[0]
         if first.joins is not None:
             first.joins(requests, _Joined(self, batch))
+            # All others have their replies.
+            self._fail([pending for pending in batch if pending.is_cancelled], Cancelled())
             return
         results = list(first.serve(requests))
         start = 0
@@ -322,13 +371,17 @@ class _Joined:
     def take(self, room: int) -> list[GenerateRequest]:
         """More requests of the same kind."""
         # The caller whose thread this is goes home with the batch: nobody may keep it for ever.
-        if self._batch[0].done.done():
+        if self._batch[0].done.done() or self._batch[0].is_cancelled:
             return []
         taken = self._line.take(self._kind, room)
         self._batch += taken
         for pending in taken:
             self._own(pending)
         return [request for pending in taken for request in pending.requests]
+
+    def cancelled(self) -> list[int]:
+        """The numbers of the requests whose callers have gone."""
+        return [number for number, (pending, _) in enumerate(self._owners) if pending.is_cancelled]
 
     def done(self, number: int, reply: Generation) -> None:
         """Hand a caller its replies once they are all there."""

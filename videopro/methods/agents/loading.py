@@ -10,7 +10,7 @@ from typing import Any
 from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spec, without_address
 from videopro.backbones.server import ServerBackbone, api_config
 from videopro.backbones.wrappers import share_backbone
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, acquired
 from videopro.methods.agents.api import ApiModel, ServedModel
 from videopro.methods.agents.models import AgentModel, BackboneModel
 
@@ -46,7 +46,7 @@ class ModelLoader:
     def __getitem__(self, name: str) -> AgentModel:
         """The model that `name` names. Raises ConfigError for a malformed name, BackboneError for a model
         that cannot be loaded."""
-        with self._lock:
+        with acquired(self._lock):
             if name not in self._models:
                 self._models[name] = self._make(name)
             return self._models[name]

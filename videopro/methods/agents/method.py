@@ -19,6 +19,8 @@ from videopro.errors import (
     NativeError,
     UnexpectedError,
     VideoProError,
+    acquired,
+    carrying_cancellation,
     unexpected_as,
 )
 from videopro.methods.agents.budget import BudgetSpent
@@ -203,7 +205,7 @@ class AgentMethod(Method):
 
     def models(self, backbone: Backbone) -> dict[str, AgentModel]:
         """The models by role, loaded once per process."""
-        with self._lock:
+        with acquired(self._lock):
             if self._loader is None or self._loader.backbone is not backbone:
                 frames = backbone.frames if self.settings.preset == "equal" else None
                 self._loader = ModelLoader(
@@ -214,7 +216,7 @@ class AgentMethod(Method):
 
     def module_models(self, scene: Scene, settings: ModuleSettings) -> ModuleModels:
         """The encoders of these settings, loaded once per process; of one call's settings only."""
-        with self._lock:
+        with acquired(self._lock):
             if self._module_models is None:
                 self._module_models = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
             return self._module_models
@@ -272,7 +274,8 @@ class AgentMethod(Method):
             )
 
         with ThreadPoolExecutor(min(self.settings.max_parallel, len(items))) as threads:
-            futures: dict[Future[Result], Item] = {threads.submit(answer, item): item for item in items}
+            carried = carrying_cancellation(answer)
+            futures: dict[Future[Result], Item] = {threads.submit(carried, item): item for item in items}
             try:
                 for future in as_completed(futures):
                     yield futures[future], future.result()

@@ -17,7 +17,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
+from videopro.errors import (
+    QUESTION_ERRORS,
+    BackboneError,
+    NativeError,
+    VideoProError,
+    carrying_cancellation,
+    unexpected_as,
+)
 from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
@@ -165,7 +172,8 @@ class DatabaseBuilder:
             return clip.model_copy(update={"cost": cost})
 
         with ThreadPoolExecutor(self.settings.max_parallel) as threads:
-            futures: list[Future[CaptionedClip]] = [threads.submit(caption, number) for number in missing]
+            carried = carrying_cancellation(caption)
+            futures: list[Future[CaptionedClip]] = [threads.submit(carried, number) for number in missing]
             failure: VideoProError | None = None
             try:
                 for future in as_completed(futures):

@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.errors import QUESTION_ERRORS, ConfigError, Failure, VideoProError, unexpected_as
+from videopro.errors import (
+    QUESTION_ERRORS,
+    ConfigError,
+    Failure,
+    VideoProError,
+    carrying_cancellation,
+    unexpected_as,
+)
 from videopro.executor import Limits, Outcome, Program, ZygoteGone, calling_line, run, use_frames
 from videopro.methods.observer import Observer
 from videopro.methods.program.deciding import REASONED, reasoned_confidence
@@ -162,7 +169,7 @@ def run_parallel(
     if len(items) <= 1:
         return [attempt(item) for item in items]
     with ThreadPoolExecutor(min(at_once, len(items))) as threads:
-        return list(threads.map(attempt, items))
+        return list(threads.map(carrying_cancellation(attempt), items))
 
 
 def _read(value: Any, question: Question, answers: Sequence[AnswerHandle]) -> tuple[Answer, float | None]:

@@ -27,7 +27,7 @@ from videopro.backbones import (
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
 from videopro.cli import Need
-from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, unexpected_as
+from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, acquired, unexpected_as
 from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Adaptation, Method, MethodContext
 from videopro.methods.planners import (
@@ -329,7 +329,7 @@ class BaseProgramMethod(Method):
 
     def _load(self, backbone: Backbone) -> _Loaded:
         """The planner and the other models for a backbone, loaded once, by one thread."""
-        with self._loading:
+        with acquired(self._loading):
             if self._loaded is None or self._loaded.backbone is not backbone:
                 self._loaded = self._load_all(backbone)
             return self._loaded

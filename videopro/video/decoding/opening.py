@@ -19,7 +19,7 @@ import av.error
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from videopro.errors import VideoError
+from videopro.errors import VideoError, current_cancellation
 from videopro.video.decoding import mp4
 
 # Containers with their own timestamps. Everything else that FFmpeg would open is refused: still pictures are
@@ -33,10 +33,12 @@ _MAX_PICTURES = 24 * 3600 * 240
 
 
 class Deadline:
-    """A time limit; call `renew` after visible progress to restart it."""
+    """A time limit; call `renew` after visible progress to restart it. It passes at once if the work of the
+    thread that made it is cancelled, whichever thread decodes."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self._cancellation = current_cancellation()
         self._end = time.monotonic() + seconds
 
     def renew(self) -> None:
@@ -52,7 +54,9 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def check(self, path: Path) -> None:
-        """Raise VideoError if the time is up."""
+        """Raise VideoError if the time is up, and Cancelled."""
+        if self._cancellation is not None:
+            self._cancellation.check()
         if time.monotonic() > self._end:
             raise timeout_error(path, self.seconds)
 

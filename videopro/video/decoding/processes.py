@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
-from videopro.errors import VideoError
+from videopro.errors import VideoError, result_of
 from videopro.startup import exit_with_parent
 from videopro.video.decoding.exact import DecodedPictures, pictures_at, processors
 from videopro.video.decoding.probe import Probe
@@ -64,10 +64,11 @@ class PartInProcess:
         self._future.add_done_callback(lambda _: os.close(memory))
 
     def result(self) -> DecodedPictures:
-        """The pictures, once they are decoded. Raises VideoError, also if the process died twice."""
+        """The pictures, once they are decoded. Raises VideoError, also if the process died twice, and
+        Cancelled."""
         while True:
             try:
-                at, order = self._future.result()
+                at, order = result_of(self._future)
             except BrokenProcessPool as error:
                 self._pool.replace(self._executor)
                 if self._attempts == _ATTEMPTS:

@@ -13,6 +13,7 @@ from itertools import islice
 
 import numpy as np
 
+from videopro.errors import carrying_cancellation, check_cancelled
 from videopro.video.decoding.exact import DecodedPictures, pictures_at
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import Probe
@@ -40,6 +41,7 @@ def in_order(
     )
     try:
         for part, pictures in parts:
+            check_cancelled()
             for tick in part:
                 yield pictures.at[tick], pictures.images[pictures.at[tick]]
     finally:
@@ -92,7 +94,7 @@ def _by_thread(
         except BaseException as failure:
             hand_over([], failure)
 
-    thread = threading.Thread(target=decode, daemon=True)
+    thread = threading.Thread(target=carrying_cancellation(decode), daemon=True)
     thread.start()
     left = len(ticks)
     try:

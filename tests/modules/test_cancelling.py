@@ -1,0 +1,89 @@
+"""Cancelled work on what several questions share: the others get it all the same."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.cancelling import SOON, CancelledWork, until
+from tests.support.making_videos import make
+from tests.support.number_encoder import NumberEncoder
+from videopro.errors import check_cancelled
+from videopro.modules.calls import CallCache
+from videopro.modules.search import build_index, index_path
+from videopro.storage import JsonLinesLog
+from videopro.video import Frame, Video
+
+
+def test_a_call_that_another_waits_for_is_computed_by_the_other() -> None:
+    cache: CallCache[str] = CallCache()
+    begun = threading.Event()
+
+    def compute() -> str:
+        begun.set()
+        until(lambda: check_cancelled() or False)
+        return "never"
+
+    first = CancelledWork(lambda: cache.get("key", compute))
+    assert begun.wait(SOON)
+    second = CancelledWork(lambda: cache.get("key", lambda: "computed"))
+    gone = CancelledWork(lambda: cache.get("key", lambda: "computed"))
+    gone.cancel()
+    first.cancel()
+    second.join()
+    assert second.result == ("computed", False)
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Video:
+    """40 clips: a build has parts of 32, in batches of 16."""
+    path = tmp_path_factory.mktemp("films") / "a.mp4"
+    make(path, list(range(0, 800, 2)), rate=2, options={"g": "20", "preset": "ultrafast"})
+    return Video.open(path)
+
+
+def test_an_index_stops_between_batches_and_goes_on_from_its_parts(film: Video, tmp_path: Path) -> None:
+    work: list[CancelledWork] = []
+    started = threading.Event()
+
+    class Cancelling(NumberEncoder):
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            assert started.wait(SOON)
+            if len(self.seen) >= 16 and work:
+                work[0].cancellation.cancel()
+            return super().encode_clips(clips)
+
+    encoder = Cancelling()
+    before = threading.active_count()
+    work.append(CancelledWork(lambda: build_index(film, encoder, root=tmp_path)))
+    started.set()
+    until(lambda: work[0].cancellation.is_cancelled)
+    work[0].cancel()
+    until(lambda: threading.active_count() <= before)
+    cancelled_at = len(encoder.seen)
+    # The batch at hand was finished, and with it a part.
+    assert cancelled_at == 32
+    work.clear()
+    index = build_index(film, encoder, root=tmp_path)
+    # The part that was stored is not computed again.
+    assert len(encoder.seen) - cancelled_at == 40 - 32
+    assert np.array_equal(index.vectors, build_index(film, NumberEncoder(), root=tmp_path / "other").vectors)
+
+
+def test_one_that_waits_for_the_file_of_another_process_leaves(film: Video, tmp_path: Path) -> None:
+    encoder = NumberEncoder()
+    path = index_path(film, encoder, root=tmp_path)
+    path.parent.mkdir()
+    with path.with_suffix(".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        CancelledWork(lambda: build_index(film, encoder, root=tmp_path)).cancel()
+    with JsonLinesLog(tmp_path / "a.jsonl") as ours, JsonLinesLog(tmp_path / "a.jsonl") as theirs:
+        with theirs.locked():
+            CancelledWork(lambda: ours.append({"a": 1})).cancel()
+        ours.append({"a": 2})
+    assert (tmp_path / "a.jsonl").read_text() == '{"a": 2}\n'
