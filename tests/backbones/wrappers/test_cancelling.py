@@ -1,5 +1,5 @@
-"""A caller that is gone: its requests leave the line, its replies leave the batch, and those of others go on as
-if it had never been there."""
+"""A caller that is gone: its requests leave the line, its replies leave the batch, and the others go on as if
+it had never been there."""
 
 from __future__ import annotations
 
