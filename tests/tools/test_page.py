@@ -1,0 +1,163 @@
+"""The snippets of docs/tools.md, run as they stand there against a local server of OpenAI's protocol. Those
+of other libraries need `bash launch/agents.sh`, whose environment has the libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.modules_world import LINES, video
+from tests.support.tool_calling_server import ToolCallingServer, tool_calling_server
+
+PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
+ANSWER = "At 30 s; a bridge."
+SEARCH = ("get_informative_subtitles", {"query": "storm bridge"})
+LOOK = ("look", {"frames": ["line-1"], "side": 64})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with film.mp4, one minute of numbered pictures, and its subtitles."""
+    shutil.copy(video().path, tmp_path / "film.mp4")
+    lines = "\n".join(
+        f"{number}\n00:00:{line.start:06.3f} --> 00:00:{line.end:06.3f}\n{line.text}\n".replace(
+            ".000", ",000"
+        )
+        for number, line in enumerate(LINES, start=1)
+    )
+    (tmp_path / "film.srt").write_text(lines)
+    return tmp_path
+
+
+def run(snippet: str, folder: Path, server: ToolCallingServer) -> str:
+    """What a snippet prints as a program of its own."""
+    file = folder / "snippet.py"
+    file.write_text(SNIPPETS[snippet])
+    environment = {
+        **os.environ,
+        "OPENAI_BASE_URL": server.url,
+        "OPENAI_API_KEY": "none",
+        "NO_PROXY": "127.0.0.1",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, str(file)], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def results(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results of tools in a request."""
+    return [json.loads(_text(each["content"])) for each in request["messages"] if each["role"] == "tool"]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+def needs(*packages: str) -> pytest.MarkDecorator:
+    missing = [package for package in packages if find_spec(package) is None]
+    reason = f"needs {', '.join(missing)}: bash launch/agents.sh"
+    return pytest.mark.skipif(bool(missing), reason=reason)
+
+
+def test_the_agent_of_the_page_works(folder: Path) -> None:
+    with tool_calling_server([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
+        printed = run("openai", folder, server)
+    first, second, third = server.requests
+    assert {"look", "get_informative_subtitles", "run_ocr", "trim_around"} <= {
+        each["function"]["name"] for each in first["tools"]
+    }
+    # The third line of the subtitles is on from 30 to 33 s.
+    (found,) = results(second)
+    assert [(line["id"], line["start"], line["end"]) for line in found["result"]] == [("line-1", 30.0, 33.0)]
+    _, looked, refused = results(third)
+    assert [frame["time"] for frame in looked["result"]] == [30.5, 31.5, 32.5]
+    assert "99 s lies outside the video" in refused["error"]["message"]
+    pictures = [part for part in third["messages"][-1]["content"] if part["type"] == "image_url"]
+    assert len(pictures) == 3
+    assert printed.splitlines()[0] == ANSWER
+    assert f"call 1 get_informative_subtitles subtitle 30.0 33.0 {LINES[2].text}" in printed
+    assert "'calls': 3, 'frames': 3" in printed
+
+
+@needs("smolagents")
+def test_the_same_tools_in_smolagents(folder: Path) -> None:
+    turns = [[SEARCH], [("extract_frames", {"video": "line-1"})], [("final_answer", {"answer": ANSWER})]]
+    with tool_calling_server(turns) as server:
+        printed = run("smolagents", folder, server)
+    assert printed.splitlines()[-1] == ANSWER
+    assert LINES[2].text in json.dumps(server.requests[1]["messages"])
+    assert "frame-1" in json.dumps(server.requests[2]["messages"])
+
+
+@needs("langgraph", "langchain_openai")
+def test_the_same_tools_in_langgraph(folder: Path) -> None:
+    turns = [[SEARCH], [("extract_frames", {"video": "line-1", "num_frames": 2})], ANSWER]
+    with tool_calling_server(turns) as server:
+        printed = run("langgraph", folder, server)
+    assert printed.splitlines()[-1] == ANSWER
+    found, frames = results(server.requests[2])
+    assert found["result"][0]["text"] == LINES[2].text
+    assert [frame["time"] for frame in frames["result"]] == [30.75, 32.25]
+
+
+@needs("verifiers")
+def test_the_same_tools_in_verifiers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tools of the page's environment, served by the library and called by a client as its harnesses
+    do."""
+    from mcp import Client  # that of the library's environment
+
+    program = SNIPPETS["verifiers"].replace("FilmTools.run()", "_serve()")
+    program = program.replace("if __name__", _SERVE + "\n\nif __name__")
+    (folder / "snippet.py").write_text(program)
+    port = folder / "port"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MCP_PORT_FILE": str(port)}
+    server = subprocess.Popen([sys.executable, "snippet.py"], cwd=folder, env=environment)
+    try:
+
+        async def called() -> list[Any]:
+            while not port.exists() or not port.read_text():
+                assert server.poll() is None
+                await asyncio.sleep(0.1)
+            for _ in range(600):
+                try:
+                    async with Client(f"http://127.0.0.1:{port.read_text()}/mcp") as client:
+                        listed = await client.list_tools()
+                        reply = await client.call_tool(*SEARCH)
+                        return [sorted(tool.name for tool in listed.tools), reply.content[0].text]
+                except Exception:
+                    assert server.poll() is None
+                    await asyncio.sleep(0.1)
+            raise AssertionError("the server does not answer")
+
+        names, text = asyncio.run(called())
+    finally:
+        server.kill()
+        server.wait()
+    assert {"look", "trim_frames", "get_informative_subtitles"} <= set(names)
+    assert json.loads(text)["result"][0]["text"] == LINES[2].text
+    assert json.loads(text)["left"] == {"calls": 19}
+
+
+# The library hands a server its task over a channel of the rollout, which is not run here.
+_SERVE = """def _serve():
+    class Served(FilmTools):
+        async def _setup_task_from_channel(self, url, secret):
+            await self.setup_task(FilmTask(film="film.mp4"))
+
+    Served(vf.ToolsetConfig())._serve()
+"""
