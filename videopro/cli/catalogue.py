@@ -56,6 +56,18 @@ _ALL = (
         ),
     ),
     Command(
+        "serve",
+        "videopro.commands.serve",
+        "Answer",
+        "Serve questions about films over HTTP, for programs (OpenAI's protocol) and on a page.",
+        (
+            "videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films",
+            "videopro serve --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "
+            "--method videopro",
+            "videopro serve --model pocket --method videopro",
+        ),
+    ),
+    Command(
         "infer",
         "videopro.commands.infer",
         "Answer",

@@ -8,6 +8,7 @@ from videopro.serve.answering import Answerer, AskRequest
 from videopro.serve.app import create_app, create_state
 from videopro.serve.films import Film, FilmStore
 from videopro.serve.limits import ServeLimits
+from videopro.serve.process import listen, run
 from videopro.serve.state import ServerState
 
 __all__ = [
@@ -19,4 +20,6 @@ __all__ = [
     "ServerState",
     "create_app",
     "create_state",
+    "listen",
+    "run",
 ]

@@ -12,10 +12,17 @@ from starlette.responses import JSONResponse, Response
 
 from videopro import __version__
 from videopro.errors import VideoProError
-from videopro.serve import file_routes, page_routes, question_routes
+from videopro.serve import (
+    chat,
+    file_routes,
+    folder_routes,
+    page_routes,
+    question_routes,
+    upload_routes,
+)
 from videopro.serve.answering import Answerer
 from videopro.serve.films import FilmStore
-from videopro.serve.guards import Guard
+from videopro.serve.guards import TOO_LARGE, Guard
 from videopro.serve.indexing import Indexing
 from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
@@ -23,6 +30,7 @@ from videopro.serve.metrics import Metrics
 from videopro.serve.problems import Problem, body_of, problem_of
 from videopro.serve.questions import Questions
 from videopro.serve.state import ServerState, state_of
+from videopro.serve.uploads import Uploads
 
 
 def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> ServerState:
@@ -31,7 +39,8 @@ def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> Serve
     line = FairLine(limits.at_once, limits.waiting)
     metrics = Metrics(line, films)
     questions = Questions(folder, answerer, line, seconds=limits.seconds, watch=metrics.event)
-    return ServerState(limits, answerer, films, line, questions, Indexing(answerer), metrics)
+    uploads = Uploads(films, limits.film_bytes)
+    return ServerState(limits, answerer, films, line, questions, Indexing(answerer), uploads, metrics)
 
 
 def create_app(state: ServerState) -> FastAPI:
@@ -39,9 +48,8 @@ def create_app(state: ServerState) -> FastAPI:
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
-    app.include_router(file_routes.router)
-    app.include_router(question_routes.router)
-    app.include_router(page_routes.router)
+    for routes in (file_routes, upload_routes, folder_routes, chat, question_routes, page_routes):
+        app.include_router(routes.router)
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
@@ -72,8 +80,7 @@ def create_app(state: ServerState) -> FastAPI:
     app.add_exception_handler(VideoProError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_exception_handler(Exception, _refuse)
-    app.add_middleware(Guard, limits=state.limits)
+    app.add_middleware(Guard, limits=state.limits, on_request=state.metrics.request)
     return app
 
 
@@ -93,5 +100,7 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
+    if TOO_LARGE in request.scope:  # FastAPI says that the body cannot be read, and not why.
+        return await _refuse(request, request.scope[TOO_LARGE])
     problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code="no_route")
     return JSONResponse(body_of(problem), problem.status, headers=error.headers)

@@ -10,16 +10,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from videopro.serve.limits import ServeLimits
-from videopro.serve.problems import Problem, body_of
+from videopro.serve.problems import Problem, body_of, problem_of
 
+TOO_LARGE = "videopro.too_large"
+"""The key of a request's scope with the refusal of a body that was too large."""
 COOKIE = "videopro_session"
 """Holds the key's hash for what a page shows without a script, such as a film: GET alone."""
 _OPEN_PATHS = ("/", "/health", "/favicon.ico")
@@ -31,9 +34,11 @@ _READS = ("GET", "HEAD")
 class Guard:
     """Refuses what may not be served, before anything of it is read."""
 
-    def __init__(self, app: ASGIApp, limits: ServeLimits) -> None:
+    def __init__(self, app: ASGIApp, limits: ServeLimits, on_request: Callable[[str, int], None]) -> None:
+        """`on_request` is told the route and the status of every reply."""
         self._app = app
         self._limits = limits
+        self._on_request = on_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,12 +54,17 @@ class Guard:
             scope["videopro.key"] = self._key(scope, headers)
             self._check_size(scope, headers)
         except Problem as problem:
-            reply = JSONResponse(body_of(problem), problem.status, headers=problem.headers)
-            await reply(scope, receive, send)
+            self._on_request("refused", problem.status)
+            await _refusal(problem)(scope, receive, send)
             return
+        is_begun = False
 
         async def guarded(message: Message) -> None:
+            nonlocal is_begun
             if message["type"] == "http.response.start":
+                is_begun = True
+                route = getattr(scope.get("route"), "path", "none")
+                self._on_request(route, message["status"])
                 sent = MutableHeaders(scope=message)
                 sent["X-Content-Type-Options"] = "nosniff"
                 sent["Referrer-Policy"] = "no-referrer"
@@ -64,7 +74,15 @@ class Guard:
                     sent["Vary"] = "Origin"
             await send(message)
 
-        await self._app(scope, self._counted(scope, receive), guarded)
+        try:
+            await self._app(scope, self._counted(scope, receive), guarded)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            # Printed here, so that the server does not print it too.
+            refusal = _refusal(problem_of(error))
+            if not is_begun:
+                await refusal(scope, receive, guarded)
 
     def _check_host(self, headers: Headers) -> None:
         host = _hostname(headers.get("host", ""))
@@ -131,7 +149,8 @@ class Guard:
             message = await receive()
             count += len(message.get("body", b""))
             if count > self._limits.json_bytes:
-                raise self._too_large()
+                scope[TOO_LARGE] = self._too_large()
+                raise scope[TOO_LARGE]
             return message
 
         return counted
@@ -147,6 +166,10 @@ _POLICY = (
     "style-src 'self' 'unsafe-inline'; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+
+
+def _refusal(problem: Problem) -> JSONResponse:
+    return JSONResponse(body_of(problem), problem.status, headers=problem.headers)
 
 
 def session_of(key: str) -> str:

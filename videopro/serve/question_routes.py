@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.errors import Cancellation
 from videopro.methods import EventObserver, answer_event, evidence, make_trace
 from videopro.question import Question, prompts
 from videopro.serve.answering import AskRequest
@@ -28,8 +29,8 @@ from videopro.view import StoredPrompts, page, row
 router = APIRouter()
 
 _FRAMES = 16
-_MOST_EARLIER = 16
-_LONGEST = 20_000
+MOST_EARLIER = 16
+LONGEST_TEXT = 20_000
 
 
 class AskedOptions(BaseModel):
@@ -37,7 +38,7 @@ class AskedOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    choices: list[Annotated[str, Field(max_length=_LONGEST)]] = Field(default=[], max_length=26)
+    choices: list[Annotated[str, Field(max_length=LONGEST_TEXT)]] = Field(default=[], max_length=26)
     method: str | None = None
     options: dict[str, Any] = {}
 
@@ -45,7 +46,7 @@ class AskedOptions(BaseModel):
 class NewQuestion(AskedOptions):
     """A question about a film."""
 
-    question: str = Field(min_length=1, max_length=_LONGEST)
+    question: str = Field(min_length=1, max_length=LONGEST_TEXT)
     file_id: str = Field(min_length=1, max_length=4096)
     """The id of a film, or folder:RELATIVE/PATH."""
     follows: str | None = None
@@ -57,13 +58,14 @@ async def ask_request(
     film: str,
     question: str,
     asked: AskedOptions,
+    cancellation: Cancellation,
     earlier: tuple[prompts.Exchange, ...] = (),
     max_new_tokens: int | None = None,
 ) -> AskRequest:
     """The request that a client means. Raises Problem."""
     check_offered(asked.method or state.answerer.method, asked.options)
     return AskRequest(
-        await film_named(state, film),
+        await film_named(state, film, cancellation),
         question,
         tuple(asked.choices),
         asked.method,
@@ -85,7 +87,7 @@ async def ask(request: Request, asked: NewQuestion) -> dict[str, Any]:
     """Ask a question. Returns at once; its events say how it goes on."""
     state = state_of(request)
     earlier = await to_thread.run_sync(_conversation, state, asked.follows)
-    wanted = await ask_request(state, asked.file_id, asked.question, asked, earlier)
+    wanted = await ask_request(state, asked.file_id, asked.question, asked, Cancellation(), earlier)
     question = await to_thread.run_sync(state.questions.ask, wanted, client_of(request))
     return {"id": question.id, "object": "videopro.question", "film": wanted.film.id}
 

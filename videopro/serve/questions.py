@@ -99,13 +99,15 @@ class Questions:
             for trace in AskedRun(run.parent).read():
                 self._remember(trace, run.parent)
 
-    def ask(self, request: AskRequest, client: str) -> AskedQuestion:
+    def ask(
+        self, request: AskRequest, client: str, cancellation: Cancellation | None = None
+    ) -> AskedQuestion:
         """Put a question in line. Raises VideoProError if it cannot be answered, or too many wait."""
         self._answerer.check(request)
         now = time.time()
-        question = AskedQuestion(
-            f"{_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}", request, client, now
-        )
+        id = f"{_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
+        stop = Cancellation() if cancellation is None else cancellation
+        question = AskedQuestion(id, request, client, now, cancellation=stop)
         with self._lock:
             self._asked[question.id] = question
             self._forget_old()

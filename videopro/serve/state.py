@@ -13,6 +13,7 @@ from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.metrics import Metrics
 from videopro.serve.questions import Questions
+from videopro.serve.uploads import Uploads
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class ServerState:
     line: FairLine
     questions: Questions
     indexing: Indexing
+    uploads: Uploads
     metrics: Metrics
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import anyio
 import orjson
-from fastapi import Request
+from anyio import to_thread
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -63,12 +63,14 @@ class EventStream(Response):
             await write(b"", more=False)
 
         if not await until_hang_up(work, receive):
-            self._on_hang_up()
+            # It stops threads and closes connections.
+            await to_thread.run_sync(self._on_hang_up)
 
 
 async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive) -> bool:
-    """Do some work, and give it up when the client hangs up. Returns whether it was done."""
-    is_done = False
+    """Do some work, and give it up when the client hangs up. Returns whether it was done. Raises what the
+    work raises."""
+    is_done, error = False, None
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
@@ -82,15 +84,10 @@ async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive)
             is_done = True
         except OSError:  # The connection broke while something was sent.
             pass
+        except Exception as failure:
+            # A group would wrap it.
+            error = failure
         group.cancel_scope.cancel()
-    return is_done
-
-
-async def answer_or_hang_up(
-    request: Request, work: Callable[[], Awaitable[object]], on_hang_up: Callable[[], None]
-) -> bool:
-    """The same for a reply that is sent at once in the end. `on_hang_up` is called if the client left."""
-    is_done = await until_hang_up(work, request.receive)
-    if not is_done:
-        on_hang_up()
+    if error is not None:
+        raise error
     return is_done

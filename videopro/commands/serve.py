@@ -1,0 +1,209 @@
+"""videopro serve: questions about films over HTTP, for programs and on a page.
+
+    videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films
+
+Keys come from the environment: VIDEOPRO_SERVE_KEYS holds one, or several with spaces between them.
+"""
+
+from __future__ import annotations
+
+import gc
+import ipaddress
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videopro import methods
+from videopro.backbones import Backbone, load_backbone
+from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, setting
+from videopro.errors import ConfigError
+from videopro.methods import METHOD_OPTIONS
+
+KEYS = "VIDEOPRO_SERVE_KEYS"
+_MODEL, _METHOD, _ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
+_GIB = 2**30
+# As videopro infer: a server fills its batches from many questions, a model in this process from a few.
+_SERVER_AT_ONCE, _LOCAL_AT_ONCE = 32, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig:
+    """The settings of `videopro serve`."""
+
+    model: str = field(
+        metadata=setting(
+            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
+            "videos only)",
+            group=_MODEL,
+        )
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
+    )
+    method: str = field(
+        default="native",
+        metadata=setting(
+            f"how it answers if a question names no other: {', '.join(methods.METHODS)}", group=_METHOD
+        ),
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("options of that method; a question may set numbers and choices", group=_METHOD),
+    )
+    max_new_tokens: int = field(
+        default=256,
+        metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
+    )
+    seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
+    output: Path = field(
+        default=Path("runs/serve"),
+        metadata=setting("folder for uploaded films and answers, which a restart finds again"),
+    )
+    folders: tuple[Path, ...] = field(
+        default=(), metadata=setting("folders whose films may be asked about by their relative paths")
+    )
+    host: str = field(
+        default="127.0.0.1",
+        metadata=setting("address to listen at; 0.0.0.0: at all of this machine", group=_ADDRESS),
+    )
+    port: int = field(default=8080, metadata=setting("port; 0: any that is free", group=_ADDRESS))
+    hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "names by which clients call the server, such as videos.example.org, besides this machine's own; "
+            "unset: any, but only this machine's own while it listens on this machine alone",
+            group=_ADDRESS,
+        ),
+    )
+    origins: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
+            "page",
+            group=_ADDRESS,
+        ),
+    )
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(
+            f"questions that are answered at a time; unset: {_SERVER_AT_ONCE} with a served model, "
+            f"{_LOCAL_AT_ONCE} with one in this process",
+            group=_LIMITS,
+        ),
+    )
+    waiting: int = field(
+        default=256, metadata=setting("questions that may wait; more are refused", group=_LIMITS)
+    )
+    question_seconds: float = field(
+        default=1800.0, metadata=setting("time limit of a question in seconds", group=_LIMITS)
+    )
+    film_gib: float = field(default=8.0, metadata=setting("largest film in GiB", group=_LIMITS))
+    store_gib: float = field(
+        default=64.0, metadata=setting("all uploaded films together, in GiB", group=_LIMITS)
+    )
+    allow_urls: bool = field(
+        default=False,
+        metadata=setting(
+            "fetch films that a question names by an address, from public hosts", group=_LIMITS
+        ),
+    )
+
+
+COMMAND = CommandLine("serve", ServeConfig, options=METHOD_OPTIONS)
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    with exit_status("stopped; films and answers are kept") as status:
+        serve(COMMAND.parse(argv), load=load)
+    return status.code
+
+
+def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
+    """Load the model and serve until a signal comes. Raises VideoProError."""
+    with needs_extra("serve", "videopro serve"):
+        from videopro.serve import Answerer, ServeLimits, listen, run
+    keys = keys_in_environment()
+    answerer = Answerer(
+        config.model,
+        backbone=config.backbone,
+        method=config.method,
+        options=config.options,
+        seed=config.seed,
+        max_new_tokens=config.max_new_tokens,
+        load=load,
+    )
+    is_local = _is_local(config.host)
+
+    def limits(at_once: int) -> ServeLimits:
+        return ServeLimits(
+            at_once=at_once,
+            waiting=config.waiting,
+            seconds=config.question_seconds,
+            film_bytes=int(config.film_gib * _GIB),
+            store_bytes=int(config.store_gib * _GIB),
+            keys=keys,
+            hosts=config.hosts,
+            is_local=is_local,
+            origins=config.origins,
+            folders=config.folders,
+            allows_urls=config.allow_urls,
+        )
+
+    # What is wrong with these shows before the model is loaded.
+    limits(_LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
+    check_needs(answerer.needs())
+    with listen(config.host, config.port) as sock:
+        for note in (*answerer.notes(), *_warnings(is_local, keys)):
+            print(note, file=sys.stderr)
+        if (about := answerer.about()) is not None:
+            print(about, file=sys.stderr)
+        print("loading the model ...", file=sys.stderr)
+        answerer.load()
+        # What is loaded stays until the end. The collector would look through all of it again and again, and
+        # once more, for seconds, when the process ends.
+        gc.freeze()
+        try:
+            at_once = config.in_flight
+            if at_once is None:
+                at_once = _SERVER_AT_ONCE if answerer.is_concurrent else _LOCAL_AT_ONCE
+
+            def say(address: str) -> None:
+                print(f"serving {answerer.name} at {address} (Ctrl-C ends it)", flush=True)
+
+            run(answerer, limits(at_once), config.output, sock, say)
+        finally:
+            answerer.close()
+
+
+def keys_in_environment() -> tuple[str, ...]:
+    """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no client
+    can send."""
+    keys = tuple(os.environ.get("VIDEOPRO_SERVE_KEYS", "").split())
+    for number, key in enumerate(keys, start=1):
+        if problem := key_problem(key):
+            raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
+    return keys
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _warnings(is_local: bool, keys: Sequence[str]) -> list[str]:
+    if is_local or keys:
+        return []
+    return [f"no key is set ({KEYS}): whoever reaches this address can use the model and see all films"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
