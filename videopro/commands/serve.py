@@ -107,9 +107,7 @@ class ServeConfig:
     )
     allow_urls: bool = field(
         default=False,
-        metadata=setting(
-            "fetch films that a question names by an address, from public hosts", group=_LIMITS
-        ),
+        metadata=setting("fetch films that a question names by an address, from public hosts", group=_LIMITS),
     )
 
 
