@@ -103,6 +103,10 @@ _NO_MEASUREMENTS = {
     "sizes of texts that models read, as their page says how they were counted": [
         ("docs/planners.md", "| `reference` | prompts hold | characters | tokens of Qwen | of pocket |"),
     ],
+    "what fits where, in sentences whose figures a record has, and what other projects say of themselves": [
+        ("docs/scale.md", "| | 8B | 32B |"),
+        ("docs/scale.md", "| | what | on what | source |"),
+    ],
     "sizes of what a test or a script tries": [
         ("docs/hardening.md", "| tried | before | now |"),
         ("docs/hardening.md", "| tried | before | now | tests |"),

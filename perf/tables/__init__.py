@@ -7,6 +7,7 @@ from perf.tables import (
     results,
     road,
     sampling,
+    scale,
     serving,
     speed,
     tiers,
@@ -29,6 +30,7 @@ TABLES: Tables = {
     **sampling.TABLES,
     **deciding.TABLES,
     **transcripts.TABLES,
+    **scale.TABLES,
 }
 """By file, relative to the repository, and title."""
 
