@@ -5,7 +5,7 @@
     for piece in evidence(result): emit({"type": "evidence", **piece})
     emit(answer_event(result, question))  # the last one
 
-docs/own-videos.md describes each type for users.
+docs/commands.md describes each type for users.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EventObserver:
 
     def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
         """`emit` is called in the threads that answer, one call at a time."""
-        self._emit = emit
+        self._receive = emit
         # Reentrant: what receives an event may cause another.
         self._lock = threading.RLock()
         self._round = -1
@@ -36,7 +36,7 @@ class EventObserver:
 
     def on_wait(self, doing: str) -> None:
         """Something begins that takes long and shows nothing itself."""
-        self._send({"type": "wait", "doing": doing})
+        self.emit({"type": "wait", "doing": doing})
 
     def on_reply(self, round: Round) -> None:
         """The planner replied; its program has not run yet."""
@@ -53,7 +53,7 @@ class EventObserver:
             }
             if round.faults:
                 event["raw"] = round.raw
-            self._send(event)
+            self.emit(event)
 
     def on_call(self, call: Call) -> None:
         """A module call returned or failed."""
@@ -61,7 +61,7 @@ class EventObserver:
             if self._has_ended:  # The direct answer after programs that gave none: no planner replied.
                 self._begin_round()
             self._calls += 1
-            self._send(
+            self.emit(
                 {
                     "type": "call",
                     "round": self._round,
@@ -82,7 +82,7 @@ class EventObserver:
         with self._lock:
             self._has_ended = True
             error = execution.error
-            self._send(
+            self.emit(
                 {
                     "type": "execution",
                     "round": self._round,
@@ -98,7 +98,7 @@ class EventObserver:
         """An agent took a step."""
         with self._lock:
             self._steps += 1
-            self._send(
+            self.emit(
                 {
                     "type": "step",
                     "number": self._steps,
@@ -120,10 +120,11 @@ class EventObserver:
         self._calls = 0
         self._has_ended = False
 
-    def _send(self, event: dict[str, Any]) -> None:
+    def emit(self, event: dict[str, Any]) -> None:
+        """Emit an event that is none of an observer's, such as the answer. Raises Cancelled."""
         check_cancelled()
         with self._lock:
-            self._emit(event)
+            self._receive(event)
 
 
 def answer_event(result: Result, question: Question) -> dict[str, Any]:

@@ -4,14 +4,15 @@
         --model Qwen/Qwen3-VL-2B-Instruct
 
 The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
-steps are shown while they run (`videopro.commands.ask.console`).
+steps are shown while they run (`console`), or told to another program (`json_lines`), and the question may be
+kept in a run folder (`keeping`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ from videopro.backbones import Backbone, Sampling, load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
-from videopro.commands.ask.console import ConsoleObserver, show_answer
-from videopro.errors import ConfigError, SubtitleError, VideoProError
+from videopro.commands.ask.console import ConsoleObserver
+from videopro.commands.ask.json_lines import JsonObserver, errors_as_json
+from videopro.commands.ask.keeping import Keeper, QuestionFailed
+from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,
     MethodContext,
+    PreparedRun,
     Questions,
     RunRequest,
     answer_each,
@@ -45,7 +49,7 @@ from videopro.video import (
     names_of,
 )
 
-_QUESTION, _MODEL, _METHOD = "Question", "Model", "Method"
+_QUESTION, _MODEL, _METHOD, _OUTPUT = "Question", "Model", "Method", "Output"
 _OTHER_METHODS = [name for name in methods.METHODS if name != "native"]
 
 
@@ -104,6 +108,21 @@ class AskConfig:
         metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
     )
     seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
+    output: Path | None = field(
+        default=None,
+        metadata=setting(
+            "folder of a run to which the question is added with all that happened, for videopro view; it "
+            "holds questions of one model and one method",
+            group=_OUTPUT,
+        ),
+    )
+    json: bool = field(
+        default=False,
+        metadata=setting(
+            "print one JSON object a line: what happens, the evidence and the answer, or the error",
+            group=_OUTPUT,
+        ),
+    )
 
 
 COMMAND = CommandLine("ask", AskConfig, options=METHOD_OPTIONS)
@@ -111,7 +130,10 @@ COMMAND = CommandLine("ask", AskConfig, options=METHOD_OPTIONS)
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, or 2 for an error that the user can fix."""
-    with exit_status("stopped") as status:
+    argv = sys.argv[1:] if argv is None else argv
+    # Before parsing, which may fail already.
+    errors = errors_as_json() if "--json" in argv else nullcontext()
+    with exit_status("stopped") as status, errors:
         config = COMMAND.parse(argv)
         ask(config, load=load)
     return status.code
@@ -131,11 +153,20 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     Sampling(config.max_new_tokens)  # raises ConfigError
     protocol = Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens)
     questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="give --choices")
+    keeper = Keeper(config.output) if config.output is not None else None
     prepared = prepare(
         RunRequest(
-            config.method, _options(config), config.model, config.backbone, lambda: questions, load=load
+            config.method,
+            _options(config),
+            config.model,
+            config.backbone,
+            lambda: questions,
+            recorded=keeper.recorded_method if keeper is not None else {},
+            load=load,
         )
     )
+    if keeper is not None:
+        keeper.check(prepared, protocol, config.seed)
     check_needs(prepared.needs())
     path = find_video(config.video)
     video = Video.open(path)
@@ -146,10 +177,12 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         load_subtitles(subtitles or path, duration=video.duration, track=track)
     for note in prepared.notes:
         print(note, file=sys.stderr)
-    with ConsoleObserver() as observer, ExitStack() as stack:
+    with JsonObserver() if config.json else ConsoleObserver() as observer, ExitStack() as stack:
         observer.on_wait("loading the model")
         backbone = prepared.load()
         stack.callback(backbone.close)
+        if keeper is not None:
+            keeper.open(_run_settings(config, prepared), backbone)
 
         def new_context() -> MethodContext:
             return MethodContext(
@@ -166,11 +199,23 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitle_track=track,
         )
         ((_, result),) = answer_each(prepared.method, [item], new_context)
-        observer.end_wait()
+        stored = keeper.keep(item, result, video, protocol) if keeper is not None else None
         if result.error is not None:
-            raise VideoProError(result.error.message)
-        show_answer(result, question)
+            raise QuestionFailed(result.error)
+        observer.show(result, question, video, stored)
         return result
+
+
+def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
+    """What config.yaml of a run says besides its identity, as of `videopro infer`."""
+    return {
+        "method": config.method,
+        "options": config.options,
+        "model": config.model,
+        "backbone": dict(prepared.backbone),
+        "max_new_tokens": config.max_new_tokens,
+        "seed": config.seed,
+    }
 
 
 def _own_subtitles(config: AskConfig, video: Path) -> Path | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import threading
 from types import TracebackType
 from typing import Self
@@ -12,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from videopro.commands.ask.code import print_code
+from videopro.commands.ask.keeping import Stored
 from videopro.commands.ask.steps import crop, cropped, print_line, show_costs, show_step
 from videopro.executor import parse_program
 from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Call, Execution, Result, Round, Step
+from videopro.video import Video
 
 _TITLES = {
     "plan": "program",
@@ -61,6 +65,15 @@ class ConsoleObserver:
         if self._waiting is not None:
             self._waiting.stop()
             self._waiting = None
+
+    def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
+        """The answer, and how to look at what is stored."""
+        with self._lock:
+            self.end_wait()
+        show_answer(result, question)
+        if stored is not None:
+            look = f"videopro view {shlex.quote(str(stored.folder))} --open"
+            print(f"kept as question {stored.question_id} of {stored.folder}: {look}", file=sys.stderr)
 
     def on_reply(self, round: Round) -> None:
         """The plan and the program."""
