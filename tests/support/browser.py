@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +25,19 @@ needs_browser = [
         "(pip install playwright)",
     ),
 ]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """For the conftest of a folder with tests of pages."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not run as root.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
 
 Open = Callable[..., Any]
 """Opens a page of a site: `open_page(hash, folder=...)`."""

@@ -8,18 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import CHROMIUM, Open
+from tests.support.browser import Open, browser
 
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox does not run as root.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+__all__ = ["browser"]
 
 
 @pytest.fixture

@@ -1,0 +1,374 @@
+"""The page of the server in a real browser, against the server itself; only its answers come when a test lets
+them (`tests.support.served_page`)."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import view_world as world
+from tests.support.browser import needs_browser
+from tests.support.contrast import texts_of
+from tests.support.making_videos import make
+from tests.support.served_page import POCKET_NOTE, PageServer, StepwiseAnswerer
+
+pytestmark = needs_browser
+
+PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
+OpenPage = Callable[..., Any]
+Serve = Callable[..., PageServer]
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("film") / "The kite.mp4"
+    make(path, world.PICTURES, rate=world.RATE)
+    return path
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    servers = []
+
+    def serve(*, is_pocket: bool = False, **limits: Any) -> PageServer:
+        server = PageServer(tmp_path / "store", StepwiseAnswerer(is_pocket=is_pocket), **limits)
+        servers.append(server)
+        return server
+
+    yield serve
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    """Opens the page of a server; whatever goes wrong in its scripts fails the test."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open_page(server: PageServer, hash: str = "", **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)  # Other processes may share the cores.
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: wrong.append(request.url) if server.url not in request.url else 0)
+        page.goto(server.url + hash)
+        page.wait_for_selector("main.home, main.question, dialog, main > .empty:not(:text('Connecting'))")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def until(page: Any, truth: str) -> None:
+    """Wait until this is true of the page, whose policy lets no text become a script in it."""
+    deadline = time.monotonic() + 60
+    while not page.evaluate(truth):
+        assert time.monotonic() < deadline, truth
+        page.wait_for_timeout(20)
+
+
+def upload(page: Any, film: Path) -> None:
+    page.set_input_files("#file", film)
+    page.wait_for_selector(f".picked:not(.uploading) strong:text-is('{film.name}')")
+
+
+def ask(page: Any, question: str = "What flies over the hill?", choices: bool = True) -> None:
+    """By keyboard alone."""
+    page.focus("#question")
+    page.keyboard.type(question)
+    if choices:
+        page.focus("text=Add choices")
+        page.keyboard.press("Enter")
+        for choice in world.CHOICES:
+            page.keyboard.type(choice)
+            page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main.question h1")
+
+
+def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve()
+    page = open_page(server)
+    assert "None yet" in page.inner_text(".earlier")
+    upload(page, film)
+    assert "0:20 · 128 × 64" in page.inner_text(".picked .about")
+    assert page.evaluate("document.activeElement.id") == "question"
+    ask(page)
+    # The plan comes first, then the program, then its calls one by one.
+    page.wait_for_selector(".doing:text('Writing a program')")
+    assert page.locator(".round").count() == 0
+    server.answerer.let(1)
+    page.wait_for_selector(".planning:text('Look for the kite.')")
+    assert page.locator(".line code").count() == 4
+    assert page.locator(".call").count() == 0
+    server.answerer.let(2)
+    page.wait_for_selector("[data-line='3'] .call")
+    assert page.locator(".lane.retrieved .span").count() == 1
+    assert page.locator(".costs, .json").count() == 0
+    # What the reader does meanwhile stays: an opened call, and a film that plays.
+    page.click("[data-line='2'] .call .text")
+    page.click("[data-line='2'] .call a.play")
+    until(page, PLAYED)
+    page.evaluate("document.querySelector('video').dataset.same = 'yes'")
+    server.answerer.let(4)
+    page.wait_for_selector("[data-round='2'] .line")
+    assert page.locator("[data-round='1'] [data-line='2'] .call.open").count() == 1
+    assert page.evaluate(PLAYED)
+    assert page.locator("video[data-same=yes]").count() == 1
+    server.answerer.let()
+    page.wait_for_selector(".verdict:text('Answered')")
+    assert page.locator(".live").inner_text() == ""
+    assert page.inner_text("li.given .text").startswith("a red kite")
+    (request,) = server.answerer.asked
+    assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
+    # A piece of evidence plays the film from there: the line of the subtitles at 2 to 3 s.
+    page.click(".piece:has-text('See the kite fly.')")
+    until(page, "document.querySelector('video').currentTime >= 2")
+    assert page.evaluate("document.querySelector('video').currentTime") < 5
+    assert page.url.endswith("?t=2")
+    page.click("text=The trace as JSON")
+    page.wait_for_selector(".json pre:has-text('stepwise'), .json pre:has-text('The kite.mp4')")
+
+
+def test_a_link_opens_the_answer_and_one_asks_on(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve()
+    page = open_page(server)
+    upload(page, film)
+    server.answerer.let()
+    ask(page)
+    page.wait_for_selector(".ask-on")
+    page.click(".copy-link")
+    link = page.input_value("input.link") if page.locator("input.link").count() else page.url
+    other = open_page(server, link.removeprefix(server.url) + "?t=15")
+    other.wait_for_selector(".verdict:text('Answered')")
+    until(other, "(one => one.readyState >= 2 && !one.seeking)(document.querySelector('video'))")
+    assert other.evaluate("document.querySelector('video').currentTime") == pytest.approx(15, abs=0.01)
+    assert not other.evaluate(PLAYED)
+    assert "part of 2" not in other.inner_text("main")
+    other.keyboard.press("/")
+    assert other.evaluate("document.activeElement.id") == "question"
+    other.keyboard.type("And where does it land?")
+    other.keyboard.press("Enter")
+    other.wait_for_selector("h1:text('And where does it land?')")
+    other.wait_for_selector(".ask-on")
+    assert other.locator("ol.choices").count() == 0
+    follows = server.answerer.asked[1]
+    assert [(exchange.question, exchange.answer) for exchange in follows.earlier] == [
+        ("What flies over the hill?", "a red kite")
+    ]
+    other.keyboard.press("Escape")
+    other.wait_for_selector("main.home .asked-before")
+    assert other.locator(".asked-before b").all_inner_texts() == [
+        "And where does it land?",
+        "What flies over the hill?",
+    ]
+    assert other.locator(".asked-before").nth(1).locator(".its-answer").inner_text().split("\n") == [
+        "A",
+        "a red kite",
+    ]
+    other.click(".asked-before >> nth=1")
+    other.wait_for_selector("h1:text('What flies over the hill?')")
+
+
+def test_the_place_in_line_and_stopping(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve(at_once=1)
+    first = open_page(server)
+    upload(first, film)
+    ask(first)
+    second = open_page(server)
+    second.click(".film-row")
+    ask(second, "And then?")
+    second.wait_for_selector(".doing:text('Waiting in line: 1st')")
+    first.click(".stop")
+    first.wait_for_selector(".verdict:text('Stopped')")
+    assert "stopped" in first.inner_text(".asked .problem")
+    second.wait_for_selector(".doing:text('Writing a program')")
+    second.keyboard.press("Escape")
+    second.wait_for_selector(".its-answer.running")
+    assert second.locator(".its-answer.stopped").count() == 1
+
+
+def test_a_server_that_is_started_again(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve()
+    page = open_page(server)
+    upload(page, film)
+    server.answerer.let()
+    ask(page, "Kept?")
+    page.wait_for_selector(".ask-on")
+    kept = page.url
+    server.answerer = StepwiseAnswerer()
+    server.stop()
+    page.focus("#question")
+    page.keyboard.type("Lost?")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#trouble:has-text('does not answer')")
+    assert "try again" in page.inner_text(".ask-on .problem")
+    assert page.input_value("#question") == "Lost?", "nothing that was typed is lost"
+    server.start()
+    page.wait_for_selector("#trouble p", state="detached")
+    page.focus("#question")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:text('Lost?')")
+    page.wait_for_selector(".doing:text('Writing a program')")
+    server.stop()
+    page.wait_for_selector("#trouble p")
+    server.start()
+    page.wait_for_selector(".gone:has-text('was restarted')")
+    page.click(".gone button")
+    page.wait_for_selector(".picked")
+    assert page.input_value("#question") == "Lost?"
+    page.goto(kept)
+    page.wait_for_selector(".verdict:text('Answered')")
+    assert page.locator(".piece").count() > 0
+
+
+def test_a_key(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve(keys=("right key",))
+    page = open_page(server)
+    page.keyboard.type("wrong")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog .problem:text('This is not the key.')")
+    page.keyboard.type("right key")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main.home")
+    upload(page, film)
+    # The browser fetches pictures and films by itself.
+    until(page, "document.querySelector('.picked img').naturalWidth > 0")
+    server.answerer.let()
+    ask(page)
+    page.wait_for_selector(".ask-on")
+    until(page, "document.querySelector('video').readyState >= 1")
+    page.reload()
+    page.wait_for_selector(".ask-on")
+    assert page.locator("dialog").count() == 0
+
+
+def test_a_pocket_model_and_a_real_film(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    page = open_page(serve(is_pocket=True))
+    assert POCKET_NOTE in page.inner_text(".model")
+    upload(page, film)
+    assert page.inner_text(".chooser .missing") == f"The kite.mp4: model 'pocket' {POCKET_NOTE}"
+
+
+def test_what_cannot_be_is_said_where_it_was_tried(
+    serve: Serve, open_page: OpenPage, film: Path, tmp_path: Path
+) -> None:
+    page = open_page(serve())
+    ask_button = page.locator("form.ask .primary")
+    page.fill("#question", "What?")
+    ask_button.click()
+    page.wait_for_selector("form .problem:text('Choose a film first.')")
+    page.click("text=Add choices")
+    page.keyboard.type("only one")
+    ask_button.click()
+    page.wait_for_selector("form .problem:has-text('One choice is no choice')")
+    (tmp_path / "notes.mp4").write_text("no film")
+    page.set_input_files("#file", tmp_path / "notes.mp4")
+    page.wait_for_selector(".chooser .problem:has-text('notes.mp4')")
+    assert len(page.inner_text(".chooser .problem").splitlines()) == 1
+    upload(page, film)
+    page.set_input_files(".picked input[type=file]", tmp_path / "notes.mp4")
+    page.wait_for_selector(".chooser .problem")
+    unknown = open_page(serve(), "#/q/question-of-nobody")
+    assert "does not have this question" in unknown.inner_text(".gone")
+
+
+def test_indexing_shows_its_progress(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve()
+    page = open_page(server)
+    upload(page, film)
+    page.click("text=Index it now")
+    server.answerer.let(1)
+    page.wait_for_selector(".progress:has-text('1 of 3')")
+    assert page.evaluate("document.querySelector('progress').value") == pytest.approx(1 / 3)
+    server.answerer.let()
+    page.wait_for_selector(".state-of-index:has-text('indexed')")
+
+
+def test_a_film_is_dropped_and_large_ones_go_in_parts(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    page = open_page(serve())
+    # A film with a long tail, which is made in the page: 20 MB are three parts.
+    page.evaluate(
+        """async ([url, name]) => {
+          const bytes = Uint8Array.from(atob(url), (letter) => letter.charCodeAt(0));
+          const size = 20 * 2 ** 20, tail = new Uint8Array(size - bytes.length);
+          new DataView(tail.buffer).setUint32(0, tail.length);
+          tail.set([102, 114, 101, 101], 4);  // A box "free" of MP4: what is in it is passed over.
+          const data = new DataTransfer();
+          data.items.add(new File([bytes, tail], name, { type: 'video/mp4' }));
+          const event = new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data });
+          document.querySelector('.drop').dispatchEvent(event);
+        }""",
+        [base64.b64encode(film.read_bytes()).decode(), "long.mp4"],
+    )
+    page.wait_for_selector(".picked:not(.uploading) strong:text-is('long.mp4')")
+    assert "21 MB" in page.inner_text(".picked .about")
+
+
+def test_texts_are_never_markup(serve: Serve, open_page: OpenPage, film: Path, tmp_path: Path) -> None:
+    named = tmp_path / "<img src=x onerror='window.hurt=1'>.mp4"
+    named.write_bytes(film.read_bytes())
+    server = serve()
+    page = open_page(server)
+    page.set_input_files("#file", named)
+    page.wait_for_selector(".picked strong:has-text('<img')")
+    server.answerer.let()
+    ask(page, world.HOSTILE.replace("\u2028", ""), choices=False)
+    page.wait_for_selector(".ask-on")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".asked-before")
+    assert page.evaluate("window.hurt") is None
+
+
+# ---- how it looks ----------------------------------------------------------------------------------------
+
+
+def check(page: Any, least: int) -> None:
+    """Nothing is wider than the window, and every text is 4.5:1 against what lies behind it."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    height = page.viewport_size["height"]
+    for theme in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        texts = texts_of(page)
+        assert len(texts) >= least
+        assert [text for text in texts if not text["ratio"] >= 4.5] == [], theme
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": height})
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_every_state_fits_and_can_be_read(serve: Serve, open_page: OpenPage, film: Path, width: int) -> None:
+    server = serve()
+    page = open_page(server, viewport={"width": width, "height": 844})
+    check(page, 8)
+    upload(page, film)
+    page.click("text=Add choices")
+    check(page, 10)
+    server.answerer.let(3)
+    page.fill("#question", "What flies over the hill?")
+    page.focus("#question")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-line='3'] .call")
+    check(page, 20)
+    server.answerer.let()
+    page.wait_for_selector(".ask-on")
+    check(page, 60)
+    page.keyboard.press("?")
+    check(page, 60)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".asked-before")
+    server.stop()
+    page.fill("#question", "Once more?")
+    page.click("form.ask .primary")
+    page.wait_for_selector("#trouble p")
+    check(page, 12)
+    server.start()
