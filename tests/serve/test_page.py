@@ -282,6 +282,21 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     assert "does not have this question" in unknown.inner_text(".gone")
 
 
+def test_a_film_of_the_operators_folders(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve(folders=(film.parent,))
+    page = open_page(server)
+    page.focus(".film-row")
+    assert page.inner_text(".film-row .name") == "The kite.mp4"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".picked img")
+    server.answerer.let()
+    ask(page)
+    page.wait_for_selector(".ask-on")
+    assert server.answerer.asked[0].film.path == film
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".asked-before small:has-text('The kite.mp4')")
+
+
 def test_indexing_shows_its_progress(serve: Serve, open_page: OpenPage, film: Path) -> None:
     server = serve()
     page = open_page(server)

@@ -1,4 +1,4 @@
-"""The page at `/`, made of the viewer's components and its own, and the session of a browser with a key."""
+"""The page at `/`, made of the viewer's components and its own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter
+from starlette.responses import Response
 
-from videopro.serve.guards import COOKIE, session_of
 from videopro.serve.problems import Problem
 from videopro.view import read_asset
 
@@ -29,18 +28,6 @@ async def page() -> Response:
 async def asset(name: str) -> Response:
     """A file of the page."""
     return _file(name)
-
-
-@router.post("/v1/videopro/session")
-async def session(request: Request) -> Response:
-    """Keep the key that came with the request, as a cookie for films and pictures: a browser fetches those
-    by itself, and sends no key."""
-    reply = JSONResponse({"object": "videopro.session"})
-    kind, _, key = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer":
-        is_secure = request.url.scheme == "https"
-        reply.set_cookie(COOKIE, session_of(key.strip()), httponly=True, samesite="strict", secure=is_secure)
-    return reply
 
 
 def _file(name: str) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any
@@ -192,6 +193,8 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         "beginnings": prompts_of_run.beginnings,
         "film": trace.video.key,
         "running": running,
+        # Since it was asked: the clock of a browser may go wrong.
+        "seconds": max(0.0, time.time() - question.asked_at),
         "answer_evidence": evidence(trace),
         "row": listed,
     }

@@ -48,7 +48,7 @@ const HOME = (() => {
     let films, inFolders;
     try {
       films = await API.list("v1/files");
-      inFolders = await API.list("v1/videopro/folders").catch(() => []);
+      inFolders = await API.list("v1/videopro/folders");
     } catch (error) {
       there.replaceChildren(el("p.problem", {}, error.message));
       return;
@@ -56,7 +56,7 @@ const HOME = (() => {
     const uploaded = new Set(films.map((one) => one.filename));
     const entries = [
       ...films.map((one) => ({ film: one, name: one.filename, about: aboutFilm(one) })),
-      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { named: `folder:${one.path}`, filename: one.path, bytes: one.bytes }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder of the server` })),
+      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { path: one.path }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder of the server` })),
       ...(PAGE.isPocket() && !films.length ? [{ film: { named: SAMPLE, filename: SAMPLE }, name: SAMPLE, about: "a film of the pocket world, made when it is asked about" }] : []),
     ];
     if (!entries.length) return;
@@ -64,7 +64,7 @@ const HOME = (() => {
     const draw = (search) => {
       const found = entries.filter(({ name }) => name.toLowerCase().includes(search.toLowerCase()));
       list.replaceChildren(...found.slice(0, 200).map((one) => el("li", {},
-        el("button.film-row", { type: "button", "data-name": one.name, onclick: () => choose(node, one.film) },
+        el("button.film-row", { type: "button", "data-name": one.name, onclick: () => open(node, one) },
           el("span.name", {}, one.name), el("small", {}, one.about)))));
       if (!found.length) list.replaceChildren(el("li.none", {}, "No film has such a name."));
       if (found.length > 200) list.append(el("li.none", {}, `and ${count(found.length - 200)} more: search for them`));
@@ -84,6 +84,18 @@ const HOME = (() => {
     film = chosen;
     drawChooser(node);
     document.getElementById("question")?.focus();
+  }
+
+  // A film in a folder gets its id when its content was read, which takes a while for a long one.
+  async function open(node, entry) {
+    if (!entry.film.path) return choose(node, entry.film);
+    node.replaceChildren(el("div.picked", {}, el("div.progress", {}, el("i.spin"), el("span", {}, `Opening ${entry.name} …`))));
+    try {
+      choose(node, await API.post("v1/videopro/folders", { path: entry.film.path }));
+    } catch (error) {
+      drawChooser(node);
+      node.prepend(el("p.problem", { role: "alert" }, error.message));
+    }
   }
 
   function drawChosen(node) {
@@ -192,8 +204,9 @@ const HOME = (() => {
     const node = el("aside.earlier", { "aria-label": "Earlier questions" }, el("h2", {}, "Earlier questions"), list);
     (async () => {
       try {
-        const questions = await API.list("v1/videopro/questions");
-        list.replaceChildren(...questions.map(line));
+        const [questions, films] = await Promise.all([API.list("v1/videopro/questions"), API.list("v1/files")]);
+        const names = new Map(films.map((one) => [one.id, one.filename]));
+        list.replaceChildren(...questions.map((one) => line(one, names.get(one.film) ?? "a film that is gone")));
         if (!questions.length) list.replaceChildren(el("li.none", {}, "None yet. Whatever is asked on this server is kept here, with its evidence."));
       } catch (error) {
         list.replaceChildren(el("li.problem", {}, error.message));
@@ -204,14 +217,14 @@ const HOME = (() => {
 
   const ENDS = { waiting: "waiting in line", running: "being answered", stopped: "stopped", failed: "no answer" };
 
-  function line(one) {
+  function line(one, filmName) {
     const { answer } = one;
     const text = ENDS[one.state] ?? (answer?.choice ?? answer?.text ?? "no answer");
     const isOpen = one.state === "waiting" || one.state === "running";
     return el("li", {}, el("a.asked-before", { href: VIEW.hash(one.id), "data-id": one.id },
       el("b", {}, one.question),
       el("span.its-answer", { class: one.state in ENDS ? one.state : null }, isOpen ? el("i.spin") : null, answer?.letter && !(one.state in ENDS) ? el("span.letter", {}, answer.letter) : null, el("span", {}, text)),
-      el("small", {}, [one.film_name ?? null, when(one.time)].filter(Boolean).join(" · "))));
+      el("small", {}, `${filmName} · ${when(one.time)}`)));
   }
 
   function when(seconds) {

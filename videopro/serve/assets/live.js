@@ -113,7 +113,7 @@ const LIVE = (() => {
 
   function follow(own) {
     own.isRunning = true;
-    own.began = performance.now();
+    own.began = performance.now() - 1000 * own.content.seconds;
     say(own, "Beginning");
     own.clock = setInterval(() => tick(own), 1000);
     const source = new EventSource(`v1/videopro/questions/${encodeURIComponent(own.id)}/events`);
