@@ -1,5 +1,24 @@
-"""A browser for tests of the page."""
+"""Servers for the tests of this folder, and a browser for those of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from tests.support.browser import browser
+from tests.support.serve_world import World
 
-__all__ = ["browser"]
+__all__ = ["browser", "world"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A server that the tests of a module share."""
+    folder: Path = tmp_path_factory.mktemp("serve")
+    films = folder / "films"
+    films.mkdir()
+    world = World(folder, folders=(films,), film_bytes=200_000, json_bytes=50_000)
+    yield world
+    world.close()

@@ -71,7 +71,7 @@ class AskRequest:
     film: Film
     question: str
     choices: tuple[str, ...] = ()
-    """None: it is answered in words."""
+    """Empty: it is answered in words."""
     method: str | None = None
     """None: the server's own."""
     options: Mapping[str, Any] = field(default_factory=dict)

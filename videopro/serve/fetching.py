@@ -15,6 +15,7 @@ import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from videopro import __version__
@@ -28,6 +29,8 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _CONNECT_SECONDS = 10.0
 _CHUNK = 2**16
 _PARAM = "video_url"
+_Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
 
 
 def fetch(
@@ -79,11 +82,19 @@ def public_address(host: str, port: int, url: str) -> str:
     addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     for address in addresses:
         ip = ipaddress.ip_address(address.partition("%")[0])
-        # The same machine may be written in several ways.
-        inner = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None) or ip
-        if not ip.is_global or not inner.is_global or ip.is_multicast:
+        if not all(each.is_global and not each.is_multicast for each in (ip, *_inside(ip))):
             raise _problem(url, "its host is on a private network or on this machine")
     return min(addresses)
+
+
+def _inside(ip: _Ip) -> list[ipaddress.IPv4Address]:
+    """The older addresses that an address stands for: a network may translate them."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return []
+    inside = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    if ip in _TRANSLATED:
+        inside.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return [each for each in inside if each is not None]
 
 
 def _connection(target: SplitResult, end: float) -> http.client.HTTPConnection:

@@ -55,7 +55,7 @@ def run(
         host, port = sock.getsockname()[:2]
         address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         try:
-            _Server(state, lambda: say(address)).run([sock])
+            Server(state, lambda: say(address)).run([sock])
         finally:
             _stop(state)
             state.line.wait_until_idle(_IDLE_SECONDS)
@@ -67,7 +67,7 @@ def _stop(state: ServerState) -> None:
     state.indexing.stop_all()
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """A server that says when it answers, and that ends its questions first: streams end with them."""
 
     def __init__(self, state: ServerState, on_start: Callable[[], None]) -> None:

@@ -230,6 +230,8 @@ def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
     trace, log = state.questions.trace(question), EventLog()
     observer = EventObserver(log.add)
     for round in trace.rounds:
+        if round.prompt_kind == "native":
+            continue  # The method of that name tells nothing on its way.
         if round.program is not None or round.faults:
             observer.on_reply(replace(round, execution=None))
         if round.execution is not None:

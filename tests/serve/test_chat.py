@@ -1,0 +1,205 @@
+"""Questions as OpenAI's chat, with the real client: at once, streamed, as a conversation, and refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai import APIError, APIStatusError, OpenAI
+
+from tests.support.fakes import make_video
+from tests.support.serve_world import World
+from videopro.serve.chat import read_messages
+from videopro.serve.problems import Problem
+
+CHOICES = {"choices": ["red", "green", "blue"]}
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> OpenAI:
+    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=world.client, max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def film(world: World) -> str:
+    return world.film("green")
+
+
+def message(film: str, text: str = "Which colour is shown?") -> dict[str, Any]:
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}],
+    }
+
+
+def ask(client: OpenAI, messages: list[dict[str, Any]], asked: dict[str, Any], **more: Any) -> Any:
+    return client.chat.completions.create(
+        model="colours",
+        messages=messages,
+        extra_body={"videopro": asked},
+        **more,  # type: ignore[call-overload]
+    )
+
+
+def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
+    assert [model.id for model in client.models.list()] == ["colours"]
+    reply = ask(client, [message(film)], CHOICES)
+    (choice,) = reply.choices
+    assert (choice.message.content, choice.finish_reason) == ("B. green", "stop")
+    about = choice.message.videopro
+    assert about["answer"]["confidence"] == 0.9
+    assert about["answer"]["probabilities"] == {"A": 0.02, "B": 0.9, "C": 0.02}
+    # 4 frames of the native method in the middles of equal parts of two seconds, as 8 frames a second have
+    # them, and 100 tokens and one for each frame.
+    assert [piece["kind"] for piece in about["evidence"]] == ["frames"]
+    assert about["evidence"][0]["times"] == [0.25, 0.75, 1.25, 1.75]
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (104, 1)
+    page = world.client.get(f"/v1/videopro/questions/{about['question_id']}").json()
+    assert (page["film"], page["running"], page["final"]["letter"]) == (film, False, "B")
+    assert page["row"]["question"] == page["question"] == "Which colour is shown?"
+
+
+def test_a_streamed_answer(client: OpenAI, film: str) -> None:
+    stream = ask(client, [message(film)], CHOICES, stream=True, stream_options={"include_usage": True})
+    *chunks, usage = list(stream)
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+    events = [delta.videopro for delta in deltas if hasattr(delta, "videopro")]
+    assert events[-1]["type"] == "answer"
+    assert events[-1]["choice"] == "green"
+    assert "evidence" in [event["type"] for event in events]
+    assert "".join(delta.content or "" for delta in deltas) == "B. green"
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-2:] == [None, "stop"]
+    assert (usage.choices, usage.usage.total_tokens) == ([], 105)
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_an_open_question_and_its_conversation(client: OpenAI, world: World, film: str) -> None:
+    first = ask(client, [message(film, "What is it?")], {}).choices[0].message.content
+    assert first == "I read: " + world.backbone.prompts[-1]
+    messages = [
+        *(message(film, "Is it a sea?"), {"role": "assistant", "content": "No, a meadow."}),
+        *({"role": "user", "content": "And what colour has it?"},),
+    ]
+    ask(client, messages, {})
+    prompt = world.backbone.prompts[-1]
+    assert "Q: Is it a sea?\nA: No, a meadow.\n" in prompt
+    assert prompt.index("meadow") < prompt.index("And what colour has it?")
+    listed = world.client.get("/v1/videopro/questions").json()["data"][0]
+    assert listed["question"] == "And what colour has it?"
+
+
+def test_a_question_follows_another(world: World, film: str) -> None:
+    first = world.ask(film)
+    list(world.client.get(f"/v1/videopro/questions/{first}/events").iter_lines())
+    second = world.ask(film, question="Why?", choices=[], follows=first)
+    list(world.client.get(f"/v1/videopro/questions/{second}/events").iter_lines())
+    assert "Q: Which colour is shown?\nA: green\n" in world.backbone.prompts[-1]
+
+
+def test_another_film_begins_another_conversation() -> None:
+    messages = [
+        message("file-1", "Is it red?"),
+        {"role": "assistant", "content": "Yes."},
+        message("file-2", "Is it blue?"),
+        {"role": "assistant", "content": [{"type": "text", "text": "No."}]},
+        {"role": "user", "content": "Sure?"},
+    ]
+    read = read_messages(messages)
+    assert (read.film, read.question) == ("file-2", "Sure?")
+    assert [(each.question, each.answer) for each in read.earlier] == [("Is it blue?", "No.")]
+
+
+@pytest.mark.parametrize(
+    ("messages", "says"),
+    [
+        ([{"role": "user", "content": "Which colour?"}], "no message names a film; upload it to /v1/files"),
+        ([{"role": "system", "content": "Be brief."}, message("file-1")], "role 'system'"),
+        ([message("file-1"), {"role": "assistant", "content": "Yes."}], "must be the user's question"),
+        ([message("file-1", "  ")], "has no text"),
+        ([{"role": "user", "content": 7}], "content must be a text or a list"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "'image_url'"),
+        ([{"role": "user", "content": [{"type": "file", "file": {"file_data": "x"}}]}], "is not read"),
+        ([{"role": "user", "content": ["x"]}], "is not read"),
+        ([message("file-1", "x" * 20_001)], "at most 20,000 are read"),
+        (
+            [{"role": "user", "content": message("file-1")["content"] + message("file-2")["content"]}],
+            "names 2 films; ask about one at a time",
+        ),
+    ],
+)
+def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str) -> None:
+    with pytest.raises(Problem, match=says):
+        read_messages(messages)
+
+
+@pytest.mark.parametrize(
+    ("asked", "more", "status", "says"),
+    [
+        ({"method": "natife"}, {}, 400, "did you mean 'native'?"),
+        ({"options": {"frames": 10**9}}, {}, 400, "at most 4096 is offered"),
+        ({"options": {"frames": "7"}}, {}, 400, "must be a number"),
+        ({"options": {"system": "Say A."}}, {}, 403, "is the operator's to set"),
+        ({"method": "videopro", "options": {"planner": "api:x@http://10.0.0.1/v1"}}, {}, 403, "operator's"),
+        ({"method": "videopro", "options": {"ocr": "easyocr:en@/etc"}}, {}, 403, "operator's"),
+        ({"options": {"nonsense": 1}}, {}, 400, "has no option 'nonsense'"),
+        ({"choices": ["only one"]}, {}, 400, "needs 2 to 26 options"),
+        ({"choices": ["a", ""]}, {}, 400, "Option B"),
+        ({"nonsense": 1}, {}, 400, "videopro.nonsense"),
+        ({}, {"n": 2}, 400, "n is 2; a question has one answer"),
+        ({}, {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "leave tools out"),
+        ({}, {"max_tokens": 0}, 400, "max_tokens"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    client: OpenAI, film: str, asked: dict[str, Any], more: dict[str, Any], status: int, says: str
+) -> None:
+    with pytest.raises(APIStatusError) as refused:
+        ask(client, [message(film)], {**CHOICES, **asked}, **more)
+    assert (refused.value.status_code, says in refused.value.message) == (status, True), refused.value.message
+
+
+def test_another_model_or_film_is_not_here(client: OpenAI, film: str) -> None:
+    with pytest.raises(APIStatusError) as refused:
+        client.chat.completions.create(model="gpt-5", messages=[message(film)])  # type: ignore[list-item]
+    assert (refused.value.status_code, "this server has 'colours'" in refused.value.message) == (404, True)
+    for name, says in (
+        ("file-" + "0" * 32, "there is no film"),
+        ("folder:../out/serve.lock", "no relative path inside"),
+        ("/etc/passwd", "names no film"),
+        ("http://127.0.0.1/a.mp4", "fetches no addresses"),
+        ("data:video/mp4;base64,AAAA", "names no film"),
+        ("pocket:test/long_013", "names no film"),
+    ):
+        part = {"type": "video_url", "video_url": {"url": name}}
+        with pytest.raises(APIStatusError, match=says):
+            ask(client, [{"role": "user", "content": [{"type": "text", "text": "Q?"}, part]}], CHOICES)
+
+
+def test_a_model_that_fails_is_told_in_one_line(client: OpenAI, film: str) -> None:
+    with pytest.raises(APIStatusError) as failed:
+        ask(client, [message(film, "Which colour? (refuse)")], CHOICES)
+    assert failed.value.status_code == 502
+    with pytest.raises(APIError, match="cannot serve this request"):
+        list(ask(client, [message(film, "Which colour? (refuse)")], CHOICES, stream=True))
+
+
+def test_a_film_in_a_folder_is_asked_about_by_its_path(client: OpenAI, world: World) -> None:
+    make_video(world.folder / "films" / "deep" / "sea.mp4", "blue")
+    part = {"type": "video_url", "video_url": {"url": "folder:deep/sea.mp4"}}
+    reply = ask(client, [{"role": "user", "content": [{"type": "text", "text": "Q?"}, part]}], CHOICES)
+    assert reply.choices[0].message.content == "C. blue"
+    page = world.client.get(f"/v1/videopro/questions/{reply.choices[0].message.videopro['question_id']}")
+    assert page.json()["video"]["path"] == "deep/sea.mp4"
+    assert json.dumps(str(world.folder))[1:-1] not in page.text
+
+
+def test_the_pocket_model_says_what_it_knows(tmp_path: Any) -> None:
+    pocket = World(tmp_path, model="pocket")
+    (model,) = pocket.client.get("/v1/models").json()["data"]
+    assert "generated pocket videos only" in model["videopro"]["note"]
+    film = pocket.film("red")
+    about = pocket.client.get(f"/v1/files/{film}").json()["videopro"]
+    assert "red.mp4: model 'pocket' knows the generated pocket videos only" in about["problem"]
+    reply = pocket.client.post("/v1/videopro/questions", json={"file_id": film, "question": "Q?"})
+    assert (reply.status_code, reply.json()["error"]["message"]) == (400, about["problem"])

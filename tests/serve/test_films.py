@@ -1,0 +1,145 @@
+"""The films of a server: known by their content, kept over a restart, and never outside of the folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes import make_video
+from videopro.errors import Cancellation, Cancelled
+from videopro.modules import is_pocket_video
+from videopro.pocket import find_video
+from videopro.serve import FilmStore
+from videopro.serve.films import Film
+from videopro.serve.problems import Problem
+
+SRT = "1\n00:00:00,500 --> 00:00:01,500\nhello there\n"
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An operator's folder, with a link to a film outside of it, and one to a film inside."""
+    root = tmp_path_factory.mktemp("root")
+    folder = root / "films"
+    make_video(folder / "deep" / "red.mp4", "red")
+    make_video(root / "secret" / "blue.mp4", "blue")
+    (folder / "out.mp4").symlink_to(root / "secret" / "blue.mp4")
+    (folder / "outside").symlink_to(root / "secret")
+    (folder / "in.mp4").symlink_to("deep/red.mp4")
+    (folder / "circle.mp4").symlink_to("circle.mp4")
+    return folder
+
+
+def uploaded(store: FilmStore, content: bytes, name: str = "a film.mp4") -> Film:
+    part = store.new_part()
+    part.write_bytes(content)
+    return store.add(part, name, hashlib.sha256(content).hexdigest())
+
+
+def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path, films: Path) -> None:
+    content = (films / "deep" / "red.mp4").read_bytes()
+    store = FilmStore(tmp_path, 10**9)
+    film = uploaded(store, content)
+    assert film.id == "file-" + hashlib.sha256(content).hexdigest()[:32]
+    assert (film.duration, film.width, film.height, film.bytes) == (2.0, 64, 48, len(content))
+    assert uploaded(store, content, "another name.mkv") == film
+    assert [path.name for path in store.incoming.iterdir()] == []
+    with_lines = store.set_subtitles(film.id, "hers.srt", SRT.encode())
+    moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    (moved / "incoming" / "part-1").write_bytes(b"of a killed server")
+    (moved / "films" / "holiday").mkdir()
+    again = FilmStore(moved, 10**9)
+    (kept,) = again.all()
+    assert kept.path.read_bytes() == content
+    assert kept.subtitles is not None
+    assert kept.subtitles.read_text() == SRT
+    assert (kept.id, kept.name, kept.created_at) == (with_lines.id, "a film.mp4", film.created_at)
+    assert not list(again.incoming.iterdir())
+    assert (moved / "films" / "holiday").is_dir(), "somebody else's"
+    again.delete(film.id)
+    assert FilmStore(moved, 10**9).all() == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("../secret/blue.mp4", "deep/../../secret/blue.mp4", "/etc/passwd", "out.mp4", "outside/blue.mp4"),
+        *("circle.mp4", "deep", "", ".", "no.mp4", "deep/red.mp4\0", "x" * 5000, "%2e%2e/secret/blue.mp4"),
+    ],
+)
+def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path, path: str) -> None:
+    store = FilmStore(tmp_path, 10**9, [films])
+    with pytest.raises(Problem) as refused:
+        store.from_folder(path)
+    assert refused.value.status in (400, 404)
+    assert "secret" not in str(refused.value).replace(path, "")
+    assert str(films.parent) not in str(refused.value)
+    assert store.all() == []
+
+
+def test_films_in_folders_are_listed_and_stay_there(tmp_path: Path, films: Path) -> None:
+    store = FilmStore(tmp_path, 10**9, [films])
+    listed = {film["path"] for film in store.folders.films()}
+    assert listed == {"deep/red.mp4", "in.mp4"}
+    film = store.from_folder("deep/red.mp4")
+    assert store.from_folder("in.mp4") == film, "the same file"
+    assert (film.path, film.is_uploaded) == ((films / "deep" / "red.mp4").resolve(), False)
+    assert store.size == 0
+    store.delete(film.id)
+    assert film.path.exists()
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        store.from_folder("deep/red.mp4", cancellation.check)
+
+
+def test_a_film_that_changes_in_its_folder_is_another_film(tmp_path: Path) -> None:
+    make_video(tmp_path / "films" / "a.mp4", "red")
+    store = FilmStore(tmp_path / "out", 10**9, [tmp_path / "films"])
+    film = store.from_folder("a.mp4")
+    make_video(tmp_path / "films" / "a.mp4", "blue")
+    with pytest.raises(Problem, match="has changed there; name it by its path again"):
+        store.get(film.id)
+    assert store.from_folder("a.mp4").id != film.id
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\films\\a.mp4", "a.mp4"),
+        ("a\0b\n\x1b[2Jc.mp4", "ab c.mp4"),
+        ("", "film"),
+        ("x" * 999, "x" * 200 + "..."),
+    ],
+)
+def test_names_of_clients_are_for_show_only(tmp_path: Path, films: Path, name: str, shown: str) -> None:
+    store = FilmStore(tmp_path, 10**9)
+    film = uploaded(store, (films / "deep" / "red.mp4").read_bytes(), name)
+    assert film.name == shown
+    assert film.path == tmp_path / "films" / film.id / "film.mp4"
+
+
+def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, films: Path) -> None:
+    store = FilmStore(tmp_path, 10**9)
+    whole = (films / "deep" / "red.mp4").read_bytes()
+    playlist = b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"
+    for content in (b"no film at all", playlist, whole[: len(whole) // 2], b"\0" * 4096):
+        with pytest.raises(Problem, match=r"^mine\.mp4: ") as refused:
+            uploaded(store, content, "mine.mp4")
+        assert str(tmp_path) not in str(refused.value)
+    assert (store.all(), list(store.incoming.iterdir())) == ([], [])
+    with pytest.raises(Problem, match=r"mine\.srt"):
+        store.set_subtitles(uploaded(store, whole).id, "mine.srt", b"\0\1\2")
+
+
+def test_an_uploaded_pocket_video_is_one(tmp_path: Path) -> None:
+    made = find_video(Path("pocket:test/long_013"))
+    store = FilmStore(tmp_path, 10**9)
+    film = uploaded(store, made.read_bytes(), "renamed.mp4")
+    assert is_pocket_video(film.path)
+    note = json.loads(film.path.with_suffix(".json").read_bytes())
+    assert note["files"][".mp4"] == [made.stat().st_size, hashlib.sha256(made.read_bytes()).hexdigest()]

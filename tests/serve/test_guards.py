@@ -1,0 +1,108 @@
+"""Who may call: keys, origins, names of the server, and the size of a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.support.serve_world import World
+from videopro.serve.guards import COOKIE
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder: Path = tmp_path_factory.mktemp("keyed")
+    return World(folder, keys=("sesame", "other"), origins=("https://allowed.example",), json_bytes=1000)
+
+
+def test_a_key_is_needed_for_all_but_health_and_the_page(keyed: World) -> None:
+    get = keyed.client.get
+    assert get("/health").json()["status"] == "ok"
+    assert get("/").status_code == 200
+    for path in ("/v1/models", "/v1/files", "/v1/videopro/questions", "/metrics", "/openapi.json", "/none"):
+        reply = get(path)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key"), path
+        assert "Authorization: Bearer KEY" in reply.json()["error"]["message"]
+    for value in ("Bearer wrong", "Bearer ", "sesame", "Basic sesame", "Bearer sesamé", "Bearer sesame2"):
+        assert get("/v1/models", headers={"Authorization": value.encode()}).status_code == 401
+    for key in ("sesame", "other"):
+        assert get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+def test_a_session_reads_and_never_writes(keyed: World) -> None:
+    browser = TestClient(keyed.app, base_url="http://localhost")
+    assert browser.post("/v1/videopro/session").status_code == 401
+    begun = browser.post("/v1/videopro/session", headers={"Authorization": "Bearer sesame"})
+    assert begun.is_success
+    cookie = begun.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "sesame" not in cookie
+    assert browser.get("/v1/files").status_code == 200
+    assert browser.post("/v1/uploads", json={"filename": "a", "bytes": 1}).status_code == 401
+    assert browser.delete("/v1/files/file-1").status_code == 401
+    browser.cookies.set(COOKIE, "forged", domain="localhost.local")
+    forged = TestClient(keyed.app, base_url="http://localhost", cookies={COOKIE: "sesame"})
+    assert forged.get("/v1/files").status_code == 401
+
+
+def test_pages_of_other_sites_are_refused(keyed: World) -> None:
+    key = {"Authorization": "Bearer sesame"}
+    get = keyed.client.get
+    other = get("/v1/files", headers={**key, "Origin": "https://evil.example"})
+    assert (other.status_code, other.json()["error"]["code"]) == (403, "wrong_origin")
+    assert "access-control-allow-origin" not in other.headers
+    for origin in ("null", "http://localhost.evil.example", "http://localhost:1", "file://"):
+        assert get("/v1/files", headers={**key, "Origin": origin}).status_code == 403
+    own = get("/v1/files", headers={**key, "Origin": "http://localhost"})
+    assert own.status_code == 200
+    assert "access-control-allow-origin" not in own.headers
+    allowed = get("/v1/files", headers={**key, "Origin": "https://allowed.example"})
+    assert allowed.headers["access-control-allow-origin"] == "https://allowed.example"
+    asked = keyed.client.options("/v1/files", headers={"Origin": "https://allowed.example"})
+    assert (asked.status_code, "DELETE" in asked.headers["access-control-allow-methods"]) == (200, True)
+    assert keyed.client.options("/v1/files", headers={"Origin": "https://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("rebound.example", 403),
+        ("localhost.evil.example", 403),
+        ("192.168.1.7", 403),
+        ("", 403),
+        ("[", 403),
+    ],
+)
+def test_a_server_of_this_machine_is_called_by_its_names_only(keyed: World, host: str, status: int) -> None:
+    assert keyed.client.get("/health", headers={"Host": host}).status_code == status
+
+
+def test_names_that_the_operator_allows(tmp_path: Path) -> None:
+    named = World(tmp_path, hosts=("films.example",), is_local=False)
+    assert named.client.get("/health", headers={"Host": "films.example"}).status_code == 200
+    assert named.client.get("/health", headers={"Host": "other.example"}).status_code == 403
+    public = World(tmp_path / "public", is_local=False)
+    assert public.client.get("/health", headers={"Host": "any.example"}).status_code == 200
+
+
+def test_a_large_request_is_refused_also_if_it_says_it_is_small(keyed: World) -> None:
+    headers = {"Authorization": "Bearer sesame", "content-type": "application/json"}
+    path = "/v1/chat/completions"
+    told = keyed.client.post(path, headers=headers, content=b" " * 2000)
+    untold = keyed.client.post(path, headers=headers, content=iter([b" " * 600] * 10))
+    for reply in (told, untold):
+        assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
+        assert "larger than 1,000 bytes" in reply.json()["error"]["message"]
+
+
+def test_replies_let_a_browser_run_nothing_of_a_film(keyed: World) -> None:
+    headers = keyed.client.get("/health").headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]

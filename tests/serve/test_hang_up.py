@@ -1,0 +1,131 @@
+"""Clients that hang up, at a real address: their work ends, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from openai import OpenAI
+
+from tests.support.serve_world import World, served, wait_for
+
+CHOICES = ["red", "green", "blue"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder: Path = tmp_path_factory.mktemp("hang")
+    world = World(folder, at_once=2, waiting=8)
+    yield world
+    world.close()
+
+
+@pytest.fixture(scope="module")
+def address(world: World) -> Iterator[str]:
+    with served(world) as address:
+        yield address
+
+
+def body(film: str, text: str, *, stream: bool) -> bytes:
+    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}]
+    return json.dumps(
+        {
+            "model": "colours",
+            "stream": stream,
+            "messages": [{"role": "user", "content": content}],
+            "videopro": {"choices": CHOICES},
+        }
+    ).encode()
+
+
+def post(address: str, path: str, content: bytes, length: int | None = None) -> socket.socket:
+    """A request whose reply nobody has read yet."""
+    url = urlsplit(address)
+    sock = socket.create_connection((url.hostname or "", url.port or 0))
+    length = len(content) if length is None else length
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n"
+    kind = "multipart/form-data; boundary=x" if path == "/v1/files" else "application/json"
+    sock.sendall(f"{head}Content-Type: {kind}\r\n\r\n".encode() + content)
+    return sock
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_hangs_up_stops_its_question(world: World, address: str, stream: bool) -> None:
+    film = world.film()
+    ended = len(world.backbone.ended)
+    sock = post(address, "/v1/chat/completions", body(film, "Which? (slow)", stream=stream))
+    assert world.backbone.begun.acquire(timeout=20)
+    began = time.monotonic()
+    sock.close()
+    wait_for(lambda: len(world.backbone.ended) > ended)
+    assert world.state.line.wait_until_idle(20)
+    assert world.backbone.ended[-1] - began < 5, "on a busy machine; perf/serving_clients.json has the times"
+    last = world.state.questions.list()[0]
+    assert last["state"] == "stopped"
+    page = world.client.get(f"/v1/videopro/questions/{last['id']}").json()
+    assert page["error"]["message"] == "stopped, because the client hung up"
+
+
+def test_a_client_that_hangs_up_while_it_waits_leaves_the_line(world: World, address: str) -> None:
+    film = world.film()
+    busy = [post(address, "/v1/chat/completions", body(film, f"{n} (slow)", stream=True)) for n in range(2)]
+    for _ in busy:
+        assert world.backbone.begun.acquire(timeout=20)
+    waiting = post(address, "/v1/chat/completions", body(film, "Which?", stream=False))
+    wait_for(lambda: world.state.line.waiting == 1)
+    waiting.close()
+    wait_for(lambda: world.state.line.waiting == 0)
+    assert world.state.line.running == 2, "the others go on"
+    for sock in busy:
+        sock.close()
+    assert world.state.line.wait_until_idle(20)
+
+
+def test_a_page_that_leaves_stops_nothing(world: World, address: str) -> None:
+    question = world.ask(world.film(), question="Which? (slow)")
+    assert world.backbone.begun.acquire(timeout=20)
+    url = urlsplit(address)
+    sock = socket.create_connection((url.hostname or "", url.port or 0))
+    sock.sendall(f"GET /v1/videopro/questions/{question}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert b"200 OK" in sock.recv(1000)
+    sock.close()
+    world.backbone.go_on.set()
+    try:
+        assert world.state.line.wait_until_idle(20)
+    finally:
+        world.backbone.go_on.clear()
+    shown = world.client.get(f"/v1/videopro/questions/{question}").json()
+    assert (shown["running"], shown["final"]["letter"]) == (False, "B")
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(world: World, address: str) -> None:
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'
+    sock = post(address, "/v1/files", head + b"\0" * 5000, length=10**6)
+    wait_for(lambda: list(world.state.films.incoming.iterdir()))
+    sock.close()
+    wait_for(lambda: not list(world.state.films.incoming.iterdir()))
+
+
+def test_the_client_leaves_a_stream_in_its_middle(world: World, address: str) -> None:
+    client = OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+    content = [
+        {"type": "text", "text": "Which? (slow)"},
+        {"type": "file", "file": {"file_id": world.film()}},
+    ]
+    stream = client.chat.completions.create(
+        model="colours",
+        messages=[{"role": "user", "content": content}],  # type: ignore[list-item, misc]
+        stream=True,
+        extra_body={"videopro": {"choices": CHOICES}},
+    )
+    assert next(iter(stream)).choices[0].delta.role == "assistant"
+    assert world.backbone.begun.acquire(timeout=20)
+    stream.close()
+    assert world.state.line.wait_until_idle(20)
+    assert world.state.questions.list()[0]["state"] == "stopped"
+    client.close()

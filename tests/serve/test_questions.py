@@ -1,0 +1,131 @@
+"""Questions that wait, run, are stopped, time out, and are found again after a restart."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.serve_world import QUESTION, World
+from videopro.runs import AskedRun
+
+
+def events(world: World, question: str, **headers: str) -> list[dict[str, Any]]:
+    reply = world.client.get(f"/v1/videopro/questions/{question}/events", headers=headers)
+    lines = [line for line in reply.text.split("\n") if line.startswith("data: ")]
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def state(world: World, question: str) -> str:
+    listed = world.client.get("/v1/videopro/questions").json()["data"]
+    return next(each["state"] for each in listed if each["id"] == question)
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Any:
+    """A server that answers one question at a time."""
+    world = World(tmp_path, at_once=1, waiting=2)
+    yield world
+    world.close()
+
+
+def test_who_waits_knows_the_place_and_moves_up(busy: World) -> None:
+    film = busy.film()
+    first = busy.ask(film, question="Which colour? (slow)")
+    assert busy.backbone.begun.acquire(timeout=20)
+    second, third = busy.ask(film), busy.ask(film)
+    refused = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film})
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+    assert [state(busy, each) for each in (first, second, third)] == ["running", "waiting", "waiting"]
+    page = busy.client.get(f"/v1/videopro/questions/{second}").json()
+    assert (page["running"], page["state"], page["rounds"]) == (True, "running", [])
+    in_use = busy.client.delete(f"/v1/files/{film}")
+    assert (in_use.status_code, in_use.json()["error"]["code"]) == (409, "film_in_use")
+    metrics = busy.client.get("/metrics").text
+    assert "videopro_questions_running 1.0" in metrics
+    assert "videopro_questions_waiting 2.0" in metrics
+    busy.backbone.go_on.set()
+    assert [event["position"] for event in events(busy, third) if event["type"] == "queued"] == [2, 1]
+    assert [event["position"] for event in events(busy, second) if event["type"] == "queued"] == [1]
+    assert events(busy, first)[-1]["choice"] == "green"
+    assert 'videopro_questions_total{outcome="answered"} 3.0' in busy.client.get("/metrics").text
+
+
+def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> None:
+    film = busy.film()
+    running, waiting = busy.ask(film, question="Which? (slow)"), busy.ask(film)
+    assert busy.backbone.begun.acquire(timeout=20)
+    for question in (waiting, running):
+        assert busy.client.delete(f"/v1/videopro/questions/{question}").json()["stopped"]
+        last = events(busy, question)[-1]
+        assert (last["type"], last["letter"]) == ("answer", None)
+        assert last["error"] == {"type": "Cancelled", "message": "stopped"}
+        assert state(busy, question) == "stopped"
+    assert busy.state.line.wait_until_idle(20)
+    assert len(busy.backbone.ended) == 1
+    page = busy.client.get(f"/v1/videopro/questions/{running}").json()
+    assert (page["running"], page["state"], page["error"]["message"]) == (False, "stopped", "stopped")
+    assert not list((busy.folder / "out" / "answers").glob("*/traces.jsonl")), "no answer to keep"
+
+
+def test_a_question_has_a_time_limit(tmp_path: Path) -> None:
+    world = World(tmp_path, seconds=0.05)
+    last = events(world, world.ask(world.film(), question="Which? (slow)"))[-1]
+    assert last["error"]["message"] == "stopped after the limit of 0.05 s a question"
+    assert world.state.line.wait_until_idle(20)
+
+
+def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
+    question = busy.ask(busy.film())
+    every = events(busy, question)
+    assert len(every) > 1
+    assert events(busy, question, **{"Last-Event-ID": "0"}) == every[1:]
+    assert events(busy, question, **{"Last-Event-ID": "nonsense"}) == every
+    assert events(busy, question, **{"Last-Event-ID": "999"}) == []
+
+
+def test_a_restart_finds_films_and_answers(tmp_path: Path) -> None:
+    before = World(tmp_path)
+    film = before.film()
+    question = before.ask(film)
+    told = events(before, question)
+    page = before.client.get(f"/v1/videopro/questions/{question}").json()
+    (listed,) = before.client.get("/v1/videopro/questions").json()["data"]
+    before.close()
+    after = World(tmp_path)
+    assert [each["id"] for each in after.client.get("/v1/files").json()["data"]] == [film]
+    assert after.client.get("/v1/videopro/questions").json()["data"] == [listed]
+    again = after.client.get(f"/v1/videopro/questions/{question}").json()
+    assert {**again, "beginnings": 0} == {**page, "beginnings": 0}
+    kinds = [event["type"] for event in events(after, question)]
+    assert kinds == [event["type"] for event in told if event["type"] not in ("queued", "wait")]
+    assert events(after, question)[-1] == told[-1]
+    # The answers are a run that the viewer and reports open.
+    (run,) = (tmp_path / "out" / "answers").iterdir()
+    (trace,) = AskedRun(run).read()
+    assert (trace.question_id, trace.final and trace.final.letter, trace.video.key) == (question, "B", film)
+    assert re.fullmatch(r"[0-9a-f]{16}", run.name)
+
+
+def test_an_unknown_question_is_told(busy: World) -> None:
+    for path in ("nothing", "../../etc/passwd", "x" * 3000):
+        for call in (busy.client.get, busy.client.delete):
+            reply = call(f"/v1/videopro/questions/{path}")
+            assert (reply.status_code, "error" in reply.json()) == (404, True)
+    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": "x", "follows": "none"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "no_question")
+
+
+def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
+    told = busy.client.get("/v1/videopro/methods").json()
+    offered = {method["id"]: {option["name"] for option in method["options"]} for method in told["data"]}
+    assert told["default"] == "native"
+    assert {"native", "program", "adaptive", "videopro", "videoagent", "dvd", "vca", "lvagent"} == {*offered}
+    assert {"frames", "fps", "subtitles"} <= offered["native"]
+    assert {"tau", "temperature", "planner_frames"} <= offered["videopro"]
+    for names in offered.values():
+        dangerous = {"planner", "prompts", "ocr", "encoder", "speech", "answerer", "system", "api_key_env"}
+        assert not names & dangerous

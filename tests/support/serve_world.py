@@ -1,0 +1,110 @@
+"""A server of questions about films, in this process, whose model is known in advance.
+
+`World` is one with starlette's test client; `served` makes it listen at a real address, for clients that hang
+up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from tests.support.fakes import ColourBackbone, make_video
+from videopro.backbones import Backbone, ChoiceRequest
+from videopro.errors import check_cancelled
+from videopro.question import Answer
+from videopro.serve import Answerer, ServeLimits, ServerState, create_app, create_state, listen
+from videopro.serve.process import Server
+
+QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "blue"]}
+
+
+class PatientBackbone(ColourBackbone):
+    """Answers "(slow)" questions when `go_on` is set, and looks in between whether they were cancelled, as
+    every model does between two steps. `begun` and `ended` tell when one is at work and when it no longer
+    is."""
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        super().__init__(model, is_concurrent=True, **settings)
+        self.go_on = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.ended: list[float] = []
+
+    def choose(self, request: ChoiceRequest, frames: Any) -> Answer:
+        if "(slow)" in request.question.text:
+            self.begun.release()
+            try:
+                while not self.go_on.wait(0.01):
+                    check_cancelled()
+            finally:
+                self.ended.append(time.monotonic())
+        return super().choose(request, frames)
+
+
+class World:
+    """A server with films of one colour each; `client` calls it."""
+
+    def __init__(self, folder: Path, *, model: str = "colours", **limits: Any) -> None:
+        self.folder = folder
+        self.backbone = PatientBackbone(model)
+        self.answerer = Answerer(model, load=self._load)
+        self.answerer.load()
+        limits = {"at_once": 2, "waiting": 4, **limits}
+        self.state: ServerState = create_state(ServeLimits(**limits), self.answerer, folder / "out")
+        self.app = create_app(self.state)
+        self.client = TestClient(self.app, base_url="http://localhost", raise_server_exceptions=False)
+
+    def _load(self, model: str, **settings: Any) -> Backbone:
+        return self.backbone
+
+    def film(self, colour: str = "green", **about: Any) -> str:
+        """The id of an uploaded film."""
+        path = self.folder / f"{colour}.mp4"
+        if not path.exists():
+            make_video(path, colour)
+        reply = self.client.post("/v1/files", files={"file": (f"{colour}.mp4", path.read_bytes())}, **about)
+        assert reply.status_code == 200, reply.text
+        return str(reply.json()["id"])
+
+    def ask(self, film: str, **about: Any) -> str:
+        """The id of a question that was asked."""
+        reply = self.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film, **about})
+        assert reply.status_code == 202, reply.text
+        return str(reply.json()["id"])
+
+    def close(self) -> None:
+        """Stop what is running."""
+        self.state.questions.stop_all("the test ends")
+        self.state.line.wait_until_idle(5)
+        self.state.questions.close()
+
+
+def wait_for(condition: Any, seconds: float = 20.0) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.005)
+
+
+@contextmanager
+def served(world: World) -> Iterator[str]:
+    """The address of a server that listens for real, on a thread of this process."""
+    is_up = threading.Event()
+    with listen("127.0.0.1", 0) as sock:
+        server = Server(world.state, is_up.set)
+        thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
+        thread.start()
+        try:
+            assert is_up.wait(20)
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()
