@@ -32,6 +32,7 @@ EXTRAS = (
         "wandb",
         "ray",
     ),
+    *("fastapi", "uvicorn", "starlette", "python_multipart", "prometheus_client", "mcp"),
 )
 # Models, methods and modules see the pocket world's pixels and subtitles, never its script: others than the
 # generator and the pocket model's training know the package and the function that makes a split's folder.
@@ -122,11 +123,11 @@ def imported_at_once(tree: ast.Module) -> set[str]:
 
 
 def test_a_bare_install_imports() -> None:
-    """All but trainers and report can be imported without an extra of pyproject.toml."""
+    """All but trainers, report and the server can be imported without an extra of pyproject.toml."""
     texts = {
         name: text
         for name, text in sources().items()
-        if not name.startswith(("videopro.train", "videopro.report"))
+        if not name.startswith(("videopro.train", "videopro.report", "videopro.serve"))
     }
     needed = {name: imported_at_once(ast.parse(text)) & {*EXTRAS} for name, text in texts.items()}
     assert {name: extras for name, extras in needed.items() if extras} == {}

@@ -32,6 +32,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL = [
     *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2"),
     *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
+    *("fastapi", "uvicorn", "starlette", "python_multipart", "prometheus_client", "mcp"),
 ]
 # What each command that cannot be imported without an extra says.
 TRAIN = "pip install 'videopro[train]'"
@@ -62,7 +63,7 @@ def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
     asked = [["videopro", *name.split(), "--help"] for name in COMMANDS]
     asked += [[COMMANDS[name].module, "--help"] for name in REFUSED]
     asked += [["videopro", name] for name in REFUSED]
-    asked.append(["videopro", "completion", "bash"])
+    asked += [["videopro", "completion", "bash"], ["videopro", "serve", "--model", "pocket"]]
     done = run_without(OPTIONAL, ALL_COMMANDS, json.dumps(asked))
     assert done.returncode == 0, done.stderr[-3000:]
     results = json.loads(done.stdout.splitlines()[-1])
@@ -84,6 +85,8 @@ def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
         assert "--train_data" in out
         assert f"{name.upper()}Config" in out
         assert "--per_device_train_batch_size" not in out
+    missing = "error: videopro serve needs fastapi: pip install 'videopro[serve]'\n"
+    assert said["videopro serve --model pocket"] == [2, "", missing]
     code, out, _ = said["videopro completion bash"]
     assert (code, "rejection" in out, "--redo-errors" in out) == (0, True, True)
 
@@ -224,7 +227,7 @@ def test_the_extras_that_are_named_exist() -> None:
                 named |= {extra.value for extra in [given.get("extra")] if isinstance(extra, ast.Constant)}
     assert named == {
         *("report", "benchmarks", "easyocr", "speech", "encoders", "tracking"),
-        *("train", "qlora", "deepspeed", "ray"),
+        *("train", "qlora", "deepspeed", "ray", "serve"),
     }
     assert named <= set(PROJECT["optional-dependencies"])
 
