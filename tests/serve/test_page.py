@@ -130,6 +130,10 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     assert page.inner_text("li.given .text").startswith("a red kite")
     (request,) = server.answerer.asked
     assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
+    # What a detector saw is framed: 32,16 to 96,48 of 128 x 64.
+    assert page.locator(".piece .box").get_attribute("style").replace(" ", "") == (
+        "left:25%;top:25%;width:50%;height:50%;"
+    )
     # A piece of evidence plays the film from there: the line of the subtitles at 2 to 3 s.
     page.click(".piece:has-text('See the kite fly.')")
     until(page, "document.querySelector('video').currentTime >= 2")

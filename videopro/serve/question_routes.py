@@ -195,9 +195,17 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         "running": running,
         # Since it was asked: the clock of a browser may go wrong.
         "seconds": max(0.0, time.time() - question.asked_at),
-        "answer_evidence": evidence(trace),
+        "answer_evidence": evidence(trace, _film_size(state, trace)),
         "row": listed,
     }
+
+
+def _film_size(state: ServerState, trace: Trace) -> tuple[int, int] | None:
+    try:
+        film = state.films.get(trace.video.key)
+    except Problem:
+        return None
+    return film.width, film.height
 
 
 def _film_name(state: ServerState, trace: Trace) -> str:

@@ -77,7 +77,9 @@ const LIVE = (() => {
   function oneOf(piece, pictures) {
     const start = piece.time ?? piece.start;
     const spoken = start === null ? "" : piece.end !== null && piece.end > piece.start ? `${clock(piece.start, true)} – ${clock(piece.end, true)}` : clock(start, true);
-    const key = start === null ? null : [start.toFixed(3), ...(piece.kind === "box" || !piece.box ? [] : piece.box.map((value) => value.toFixed(4)))].join(",");
+    // A part of the film is shown by its middle: its beginning may still be the scene before.
+    const middle = piece.time ?? piece.times?.[Math.floor(piece.times.length / 2)] ?? (piece.start + piece.end) / 2;
+    const key = start === null ? null : [middle.toFixed(3), ...(piece.kind === "box" || !piece.box ? [] : piece.box.map((value) => value.toFixed(4)))].join(",");
     const box = piece.kind === "box" && piece.box ? VIEW.box(piece.box, piece.text ?? "") : "";
     const inside = [
       key !== null && pictures ? VIEW.picture(pictures, key, `at ${spoken}`, box) : null,
