@@ -181,8 +181,11 @@ def test_a_link_opens_the_answer_and_one_asks_on(serve: Serve, open_page: OpenPa
         "A",
         "a red kite",
     ]
+    assert other.request.delete(f"{server.url}v1/files/{server.answerer.asked[0].film.id}").ok
     other.click(".asked-before >> nth=1")
     other.wait_for_selector("h1:text('What flies over the hill?')")
+    assert "does not have this film any more" in other.inner_text(".video .missing")
+    assert other.locator("video, .ask-on").count() == 0
 
 
 def test_an_agents_steps_come_one_by_one(serve: Serve, open_page: OpenPage, film: Path) -> None:
@@ -210,7 +213,7 @@ def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
 ) -> None:
     server = serve()
     page = open_page(server)
-    page.route("**/v1/files", lambda route: None if route.request.method == "POST" else route.continue_())
+    page.route("**/parts", lambda route: None)
     page.set_input_files("#file", film)
     page.click(".uploading button")
     page.wait_for_selector(".drop")
@@ -327,6 +330,10 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     upload(page, film)
     page.set_input_files(".picked input[type=file]", tmp_path / "notes.mp4")
     page.wait_for_selector(".chooser .problem")
+    small = open_page(serve(film_bytes=1000))
+    small.set_input_files("#file", film)
+    small.wait_for_selector(".chooser .problem:has-text('The kite.mp4')")
+    assert small.locator("#trouble p").count() == 0
     unknown = open_page(serve(), "#/q/question-of-nobody")
     assert "does not have this question" in unknown.inner_text(".gone")
 

@@ -178,7 +178,7 @@ const HOME = (() => {
       el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
     try {
       const made = await UPLOAD.film(file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
-      choose(node, made.videopro ? made : await FILM.read(made.id, { isFresh: true }));
+      choose(node, made);
     } catch (error) {
       drawChooser(node);
       if (error.name !== "AbortError") node.prepend(el("p.problem", { role: "alert" }, `${file.name}: ${error.message}`));
