@@ -213,11 +213,13 @@ class ModuleModels:
         subtitles: Subtitles | None,
         without: Collection[str] = (),
         spoken: Spoken | None = None,
+        *,
+        is_indexed: bool = True,
     ) -> VideoContext:
         """The context of one video's modules; its clips are indexed if needed. `backbone` answers;
         `without`: families of modules to leave out; `spoken`: what is said without listed subtitles, if that
-        was looked up before. Raises ModelError or ConfigError for a model that cannot
-        be loaded, VideoError for an unreadable video."""
+        was looked up before; `is_indexed` False: without an index, also where there is one. Raises ModelError
+        or ConfigError for a model that cannot be loaded, VideoError for an unreadable video."""
         notes: list[str] = []
         if subtitles is None:
             spoken = self.spoken(video) if spoken is None else spoken
@@ -242,7 +244,7 @@ class ModuleModels:
                 tracker = load_tracker(name, detector)
             else:
                 tracker = self._once("tracker", lambda: load_tracker(name, None))
-        index = self.index(video)[0]
+        index = self.index(video)[0] if is_indexed else None
         notes += [self._unread[video.id]] if video.id in self._unread else []
         return VideoContext(
             video,

@@ -68,6 +68,18 @@ _ALL = (
         ),
     ),
     Command(
+        "mcp",
+        "videopro.commands.mcp",
+        "Answer",
+        "Give the films of a folder to any client of the Model Context Protocol.",
+        (
+            "videopro mcp films",
+            "videopro mcp films --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "
+            "--method videopro",
+            "videopro mcp films --modules encoder=languagebind --transport http",
+        ),
+    ),
+    Command(
         "infer",
         "videopro.commands.infer",
         "Answer",

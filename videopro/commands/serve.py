@@ -135,7 +135,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         max_new_tokens=config.max_new_tokens,
         load=load,
     )
-    is_local = _is_local(config.host)
+    is_local = is_local_address(config.host)
 
     def limits(at_once: int) -> ServeLimits:
         return ServeLimits(
@@ -156,7 +156,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
     limits(_LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
     check_needs(answerer.needs())
     with listen(config.host, config.port) as sock:
-        for note in (*answerer.notes(), *_warnings(is_local, keys)):
+        for note in (*answerer.notes(), *address_warnings(is_local, keys)):
             print(note, file=sys.stderr)
         if (about := answerer.about()) is not None:
             print(about, file=sys.stderr)
@@ -188,7 +188,7 @@ def keys_in_environment() -> tuple[str, ...]:
     return keys
 
 
-def _is_local(host: str) -> bool:
+def is_local_address(host: str) -> bool:
     if host == "localhost":
         return True
     try:
@@ -197,7 +197,7 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _warnings(is_local: bool, keys: Sequence[str]) -> list[str]:
+def address_warnings(is_local: bool, keys: Sequence[str]) -> list[str]:
     if is_local or keys:
         return []
     return [f"no key is set ({KEYS}): whoever reaches this address can use the model and see all films"]

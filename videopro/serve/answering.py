@@ -143,6 +143,11 @@ class Answerer:
         """Whether the loaded model serves many requests by itself, as a server does."""
         return self._backbone().is_concurrent
 
+    @property
+    def backbone(self) -> Backbone:
+        """The loaded model, for any number of threads. Raises Problem before it is loaded."""
+        return self._backbone()
+
     def needs(self) -> list[Need]:
         """What has to be on this machine."""
         return self._first.needs()

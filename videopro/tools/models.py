@@ -59,8 +59,11 @@ class ToolModels:
                 )
         if load is load_backbone:
             self._check_needs()
-        # With its adapter, if it has one: no planner's is needed here.
-        self.backbone = NoModel() if model is None else share_backbone(load(model, **self._backbone_settings))
+        # The base model answers, as in programs, unless an adapter is asked for: others are planners'.
+        adapter = None if self._backbone_settings.get("adapter") else False
+        self.backbone: Backbone = NoModel()
+        if model is not None:
+            self.backbone = share_backbone(load(model, **self._backbone_settings), adapter=adapter)
         self.modules = ModuleModels(self._settings, pocket=self.is_pocket, flag=_FLAG)
 
     @property
@@ -77,9 +80,10 @@ class ToolModels:
         """Raise ConfigError for a video that one of the models would be sure of wrong answers about."""
         check_scope({**asdict(self._settings), "model": self.model, **self._backbone_settings}, [path])
 
-    def context(self, video: Video, subtitles: Subtitles | None) -> VideoContext:
-        """The context of a video's modules; its clips are indexed if needed. Raises VideoProError."""
-        return self.modules.context(video, self.backbone, subtitles, self.without)
+    def context(self, video: Video, subtitles: Subtitles | None, *, is_indexed: bool = True) -> VideoContext:
+        """The context of a video's modules; its clips are indexed if needed, unless they are not to be.
+        Raises VideoProError."""
+        return self.modules.context(video, self.backbone, subtitles, self.without, is_indexed=is_indexed)
 
     def close(self) -> None:
         """Release the model's memory and connections."""

@@ -1,0 +1,355 @@
+"""Films over the Model Context Protocol, with the SDK's own client: over HTTP, and over the stdin and stdout
+of the command."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import numpy as np
+import pytest
+import uvicorn
+from mcp import Client, StdioServerParameters
+from PIL import Image
+
+from tests.support import ROOT
+from tests.support.fake_backbone import FakeBackbone, confident_answer
+from tests.support.making_videos import read_number
+from tests.support.modules_world import LINES, ReadingBackbone, video
+from tests.support.number_encoder import NumberEncoder
+from videopro.errors import check_cancelled
+from videopro.modules.models import encoders
+from videopro.serve import Answerer, ServeLimits
+from videopro.serve.mcp import OfferedFilms, create_mcp, mcp_app
+
+PARTS = {"encoder": "clip:numbers", "text_encoder": "none", "ocr": "none", "detector": "none"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with film.mp4, one minute of numbered pictures, its subtitles, and links out of it."""
+    made = tmp_path / "films"
+    made.mkdir()
+    shutil.copy(video().path, made / "film.mp4")
+    (made / "film.srt").write_text(
+        "\n".join(
+            f"{number}\n00:00:{line.start:02.0f},000 --> 00:00:{line.end:02.0f},000\n{line.text}\n"
+            for number, line in enumerate(LINES, start=1)
+        )
+    )
+    shutil.copy(video().path, tmp_path / "secret.mp4")
+    (made / "link.mp4").symlink_to(tmp_path / "secret.mp4")
+    return made
+
+
+class HeldEncoder(NumberEncoder):
+    """Never done, but where its call is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def encode_clips(self, clips: Any) -> np.ndarray:
+        self.begun.set()
+        try:
+            while True:
+                check_cancelled()
+                time.sleep(0.01)
+        finally:
+            self.ended.set()
+
+
+class FiveAtOnce(FakeBackbone):
+    """Answers when five questions are there."""
+
+    def __init__(self) -> None:
+        super().__init__("five", is_concurrent=True)
+        self.barrier = threading.Barrier(5)
+
+    def choose(self, request: Any, frames: Any) -> Any:
+        self.barrier.wait(timeout=60)
+        return confident_answer("B", 0.9, request.question.letters)
+
+
+@contextmanager
+def served(
+    folder: Path,
+    backbone: FakeBackbone | None = None,
+    limits: ServeLimits | None = None,
+    parts: dict[str, Any] | None = None,
+) -> Iterator[str]:
+    """The address of a server over HTTP in this process."""
+    answerer = None if backbone is None else Answerer("fake", load=lambda *_, **__: backbone)
+    films = OfferedFilms([folder], answerer, PARTS if parts is None else parts)
+    app = mcp_app(create_mcp(films), limits or ServeLimits())
+    with ExitStack() as stack:
+        stack.callback(films.close)
+        sock = stack.enter_context(socket.socket())
+        sock.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+
+
+def talk(server: Any, dialogue: Callable[[Client], Awaitable[Any]], mode: str = "auto") -> Any:
+    """What a dialogue with a server returns. `mode` "legacy": as clients of 2025 speak."""
+
+    async def run() -> Any:
+        with anyio.fail_after(120):
+            async with Client(server, mode=mode) as client:
+                return await dialogue(client)
+
+    return asyncio.run(run())
+
+
+async def structured(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    reply = await client.call_tool(name, arguments)
+    assert not reply.is_error, reply.content
+    assert isinstance(reply.structured_content, dict)
+    return reply.structured_content
+
+
+async def refused(client: Client, name: str, **arguments: Any) -> str:
+    reply = await client.call_tool(name, arguments)
+    assert reply.is_error
+    (text,) = reply.content
+    assert text.type == "text"
+    return text.text
+
+
+@pytest.fixture
+def numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[NumberEncoder], None]:
+    """Lets servers use an encoder that needs no weights, with an empty cache."""
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+
+    def use(encoder: NumberEncoder) -> None:
+        monkeypatch.setattr(encoders, "load_encoder", lambda *_, **__: encoder)
+
+    return use
+
+
+def test_every_tool_gives_structured_results_with_evidence(
+    folder: Path, numbers: Callable[[NumberEncoder], None]
+) -> None:
+    numbers(NumberEncoder())
+    progress: list[tuple[float, float | None, str | None]] = []
+
+    async def note(done: float, total: float | None, message: str | None) -> None:
+        progress.append((done, total, message))
+
+    async def dialogue(client: Client) -> None:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(listed) == {
+            *("open", "index", "search", "look", "read_text", "subtitles", "locate", "ask"),
+        }
+        assert all(tool.output_schema and tool.description for tool in listed.values())
+        opened = await structured(client, "open")
+        assert [each["path"] for each in opened["films"]] == ["film.mp4"]
+        about = (await structured(client, "open", path="film.mp4"))["film"]
+        assert (about["duration"], about["has_subtitles"]) == (60.0, True)
+        film = about["film"]
+
+        indexed = await client.call_tool("index", {"film": film}, progress_callback=note)
+        assert indexed.structured_content["clips"] == 6
+        assert (progress[0][2], progress[-1]) == ("loading the model", (6, 6, "indexing"))
+        # Picture 100 is shown from 25 s: in the third clip, whose middle picture is 100.
+        found = await structured(client, "search", film=film, query="100", top_k=1)
+        assert [(clip["start"], clip["end"]) for clip in found["clips"]] == [(20.0, 30.0)]
+        assert (found["evidence"][0]["kind"], found["evidence"][0]["start"]) == ("interval", 20.0)
+
+        looked = await client.call_tool("look", {"film": film, "times": [2.5], "format": "png"})
+        text, image = looked.content
+        assert (text.type, image.type, image.mime_type) == ("text", "image", "image/png")
+        picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(image.data))))
+        assert read_number(picture) == 10
+        assert looked.structured_content["frames"] == [{"time": 2.5, "subtitles": LINES[0].text}]
+        part = await structured(client, "look", film=film, times=[2.5], box=[0.5, 0, 1, 1])
+        assert part["evidence"][0]["box"] == [0.5, 0.0, 1.0, 1.0]
+        spread = await structured(client, "look", film=film, start=10, end=20, count=2)
+        assert [frame["time"] for frame in spread["frames"]] == [12.5, 17.5]
+
+        lines = await structured(client, "subtitles", film=film, query="storm")
+        assert (lines["lines"][0]["start"], lines["lines"][0]["text"]) == (30.0, LINES[2].text)
+        assert lines["evidence"][0]["kind"] == "subtitle"
+        some = await structured(client, "subtitles", film="film.mp4", end=20, top_k=1)
+        assert (some["lines"][0]["text"], some["left_out"]) == (LINES[0].text, 1)
+
+        answer = await structured(
+            client, "ask", film=film, question="Which?", choices=["red", "green", "blue"]
+        )
+        # Eight frames, the middles of eight parts: the first is at 3.75 s, picture 15, and 15 modulo 3 is 0.
+        assert (answer["letter"], answer["choice"], answer["confidence"]) == ("A", "red", 0.8)
+        assert answer["evidence"][0]["kind"] == "frames"
+        assert answer["cost"]["frames"] == 8
+
+        assert "no OCR model is set up" in await refused(client, "read_text", film=film, times=[1])
+        assert "give times in seconds" in await refused(client, "locate", film=film, text="cup", times=[])
+        assert "61 s lies outside the video" in await refused(client, "look", film=film, times=[61])
+        assert "unknown method 'guess'" in await refused(
+            client, "ask", film=film, question="Why?", method="guess"
+        )
+
+    with served(folder, ReadingBackbone()) as address:
+        talk(address, dialogue)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../secret.mp4", "link.mp4", "/etc/passwd", "films/../../secret.mp4", "nowhere.mp4", "film.mp4\0", "."],
+)
+def test_no_file_outside_of_the_folders_is_opened(folder: Path, path: str) -> None:
+    films = OfferedFilms([folder], None, {})
+
+    async def dialogue(client: Client) -> str:
+        full = await structured(client, "open", path=str(folder / "film.mp4"))
+        assert full["film"]["name"] == "film.mp4"
+        assert "there is no such file" in await refused(client, "open", path="film.mp4", subtitles=path)
+        return await refused(client, "open", path=path)
+
+    try:
+        message = talk(create_mcp(films), dialogue)
+    finally:
+        films.close()
+    assert "is no film in the folders of this server; open without a path lists them" in message
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_call_that_is_cancelled_stops_its_work_and_others_go_on(
+    folder: Path, numbers: Callable[[NumberEncoder], None], mode: str
+) -> None:
+    encoder = HeldEncoder()
+    numbers(encoder)
+
+    async def dialogue(client: Client) -> float:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "index", {"film": "film.mp4"})
+            while not encoder.begun.is_set():
+                await anyio.sleep(0.01)
+            # The work of one call holds up no other.
+            await structured(client, "look", film="film.mp4", times=[1])
+            assert not encoder.ended.is_set()
+            group.cancel_scope.cancel()
+        cancelled = time.monotonic()
+        while not encoder.ended.is_set():
+            await anyio.sleep(0.01)
+        await structured(client, "look", film="film.mp4", times=[2])
+        return time.monotonic() - cancelled
+
+    with served(folder) as address:
+        assert talk(address, dialogue, mode) < 60
+
+
+def test_five_calls_are_answered_at_once(folder: Path) -> None:
+    async def dialogue(client: Client) -> list[Any]:
+        answers: list[Any] = []
+
+        async def ask(number: int) -> None:
+            question = f"Which, {number}?"
+            answers.append(
+                await structured(client, "ask", film="film.mp4", question=question, choices=["a", "b"])
+            )
+
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(ask, number)
+        return answers
+
+    with served(folder, FiveAtOnce()) as address:
+        assert [answer["choice"] for answer in talk(address, dialogue)] == ["b"] * 5
+
+
+def test_over_http_a_key_is_needed_where_one_is_set(folder: Path) -> None:
+    with served(folder, limits=ServeLimits(keys=("secret",))) as address:
+        for headers, status in (({}, 401), ({"Origin": "https://elsewhere.example"}, 403)):
+            assert httpx2.post(address, json={}, headers=headers).status_code == status
+
+
+def test_over_stdio_nothing_but_the_protocol_is_on_stdout(folder: Path, tmp_path: Path) -> None:
+    """The command as a client starts it. A library that prints, also from a child process, disturbs nothing;
+    a call that is cancelled stops its work."""
+    noisy = tmp_path / "noisy"
+    noisy.mkdir()
+    (noisy / "noisy.py").write_text(
+        "import os, time\n"
+        "from videopro.errors import check_cancelled\n"
+        "import videopro.serve.mcp.films as films\n"
+        "listed = films.OfferedFilms.files\n"
+        "def files(self):\n"
+        "    print('a library prints', flush=True)\n"
+        "    os.system('echo a child prints')\n"
+        "    os.write(1, b'a C library prints\\n')\n"
+        "    return listed(self)\n"
+        "films.OfferedFilms.files = files\n"
+        "def index(self, film, tell):\n"
+        "    tell('indexing', 0, 1)\n"
+        "    try:\n"
+        "        while True:\n"
+        "            check_cancelled()\n"
+        "            time.sleep(0.01)\n"
+        "    finally:\n"
+        "        open('ended', 'w').close()\n"
+        "films.OfferedFilms.index = index\n"
+        "from videopro.__main__ import main\n"
+        "raise SystemExit(main())\n"
+    )
+    command = [str(noisy / "noisy.py"), "mcp", str(folder), "--modules", "ocr=none"]
+    server = StdioServerParameters(
+        command=sys.executable, args=command, env={"PYTHONPATH": str(ROOT)}, cwd=str(tmp_path)
+    )
+
+    async def dialogue(client: Client) -> None:
+        assert "ask" not in {tool.name for tool in (await client.list_tools()).tools}
+        assert (await structured(client, "open"))["films"][0]["path"] == "film.mp4"
+        looked = await client.call_tool("look", {"film": "film.mp4", "times": [1, 2]})
+        assert [part.type for part in looked.content] == ["text", "image", "image"]
+        lines = await structured(client, "subtitles", film="film.mp4", query="lantern")
+        assert lines["lines"][0]["text"] == LINES[1].text
+        begun = anyio.Event()
+
+        async def note(done: float, total: float | None, message: str | None) -> None:
+            begun.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: client.call_tool("index", {"film": "film.mp4"}, progress_callback=note))
+            await begun.wait()
+            group.cancel_scope.cancel()
+        while not (tmp_path / "ended").exists():
+            await anyio.sleep(0.01)
+        assert (await structured(client, "open", path="film.mp4"))["film"]["name"] == "film.mp4"
+
+    talk(server, dialogue)
+
+
+def test_a_server_without_models_says_what_is_missing(folder: Path) -> None:
+    films = OfferedFilms([folder], None, {"ocr": "none"})
+
+    async def dialogue(client: Client) -> None:
+        assert "--modules encoder=languagebind" in await refused(
+            client, "search", film="film.mp4", query="a cup"
+        )
+        assert "no object detector is set up" in await refused(
+            client, "locate", film="film.mp4", text="a cup", times=[1]
+        )
+        assert "no film with this id is open" in await refused(client, "look", film="file-1", times=[1])
+
+    try:
+        talk(create_mcp(films), dialogue)
+    finally:
+        films.close()

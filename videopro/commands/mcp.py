@@ -1,0 +1,132 @@
+"""videopro mcp: films for any client of the Model Context Protocol.
+
+    videopro mcp films                                                # the client starts it: stdin and stdout
+    videopro mcp films --model Qwen/Qwen3-VL-8B-Instruct --transport http
+
+Keys for HTTP come from the environment, as those of videopro serve.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from videopro import methods
+from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, setting
+from videopro.commands.serve import address_warnings, is_local_address, keys_in_environment
+from videopro.errors import ConfigError
+from videopro.methods import METHOD_OPTIONS
+from videopro.modules import ModuleSettings, expects_pocket, module_needs
+
+_MODEL, _METHOD, _ADDRESS = "Model", "Method", "Address"
+_FLAG = "--modules {part}=none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpConfig:
+    """The settings of `videopro mcp`."""
+
+    folders: tuple[Path, ...] = field(
+        metadata=setting("folders whose films may be opened; nothing else is read", positional=True)
+    )
+    model: str | None = field(
+        default=None,
+        metadata=setting(
+            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
+            "videos only); unset: no tool ask",
+            group=_MODEL,
+        ),
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
+    )
+    modules: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting(
+            "the other tools' models, as the options of videopro infer: encoder=languagebind (search), "
+            "detector=grounding-dino:NAME (locate), ocr=rapidocr, text_encoder=NAME; unset: those of the "
+            "paper with a model, else OCR alone",
+            group=_MODEL,
+        ),
+    )
+    method: str = field(
+        default="native",
+        metadata=setting(
+            f"how ask answers if a call names no other: {', '.join(methods.METHODS)}", group=_METHOD
+        ),
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=setting("options of that method", group=_METHOD)
+    )
+    transport: Literal["stdio", "http"] = field(
+        default="stdio",
+        metadata=setting(
+            "stdio: the client starts this command and talks to it; http: streamable HTTP", group=_ADDRESS
+        ),
+    )
+    host: str = field(
+        default="127.0.0.1",
+        metadata=setting("http: address to listen at; 0.0.0.0: at all of this machine", group=_ADDRESS),
+    )
+    port: int = field(default=8090, metadata=setting("http: port; 0: any that is free", group=_ADDRESS))
+
+
+COMMAND = CommandLine("mcp", McpConfig, options=METHOD_OPTIONS)
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    with exit_status("stopped") as status:
+        serve_films(COMMAND.parse(argv), load=load)
+    return status.code
+
+
+def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
+    """Serve until the client goes, or a signal comes. Raises VideoProError."""
+    with needs_extra("serve", "videopro mcp"):
+        from videopro.serve import Answerer, ServeLimits, listen
+        from videopro.serve.mcp import OfferedFilms, create_mcp, run_http, run_stdio
+    if not config.folders:
+        raise ConfigError("videopro mcp: give the folders whose films may be opened")
+    # What is wrong shows before a client is served; the models are loaded when they are needed.
+    settings = build_settings(ModuleSettings, config.modules, "modules")
+    answerer = None
+    if config.model is not None:
+        answerer = Answerer(
+            config.model,
+            backbone=config.backbone,
+            method=config.method,
+            options=config.options,
+            load=load,
+        )
+        if load is load_backbone:
+            pocket = expects_pocket(read_spec(config.model, **config.backbone))
+            check_needs([*answerer.needs(), *module_needs(settings, pocket=pocket, flag=_FLAG)])
+        for note in (*answerer.notes(), answerer.about()):
+            if note:
+                print(note, file=sys.stderr)
+    elif config.backbone or config.options:
+        raise ConfigError("--backbone and --options set up a model, and none is named: give --model")
+    films = OfferedFilms(config.folders, answerer, config.modules)
+    try:
+        server = create_mcp(films)
+        if config.transport == "stdio":
+            run_stdio(server)
+            return
+        keys, is_local = keys_in_environment(), is_local_address(config.host)
+        for warning in address_warnings(is_local, keys):
+            print(warning, file=sys.stderr)
+        with listen(config.host, config.port) as sock:
+            limits = ServeLimits(keys=keys, is_local=is_local)
+            run_http(server, limits, sock, lambda address: print(f"serving films at {address}", flush=True))
+    finally:
+        films.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

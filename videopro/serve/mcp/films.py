@@ -1,0 +1,167 @@
+"""The films that a client may open, from the operator's folders, and their tools."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cachetools import LRUCache
+
+from videopro.errors import ConfigError, VideoProError, check_cancelled
+from videopro.modules import VideoContext
+from videopro.serve.answering import Answerer
+from videopro.serve.films import ID_PREFIX, Film, FilmStore
+from videopro.serve.mcp.work import Tell
+from videopro.serve.problems import Problem
+from videopro.storage import printable
+from videopro.tools import Budget, ToolModels, VideoTools, load_models
+from videopro.video import load_subtitles
+
+_KEPT_CONTEXTS = 32
+_LONGEST_NAME = 200
+_POLL_SECONDS = 0.1
+
+
+class OfferedFilms:
+    """The films in the operator's folders, and the models that look at them. Thread-safe. Nothing is loaded
+    before it is needed: a client expects the server at once."""
+
+    def __init__(self, folders: Sequence[Path], answerer: Answerer | None, parts: Mapping[str, Any]) -> None:
+        """`answerer` None: no question is answered. `parts`: settings of the modules' models. Raises
+        ConfigError for a folder that is none."""
+        for folder in folders:
+            if not folder.is_dir():
+                raise ConfigError(f"{folder}: is no folder; give folders of films")
+        self._folders = [folder.expanduser().resolve() for folder in folders]
+        # Of a film in a folder nothing is kept but what is known of it.
+        self._home = tempfile.TemporaryDirectory(prefix="videopro-mcp-")
+        self.store = FilmStore(Path(self._home.name), 1, folders)
+        self.answerer = answerer
+        self._parts = dict(parts)
+        self._models: ToolModels | None = None
+        self._contexts: LRUCache[Any, VideoContext] = LRUCache(_KEPT_CONTEXTS)
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+        # One film is indexed at a time: each takes the whole decoder.
+        self._indexing = threading.Lock()
+
+    def close(self) -> None:
+        """Release the models, and forget the films."""
+        if self._models is not None:
+            self._models.close()
+        self._home.cleanup()
+
+    def files(self) -> list[dict[str, Any]]:
+        """The films that can be opened: paths and sizes."""
+        return self.store.folders.films()
+
+    def film(self, name: str) -> Film:
+        """The film of an id, or of a path in the folders. Raises VideoProError."""
+        shown = printable(name, _LONGEST_NAME)
+        try:
+            if name.startswith(ID_PREFIX):
+                return self.store.get(name)
+            return self.store.from_folder(self._relative(name), check_cancelled)
+        except Problem as problem:
+            # Their messages speak of the routes of the HTTP server.
+            if name.startswith(ID_PREFIX) and problem.status == 404:
+                raise ConfigError(f"{shown}: no film with this id is open; open it by its path") from problem
+            if problem.status == 404 or problem.code == "outside_folders":
+                message = f"{shown}: is no film in the folders of this server; open without a path lists them"
+                raise ConfigError(message) from problem
+            raise
+
+    def with_subtitles(self, film: Film, path: str) -> Film:
+        """The film with the subtitles in a file of the folders. Raises VideoProError."""
+        try:
+            file = self.store.folders.resolve(self._relative(path))
+        except Problem as problem:
+            raise ConfigError(
+                f"{printable(path, _LONGEST_NAME)}: there is no such file in the folders of this server"
+            ) from problem
+        return self.store.set_subtitles(film.id, file.name, file.read_bytes())
+
+    def models(self, tell: Tell) -> ToolModels:
+        """The models, loaded if they are not. Raises VideoProError."""
+        with _held(self._loading):
+            if self._models is None:
+                if self.answerer is None:
+                    self._models = load_models(**self._parts)
+                else:
+                    tell("loading the model")
+                    self.answerer.load()
+                    loaded = self.answerer.backbone
+                    self._models = load_models(
+                        self.answerer.model, load=lambda *_, **__: loaded, **self._parts
+                    )
+            return self._models
+
+    def tools(self, film: Film, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
+        """The tools of a film for one call. Raises VideoProError."""
+        models = self.models(tell)
+        self._check_scope(models, film)
+        if is_indexed:
+            self.index(film, tell)
+        key = (film.id, film.subtitles, is_indexed)
+        with self._lock:
+            context = self._contexts.get(key)
+        if context is None:
+            subtitles = None
+            video = self.store.video(film)
+            if film.subtitles is not None:
+                subtitles = load_subtitles(film.subtitles, duration=video.duration)
+            context = models.context(video, subtitles, is_indexed=is_indexed)
+            with self._lock:
+                self._contexts[key] = context
+        return VideoTools(context, Budget())
+
+    def index(self, film: Film, tell: Tell) -> int:
+        """Index the clips of a film, if they are not. Returns how many there are. Raises VideoProError, and
+        Cancelled; what was done of the index is kept."""
+        from videopro.modules.search import build_index
+
+        models = self.models(tell)
+        self._check_scope(models, film)
+        with _held(self._indexing):
+            encoder = models.modules.encoder()
+            if encoder is None:
+                raise ConfigError(
+                    "this server has no clip encoder, so clips cannot be searched; its operator can start it "
+                    "with --modules encoder=languagebind"
+                )
+
+            def progress(done: int, total: int) -> None:
+                tell("indexing", done, total)
+
+            return len(build_index(self.store.video(film), encoder, progress=progress).clips)
+
+    def _check_scope(self, models: ToolModels, film: Film) -> None:
+        try:
+            models.check_video(film.path)
+        except VideoProError as error:
+            raise type(error)(str(error).replace(str(film.path), film.name)) from error
+
+    def _relative(self, name: str) -> str:
+        """A path as the folders take it: clients name files in full, too."""
+        path = Path(name)
+        if path.is_absolute():
+            for folder in self._folders:
+                # Not resolved: the folders do that, and refuse what leads out of them.
+                if path.is_relative_to(folder):
+                    return path.relative_to(folder).as_posix()
+        return name
+
+
+@contextmanager
+def _held(lock: threading.Lock) -> Iterator[None]:
+    """Hold a lock; a call that is cancelled does not wait for it."""
+    while not lock.acquire(timeout=_POLL_SECONDS):
+        check_cancelled()
+    try:
+        yield
+    finally:
+        lock.release()

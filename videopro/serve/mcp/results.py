@@ -1,0 +1,147 @@
+"""What the tools return, as clients read it: `structured_content`, whose schema each tool tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class Evidence(BaseModel):
+    """A piece of what a call looked at or found."""
+
+    kind: str = Field(description="frames, interval, subtitle, text or box")
+    start: float = Field(description="seconds")
+    end: float = Field(description="seconds")
+    time: float | None = Field(default=None, description="seconds, if it is one frame")
+    box: list[float] | None = Field(
+        default=None, description="x0, y0, x1, y1 in shares of the picture, 0 to 1"
+    )
+    text: str | None = None
+    source: str = Field(description="the call or step that it comes from")
+
+
+class FilmFile(BaseModel):
+    """A film that can be opened."""
+
+    path: str
+    bytes: int
+
+
+class FilmInfo(BaseModel):
+    """An open film."""
+
+    film: str = Field(description="the id that the other tools take")
+    name: str
+    duration: float = Field(description="seconds")
+    width: int
+    height: int
+    has_subtitles: bool
+
+
+class Opened(BaseModel):
+    """The film that was opened, or the films that can be."""
+
+    film: FilmInfo | None = None
+    films: list[FilmFile] = []
+
+
+class Indexed(BaseModel):
+    """The index of a film."""
+
+    film: str
+    clips: int
+    seconds: float = Field(description="what it took; 0 if it was there")
+
+
+class Clip(BaseModel):
+    """A stretch of a film."""
+
+    start: float = Field(description="seconds")
+    end: float = Field(description="seconds")
+    score: float | None = None
+    subtitles: str = ""
+
+
+class Clips(BaseModel):
+    """The clips that show what was searched for, in order of time."""
+
+    clips: list[Clip]
+    evidence: list[Evidence]
+
+
+class Shown(BaseModel):
+    """A frame."""
+
+    time: float = Field(description="seconds")
+    subtitles: str = ""
+
+
+class Frames(BaseModel):
+    """The frames, in the order of the pictures."""
+
+    frames: list[Shown]
+    evidence: list[Evidence]
+
+
+class FrameText(BaseModel):
+    """What is written in a frame."""
+
+    time: float = Field(description="seconds")
+    text: str
+
+
+class Texts(BaseModel):
+    """What is written in each frame."""
+
+    texts: list[FrameText]
+    evidence: list[Evidence]
+
+
+class Line(BaseModel):
+    """A subtitle line."""
+
+    start: float = Field(description="seconds")
+    end: float = Field(description="seconds")
+    text: str
+
+
+class Lines(BaseModel):
+    """Subtitle lines, in order of time."""
+
+    lines: list[Line]
+    left_out: int = Field(default=0, description="more lines of that part than were asked for")
+    evidence: list[Evidence]
+
+
+class Located(BaseModel):
+    """Where a thing is in a frame."""
+
+    time: float = Field(description="seconds")
+    box: list[float] = Field(description="x0, y0, x1, y1 in shares of the picture, 0 to 1")
+    label: str
+    score: float
+
+
+class Boxes(BaseModel):
+    """The things that were found."""
+
+    boxes: list[Located]
+    evidence: list[Evidence]
+
+
+class Answered(BaseModel):
+    """The answer to a question, how it came about, and what it rests on."""
+
+    text: str
+    letter: str | None = None
+    choice: str | None = None
+    confidence: float
+    probabilities: dict[str, float] = {}
+    is_fallback: bool = Field(
+        default=False, description="this is the model's direct answer: the method gave none"
+    )
+    notes: list[str] = []
+    steps: list[dict[str, Any]] = Field(description="plans, calls and steps, in order")
+    evidence: list[Evidence]
+    cost: dict[str, float]

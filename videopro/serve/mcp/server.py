@@ -1,0 +1,368 @@
+"""The tools of the server. Their names, docstrings and annotations are what a client's model reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import anyio
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from videopro import __version__
+from videopro.errors import ConfigError, VideoProError, current_cancellation
+from videopro.modules import ModuleError
+from videopro.serve.answering import AskRequest
+from videopro.serve.films import Film
+from videopro.serve.mcp import results
+from videopro.serve.mcp.films import OfferedFilms
+from videopro.serve.mcp.work import Tell, work_for
+from videopro.tools import VideoTools
+
+MOST_FRAMES = 32
+_AT_ONCE = 16
+_INSTRUCTIONS = (
+    "Tools about videos. Open a film first, then look, search and read in it; times are in seconds from its "
+    "start, boxes are [x0, y0, x1, y1] in shares of the picture, 0 to 1."
+)
+# What an answer's steps are made of; evidence and the answer have fields of their own.
+_STEPS = ("reply", "call", "execution", "step")
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
+FilmId = Annotated[str, Field(description="the id of an open film, or its path")]
+Times = Annotated[
+    list[float],
+    Field(default_factory=list, max_length=MOST_FRAMES, description="times of the frames in seconds"),
+]
+Box = Annotated[
+    list[float] | None,
+    Field(min_length=4, max_length=4, description="the part of the picture to cut out; unset: all of it"),
+]
+Start = Annotated[float | None, Field(ge=0, description="seconds; unset: the beginning")]
+End = Annotated[float | None, Field(gt=0, description="seconds; unset: the end")]
+Count = Annotated[int, Field(ge=1, le=MOST_FRAMES)]
+
+
+def create_mcp(films: OfferedFilms) -> MCPServer[Any]:
+    """The server. Without a model there is no `ask`."""
+    server: MCPServer[Any] = MCPServer(
+        "videopro", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
+    tools = _Tools(films)
+    offered: list[Callable[..., Any]] = [tools.open, tools.index, tools.search, tools.look, tools.read_text]
+    offered += [tools.subtitles, tools.locate, *([tools.ask] if films.answerer is not None else [])]
+    for tool in offered:
+        server.add_tool(tool, annotations=_READS)
+    return server
+
+
+class _Tools:
+    """Each public method is a tool."""
+
+    def __init__(self, films: OfferedFilms) -> None:
+        self._films = films
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def open(
+        self,
+        context: Context[Any, Any],
+        path: Annotated[str, Field(description="a path in the server's folders; unset: list them")] = "",
+        subtitles: Annotated[
+            str, Field(description="a subtitle file in the folders; unset: those in the film or beside it")
+        ] = "",
+    ) -> Annotated[CallToolResult, results.Opened]:
+        """Open a film: its id for the other tools, its duration, and whether it has subtitles. Without a
+        path, list the films that can be opened."""
+
+        def work(tell: Tell) -> CallToolResult:
+            if not path:
+                files = [results.FilmFile(**each) for each in self._films.files()]
+                return _structured(results.Opened(films=files))
+            opened = self._films.film(path)
+            if subtitles:
+                opened = self._films.with_subtitles(opened, subtitles)
+            return _structured(results.Opened(film=_info(opened)))
+
+        return await self._working(context, work)
+
+    async def index(
+        self, context: Context[Any, Any], film: FilmId
+    ) -> Annotated[CallToolResult, results.Indexed]:
+        """Index the clips of a film for `search`, which would do it otherwise. Takes long the first time;
+        progress is told, and what was done is kept if the call is cancelled."""
+
+        def work(tell: Tell) -> CallToolResult:
+            started, opened, is_new = time.monotonic(), self._films.film(film), False
+
+            def told(doing: str, done: float | None = None, total: float | None = None) -> None:
+                nonlocal is_new
+                is_new |= doing == "indexing"
+                tell(doing, done, total)
+
+            clips = self._films.index(opened, told)
+            seconds = round(time.monotonic() - started, 2) if is_new else 0.0
+            return _structured(results.Indexed(film=opened.id, clips=clips, seconds=seconds))
+
+        return await self._working(context, work)
+
+    async def search(
+        self,
+        context: Context[Any, Any],
+        film: FilmId,
+        query: Annotated[str, Field(description="what is to be seen, in a few words")],
+        top_k: Count = 3,
+        start: Start = None,
+        end: End = None,
+    ) -> Annotated[CallToolResult, results.Clips]:
+        """Find the clips (10 seconds each) that show what `query` describes. The film is indexed first, if it
+        is not."""
+
+        def work(tell: Tell) -> CallToolResult:
+            tools = self._tools(film, tell, is_indexed=True)
+            part = _part(tools, start, end)
+            clips = _call(tools, "get_informative_clips", video=part, query=query, top_k=top_k)
+            return _with_evidence(results.Clips, tools, clips=clips)
+
+        return await self._working(context, work)
+
+    async def look(
+        self,
+        context: Context[Any, Any],
+        film: FilmId,
+        times: Times,
+        start: Start = None,
+        end: End = None,
+        count: Count = 8,
+        box: Box = None,
+        side: Annotated[int, Field(ge=16, le=4096, description="longer side in pixels, at most")] = 768,
+        format: Literal["jpeg", "png"] = "jpeg",
+    ) -> Annotated[CallToolResult, results.Frames]:
+        """See frames of a film as images: at `times`, or `count` of them evenly spread from `start` to `end`.
+        Give a `box` to see a part at the film's own resolution."""
+
+        def work(tell: Tell) -> CallToolResult:
+            tools = self._tools(film, tell)
+            frames = _frames(tools, times, start, end, count, box)
+            reply = _reply(tools, "look", frames=frames, side=side, format=format)
+            images = [
+                ImageContent(type="image", data=image["data"], mime_type=image["mime_type"])
+                for image in reply["images"]
+            ]
+            return _with_evidence(results.Frames, tools, images=images, frames=reply["result"])
+
+        return await self._working(context, work)
+
+    async def read_text(
+        self, context: Context[Any, Any], film: FilmId, times: Times, box: Box = None
+    ) -> Annotated[CallToolResult, results.Texts]:
+        """Read the text that is written in frames, by OCR. Give a `box` to read small text."""
+
+        def work(tell: Tell) -> CallToolResult:
+            tools, texts = self._tools(film, tell), []
+            for number, time_s in enumerate(_given(times)):
+                tell("reading", number, len(times))
+                (frame,) = _frames(tools, [time_s], None, None, 1, box)
+                texts.append({"time": time_s, "text": _call(tools, "run_ocr", frame=frame)})
+            return _with_evidence(results.Texts, tools, texts=texts)
+
+        return await self._working(context, work)
+
+    async def subtitles(
+        self,
+        context: Context[Any, Any],
+        film: FilmId,
+        query: Annotated[str, Field(description="words that may be spoken; unset: all lines")] = "",
+        start: Start = None,
+        end: End = None,
+        top_k: Annotated[int, Field(ge=1, le=1000, description="most lines")] = 20,
+    ) -> Annotated[CallToolResult, results.Lines]:
+        """Read or search what is said: the subtitle lines from `start` to `end`, or those of them that say
+        what `query` is about."""
+
+        def work(tell: Tell) -> CallToolResult:
+            tools = self._tools(film, tell)
+            if query:
+                part = _part(tools, start, end)
+                lines = _call(tools, "get_informative_subtitles", video=part, query=query, top_k=top_k)
+                return _with_evidence(results.Lines, tools, lines=lines)
+            if tools.context.subtitles is None:
+                raise ConfigError("this film has no subtitles; open it with a subtitle file, or look at it")
+            duration = tools.context.video.duration
+            found = tools.context.subtitles.between(start or 0.0, duration if end is None else end)
+            shown = [results.Line(start=each.start, end=each.end, text=each.text) for each in found[:top_k]]
+            evidence = [
+                results.Evidence(kind="subtitle", source="subtitles", **line.model_dump()) for line in shown
+            ]
+            return _structured(
+                results.Lines(lines=shown, left_out=max(0, len(found) - top_k), evidence=evidence)
+            )
+
+        return await self._working(context, work)
+
+    async def locate(
+        self,
+        context: Context[Any, Any],
+        film: FilmId,
+        text: Annotated[str, Field(description="what to find, such as: a red car")],
+        times: Times,
+        threshold: Annotated[float, Field(ge=0, le=1, description="lowest score of a box")] = 0.5,
+    ) -> Annotated[CallToolResult, results.Boxes]:
+        """Find where things are in frames: boxes with scores."""
+
+        def work(tell: Tell) -> CallToolResult:
+            tools, boxes = self._tools(film, tell), []
+            video = tools.context.video
+            for number, time_s in enumerate(_given(times)):
+                tell("looking", number, len(times))
+                found = _call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
+                for each in found:
+                    x = [round(each[name] / video.width, 4) for name in ("x0", "x1")]
+                    y = [round(each[name] / video.height, 4) for name in ("y0", "y1")]
+                    box = [x[0], y[0], x[1], y[1]]
+                    boxes.append({"time": time_s, "box": box, "label": each["label"], "score": each["score"]})
+            return _with_evidence(results.Boxes, tools, boxes=boxes)
+
+        return await self._working(context, work)
+
+    async def ask(
+        self,
+        context: Context[Any, Any],
+        film: FilmId,
+        question: str,
+        choices: Annotated[
+            list[str], Field(default_factory=list, max_length=26, description="options; none: in words")
+        ],
+        method: Annotated[str, Field(description="how it is answered; unset: the server's own way")] = "",
+    ) -> Annotated[CallToolResult, results.Answered]:
+        """Answer a question about a film with the server's own model, with evidence. Takes a while; each step
+        is told as progress."""
+
+        def work(tell: Tell) -> CallToolResult:
+            opened, answerer = self._films.film(film), self._films.answerer
+            cancellation = current_cancellation()
+            assert answerer is not None
+            assert cancellation is not None
+            self._films.models(tell)
+            events: list[dict[str, Any]] = []
+
+            def emit(event: dict[str, Any]) -> None:
+                events.append(event)
+                if (doing := _doing(event)) is not None:
+                    tell(doing)
+
+            request = AskRequest(opened, question, tuple(choices), method or None)
+            answerer.ask(request, emit, cancellation)
+            return _answered(events)
+
+        return await self._working(context, work)
+
+    def _tools(self, film: str, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
+        return self._films.tools(self._films.film(film), tell, is_indexed=is_indexed)
+
+    async def _working(
+        self, context: Context[Any, Any], work: Callable[[Tell], CallToolResult]
+    ) -> CallToolResult:
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        try:
+            return await work_for(context, self._limiter, work)
+        except VideoProError as error:
+            # For the client's model to read, which can mend most of them.
+            return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
+
+
+def _info(film: Film) -> results.FilmInfo:
+    return results.FilmInfo(
+        film=film.id,
+        name=film.name,
+        duration=film.duration,
+        width=film.width,
+        height=film.height,
+        has_subtitles=film.subtitles is not None,
+    )
+
+
+def _reply(tools: VideoTools, name: str, **arguments: Any) -> dict[str, Any]:
+    """The reply of a tool. Raises ModuleError."""
+    reply = tools.call(name, **arguments)
+    if "error" in reply:
+        raise ModuleError(reply["error"]["message"].removeprefix(f"{name}(): "))
+    return reply
+
+
+def _call(tools: VideoTools, name: str, **arguments: Any) -> Any:
+    return _reply(tools, name, **arguments)["result"]
+
+
+def _part(tools: VideoTools, start: float | None, end: float | None) -> Any:
+    if start is None and end is None:
+        return "video"
+    return [start or 0.0, tools.context.video.duration if end is None else end]
+
+
+def _given(times: Sequence[float]) -> Sequence[float]:
+    if not times:
+        raise ConfigError("give times in seconds, such as times=[12.5]")
+    return times
+
+
+def _frames(
+    tools: VideoTools,
+    times: Sequence[float],
+    start: float | None,
+    end: float | None,
+    count: int,
+    box: list[float] | None,
+) -> list[Any]:
+    """The frames that a call is about, by their times or ids."""
+    frames: list[Any] = list(times)
+    if not frames:
+        last = tools.context.video.duration if end is None else end
+        spread = _call(tools, "trim_frames", start=start or 0.0, end=last, num_frames=count)
+        frames = [frame["id"] for frame in spread]
+    if box is not None:
+        frames = [_call(tools, "crop", frame=frame, box=box)["id"] for frame in frames]
+    return frames
+
+
+def _with_evidence(
+    kind: type[BaseModel], tools: VideoTools, images: Sequence[ContentBlock] = (), **values: Any
+) -> CallToolResult:
+    return _structured(kind(**values, evidence=tools.evidence), images)
+
+
+def _structured(result: BaseModel, images: Sequence[ContentBlock] = ()) -> CallToolResult:
+    """A result for programs, and as text for those that read nothing else."""
+    text = TextContent(type="text", text=result.model_dump_json(exclude_none=True))
+    return CallToolResult(content=[text, *images], structured_content=result.model_dump(mode="json"))
+
+
+def _doing(event: dict[str, Any]) -> str | None:
+    """What a client is told of an event."""
+    kind = event["type"]
+    if kind == "wait":
+        return str(event["doing"])
+    if kind == "reply":
+        return "a program was written"
+    if kind == "call":
+        return f"{event['name']}: {event['result']}"[:200]
+    if kind == "execution":
+        return f"the program ended: {event['status']}"
+    return f"step {event['number']}: {event['kind']}" if kind == "step" else None
+
+
+def _answered(events: Sequence[dict[str, Any]]) -> CallToolResult:
+    answer = events[-1]
+    if answer["error"] is not None:
+        raise ConfigError(f"the question could not be answered: {answer['error']['message']}")
+    names = set(results.Answered.model_fields) - {"steps", "evidence"}
+    return _structured(
+        results.Answered(
+            **{name: answer[name] for name in names},
+            steps=[event for event in events if event["type"] in _STEPS],
+            evidence=[results.Evidence(**event) for event in events if event["type"] == "evidence"],
+        )
+    )
