@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/view and docs/results/first-use: python launch/pictures.py FOLDER
+"""Makes the pictures of docs/view, docs/serve and docs/results/first-use: python launch/pictures.py FOLDER
 
 The runs that they show are made in FOLDER first, or resumed: two minutes on two cores. Needs the set-up of
 `launch/test.sh` (chromium and playwright). The pictures of VideoAgent and Deep Video Discovery are not made
@@ -20,9 +20,10 @@ from typing import Any
 from one_question import draw
 from PIL import Image
 from playwright.sync_api import sync_playwright
+from served_pictures import serving, take_served
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-VIEW, FIRST_USE = DOCS / "view", DOCS / "results" / "first-use"
+VIEW, SERVE, FIRST_USE = DOCS / "view", DOCS / "serve", DOCS / "results" / "first-use"
 
 LVAGENT = "[pocket+pocket-lv-looks,pocket+pocket-lv-times,pocket+pocket-lv-words]"
 RUNS = (
@@ -36,6 +37,7 @@ RUNS = (
     "view lvagent",
     "report demo/native demo/videopro --output report",
 )
+SIZES = ((1440, 900), (390, 844))
 QUESTION = "demo/videopro/view/index.html#/q/test_long_007_color"
 
 
@@ -59,14 +61,14 @@ def pictures() -> Iterator[Picture]:
     yield Picture(VIEW / "vca.png", "vca/view/index.html#/q/test_short_016_shape", height=0)
     yield Picture(VIEW / "lvagent.png", "lvagent/view/index.html#/q/test_long_013_color", height=0)
     for name, page in (("question", QUESTION), ("report", "report/report.html")):
-        for width, height in ((1440, 900), (390, 844)):
+        for width, height in SIZES:
             for dark in (False, True):
                 file = FIRST_USE / f"{name}-{width}-{'dark' if dark else 'light'}.png"
                 yield Picture(file, page, width, height, dark=dark)
 
 
 def take(picture: Picture, browser: Any, folder: Path) -> None:
-    """Write the picture in 256 colours, which a page of text needs no more than."""
+    """Write the picture."""
     page = browser.new_page(
         viewport={"width": picture.width, "height": picture.height or 900},
         color_scheme="dark" if picture.dark else "light",
@@ -78,10 +80,16 @@ def take(picture: Picture, browser: Any, folder: Path) -> None:
         page.locator(picture.top).evaluate(
             "part => window.scrollTo(0, part.getBoundingClientRect().top - 62)"
         )
-    image = Image.open(io.BytesIO(page.screenshot(full_page=not picture.height)))
+    save(page, picture.file, full_page=not picture.height)
     page.close()
-    image.convert("RGB").quantize(256).save(picture.file, optimize=True)
-    print(f"{picture.file.relative_to(DOCS)}: {picture.file.stat().st_size // 1000} kB")
+
+
+def save(page: Any, file: Path, *, full_page: bool = False) -> None:
+    """Write what a page shows in 256 colours, which a page of text needs no more than."""
+    image = Image.open(io.BytesIO(page.screenshot(full_page=full_page)))
+    file.parent.mkdir(exist_ok=True)
+    image.convert("RGB").quantize(256).save(file, optimize=True)
+    print(f"{file.relative_to(DOCS)}: {file.stat().st_size // 1000} kB")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -93,6 +101,12 @@ def main(argv: Sequence[str]) -> int:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for picture in pictures():
             take(picture, browser, folder)
+        with serving(folder) as address:
+            for width, height in SIZES:
+                for dark in (False, True):
+                    take_served(
+                        address, browser, lambda page, name: save(page, SERVE / name), width, height, dark
+                    )
     drawing = VIEW / "one_question.svg"
     drawing.write_text(draw(folder / "demo" / "videopro"), encoding="utf-8")
     print(f"{drawing.relative_to(DOCS)}: {drawing.stat().st_size // 1000} kB")

@@ -83,8 +83,9 @@ def test_who_leaves_makes_room_and_too_many_are_refused() -> None:
     turns.end("d", lambda: turns.line.wait_until_idle(20))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_question_that_breaks_frees_its_place() -> None:
+def test_a_question_that_breaks_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda about: shown.set())
     line, is_done = FairLine(1, 0), threading.Event()
 
     def broken() -> None:
@@ -92,5 +93,6 @@ def test_a_question_that_breaks_frees_its_place() -> None:
 
     line.enter("a", broken)
     assert line.wait_until_idle(20)
+    assert shown.wait(20)
     line.enter("a", is_done.set)
     assert is_done.wait(20)

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.support import agent_traces as agents
 from tests.support import view_world as world
 from tests.support.browser import needs_browser
 from tests.support.contrast import texts_of
 from tests.support.making_videos import make
 from tests.support.served_page import POCKET_NOTE, PageServer, StepwiseAnswerer
+from videopro.traces import VideoRef
 
 pytestmark = needs_browser
 
@@ -35,8 +37,8 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def serve(tmp_path: Path) -> Iterator[Serve]:
     servers = []
 
-    def serve(*, is_pocket: bool = False, **limits: Any) -> PageServer:
-        server = PageServer(tmp_path / "store", StepwiseAnswerer(is_pocket=is_pocket), **limits)
+    def serve(answerer: StepwiseAnswerer | None = None, **limits: Any) -> PageServer:
+        server = PageServer(tmp_path / "store", answerer or StepwiseAnswerer(), **limits)
         servers.append(server)
         return server
 
@@ -130,6 +132,10 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     assert page.inner_text("li.given .text").startswith("a red kite")
     (request,) = server.answerer.asked
     assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
+    # What a detector saw is framed: 32,16 to 96,48 of 128 x 64.
+    assert page.locator(".piece .box").get_attribute("style").replace(" ", "") == (
+        "left:25%;top:25%;width:50%;height:50%;"
+    )
     # A piece of evidence plays the film from there: the line of the subtitles at 2 to 3 s.
     page.click(".piece:has-text('See the kite fly.')")
     until(page, "document.querySelector('video').currentTime >= 2")
@@ -175,8 +181,54 @@ def test_a_link_opens_the_answer_and_one_asks_on(serve: Serve, open_page: OpenPa
         "A",
         "a red kite",
     ]
+    assert other.request.delete(f"{server.url}v1/files/{server.answerer.asked[0].film.id}").ok
     other.click(".asked-before >> nth=1")
     other.wait_for_selector("h1:text('What flies over the hill?')")
+    assert "does not have this film any more" in other.inner_text(".video .missing")
+    assert other.locator("video, .ask-on").count() == 0
+
+
+def test_an_agents_steps_come_one_by_one(serve: Serve, open_page: OpenPage, film: Path) -> None:
+    server = serve(StepwiseAnswerer(agents.vca))
+    page = open_page(server)
+    upload(page, film)
+    ask(page)
+    steps = agents.vca(VideoRef("film.mp4", "film", "", world.SECONDS)).steps
+    for number in (1, 2, 3):
+        server.answerer.let(1)
+        page.wait_for_selector(f"[data-step='{number}']")
+        page.wait_for_selector(f".doing:text('Step {number}: {steps[number - 1].kind}')")
+        assert page.locator("[data-step]").count() == number
+    page.locator(".lane .jump").first.click()
+    assert page.evaluate("document.activeElement.dataset.step") == "1"
+    server.answerer.let()
+    page.wait_for_selector(".ask-on")
+    assert page.locator("[data-step]").count() == len(steps)
+    assert page.evaluate("document.activeElement.dataset.step") == "1", "what has not changed stays"
+    assert page.locator(".lane.tree").count() == 1
+
+
+def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
+    serve: Serve, open_page: OpenPage, film: Path
+) -> None:
+    server = serve()
+    page = open_page(server)
+    page.route("**/parts", lambda route: None)
+    page.set_input_files("#file", film)
+    page.click(".uploading button")
+    page.wait_for_selector(".drop")
+    assert page.locator(".problem:visible").count() == 0
+    page.unroute_all(behavior="ignoreErrors")
+    upload(page, film)
+    page.fill("#question", "Half a quest")
+    server.stop()
+    page.click("text=Index it now")
+    page.wait_for_selector("#trouble p")
+    server.start()
+    page.wait_for_selector("#trouble p", state="detached")
+    page.wait_for_selector("text=Index it now")
+    assert page.input_value("#question") == "Half a quest"
+    assert page.locator(".picked strong").inner_text() == film.name
 
 
 def test_the_place_in_line_and_stopping(serve: Serve, open_page: OpenPage, film: Path) -> None:
@@ -253,7 +305,7 @@ def test_a_key(serve: Serve, open_page: OpenPage, film: Path) -> None:
 
 
 def test_a_pocket_model_and_a_real_film(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    page = open_page(serve(is_pocket=True))
+    page = open_page(serve(StepwiseAnswerer(is_pocket=True)))
     assert POCKET_NOTE in page.inner_text(".model")
     upload(page, film)
     assert page.inner_text(".chooser .missing") == f"The kite.mp4: model 'pocket' {POCKET_NOTE}"
@@ -278,6 +330,10 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     upload(page, film)
     page.set_input_files(".picked input[type=file]", tmp_path / "notes.mp4")
     page.wait_for_selector(".chooser .problem")
+    small = open_page(serve(film_bytes=1000))
+    small.set_input_files("#file", film)
+    small.wait_for_selector(".chooser .problem:has-text('The kite.mp4')")
+    assert small.locator("#trouble p").count() == 0
     unknown = open_page(serve(), "#/q/question-of-nobody")
     assert "does not have this question" in unknown.inner_text(".gone")
 

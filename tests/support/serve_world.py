@@ -50,10 +50,13 @@ class PatientBackbone(ColourBackbone):
 class World:
     """A server with films of one colour each; `client` calls it."""
 
-    def __init__(self, folder: Path, *, model: str = "colours", **limits: Any) -> None:
+    def __init__(
+        self, folder: Path, *, model: str = "colours", answerer: Answerer | None = None, **limits: Any
+    ) -> None:
+        """`answerer`: one that answers in the place of the model of colours."""
         self.folder = folder
         self.backbone = PatientBackbone(model)
-        self.answerer = Answerer(model, load=self._load)
+        self.answerer = Answerer(model, load=self._load) if answerer is None else answerer
         self.answerer.load()
         limits = {"at_once": 2, "waiting": 4, **limits}
         self.state: ServerState = create_state(ServeLimits(**limits), self.answerer, folder / "out")
@@ -77,6 +80,12 @@ class World:
         reply = self.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film, **about})
         assert reply.status_code == 202, reply.text
         return str(reply.json()["id"])
+
+    def answered(self, question: str) -> dict[str, Any]:
+        """The page of a question when it has ended."""
+        self.client.get(f"/v1/videopro/questions/{question}/events")
+        page: dict[str, Any] = self.client.get(f"/v1/videopro/questions/{question}").json()
+        return page
 
     def close(self) -> None:
         """Stop what is running."""

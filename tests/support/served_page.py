@@ -1,7 +1,7 @@
 """A real server whose answers a test lets come step by step, for tests of its page.
 
-What it answers is `refined` of the viewer's tests: two programs with their calls, about a film whose pictures
-carry their numbers.
+If a test gives nothing else, it answers `refined` of the viewer's tests: two programs with their calls, about
+a film whose pictures carry their numbers.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ class StepwiseAnswerer:
 
     name, method, is_concurrent = "stepwise", "videopro", False
 
-    def __init__(self, *, is_pocket: bool = False) -> None:
+    def __init__(
+        self, answer: Callable[[VideoRef], Trace] = world.refined, *, is_pocket: bool = False
+    ) -> None:
         self.is_pocket = is_pocket
+        self._answer = answer
         self.asked: list[AskRequest] = []
         self._steps = threading.Semaphore(0)
         self._indexed: set[str] = set()
@@ -61,16 +64,20 @@ class StepwiseAnswerer:
         film = request.film
         observer = RoundsSoFar(EventObserver(emit))
         begun(observer)
-        whole = world.refined(VideoRef(str(film.path), film.id, film.id, film.duration))
+        whole = self._answer(VideoRef(str(film.path), film.id, film.id, film.duration))
         with cancellable(cancellation):
             for round in whole.rounds:
                 observer.on_wait("planning")
-                self._step(cancellation)
-                observer.on_reply(replace(round, execution=None))
+                if round.program is not None:
+                    self._step(cancellation)
+                    observer.on_reply(replace(round, execution=None))
                 assert round.execution is not None
                 for call in round.execution.calls:
                     self._step(cancellation)
                     observer.on_call(call)
+                for step in round.execution.steps:
+                    self._step(cancellation)
+                    observer.on_step(step)
                 self._step(cancellation)
                 observer.on_execution(round.execution)
             self._step(cancellation)

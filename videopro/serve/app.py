@@ -18,6 +18,7 @@ from videopro.serve import (
     folder_routes,
     page_routes,
     question_routes,
+    session_routes,
     upload_routes,
 )
 from videopro.serve.answering import Answerer
@@ -48,7 +49,8 @@ def create_app(state: ServerState) -> FastAPI:
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
-    for routes in (file_routes, upload_routes, folder_routes, chat, question_routes, page_routes):
+    programs = (file_routes, upload_routes, folder_routes, chat, question_routes)
+    for routes in (*programs, page_routes, session_routes):
         app.include_router(routes.router)
 
     @app.get("/health")

@@ -86,6 +86,7 @@ class FilmStore:
         self._folder = folder / "films"
         self._lock = threading.Lock()
         self._writing = threading.Lock()
+        """Held while a film is put in its place: two clients may bring the same one."""
         self._videos: dict[str, Video] = {}
         self.incoming.mkdir(parents=True, exist_ok=True)
         self._folder.mkdir(exist_ok=True)
@@ -141,6 +142,10 @@ class FilmStore:
         """Keep an uploaded file, or recognise a film that is here; `part`, a file in `incoming`, is gone
         afterwards in either case. `digest`: the SHA-256 of its content in hex. Raises Problem for a file that
         is no film."""
+        with self._writing:
+            return self._add(part, name, digest)
+
+    def _add(self, part: Path, name: str, digest: str) -> Film:
         try:
             id = _id(digest)
             with self._lock:
@@ -176,19 +181,23 @@ class FilmStore:
                     return film
         video = _opened(path, name)
         id = _id(_digest(path, check))
-        with self._lock:
-            known = self._films.get(id)
-        if known is not None and not _has_changed(known):
-            return known
-        (self._folder / id).mkdir(exist_ok=True)
-        return self._keep(_film(id, name, path, video, is_uploaded=False, subtitles=_subtitles(path)))
+        with self._writing:
+            with self._lock:
+                known = self._films.get(id)
+            if known is not None and not _has_changed(known):
+                return known
+            (self._folder / id).mkdir(exist_ok=True)
+            return self._keep(_film(id, name, path, video, is_uploaded=False, subtitles=_subtitles(path)))
 
     def set_subtitles(self, id: str, name: str, content: bytes) -> Film:
         """Keep subtitles for a film, in place of those that it has. Raises Problem for a file that is
         none."""
-        film = self.get(id)
+        with self._writing:
+            return self._set_subtitles(self.get(id), name, content)
+
+    def _set_subtitles(self, film: Film, name: str, content: bytes) -> Film:
         ending = PurePath(name).suffix.lower()
-        home = self._folder / id
+        home = self._folder / film.id
         home.mkdir(exist_ok=True)
         path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
         new = home / f"new-{path.name}"
@@ -206,19 +215,18 @@ class FilmStore:
     def delete(self, id: str) -> None:
         """Forget a film; an uploaded one is removed, one in a folder stays there. Raises Problem for an
         unknown id."""
-        with self._lock:
-            film = self._films.pop(id, None)
-            self._videos.pop(id, None)
-        if film is None:
-            raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
-        shutil.rmtree(self._folder / id, ignore_errors=True)
+        with self._writing:
+            with self._lock:
+                film = self._films.pop(id, None)
+                self._videos.pop(id, None)
+            if film is None:
+                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+            shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
     def _keep(self, film: Film) -> Film:
         about = {**asdict(film), "path": str(film.path)}
         about["subtitles"] = None if film.subtitles is None else str(film.subtitles)
-        # One at a time: several calls may open the same film at once.
-        with self._writing:
-            write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
+        write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
         with self._lock:
             self._films[film.id] = film
             self._videos.pop(film.id, None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from videopro.errors import Cancellation
 from videopro.pocket import VIDEO_PREFIX, find_video
@@ -16,6 +16,8 @@ from videopro.serve.folders import PREFIX
 from videopro.serve.problems import Problem
 from videopro.serve.state import ServerState
 from videopro.storage import printable
+
+_AT_ONCE = CapacityLimiter(16)
 
 
 async def film_named(state: ServerState, name: str, cancellation: Cancellation) -> Film:
@@ -36,7 +38,8 @@ async def film_named(state: ServerState, name: str, cancellation: Cancellation) 
         )
         raise Problem(400, message, code="no_film", param="file_id")
 
-    return await to_thread.run_sync(found, abandon_on_cancel=True)
+    # Fetching takes long: it must not take the threads of all other requests.
+    return await to_thread.run_sync(found, abandon_on_cancel=True, limiter=_AT_ONCE)
 
 
 def _fetched(state: ServerState, url: str, cancellation: Cancellation) -> Film:

@@ -26,6 +26,8 @@ _BACKLOG = 2048
 def listen(host: str, port: int) -> socket.socket:
     """A socket at an address, where nobody is served yet. Raises ConfigError."""
     try:
+        if not 0 <= port < 2**16:  # The resolver takes what is left of it in 16 bits.
+            raise OverflowError("a port is 0 to 65535")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -94,9 +94,10 @@ async def ask(request: Request, asked: NewQuestion) -> dict[str, Any]:
 
 
 @router.get("/v1/videopro/questions")
-async def questions(request: Request) -> dict[str, Any]:
-    """All questions, newest first."""
-    return {"object": "list", "data": state_of(request).questions.list()}
+async def questions(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> dict[str, Any]:
+    """The newest questions, newest first."""
+    listed = await to_thread.run_sync(state_of(request).questions.list)
+    return {"object": "list", "data": listed[:limit], "has_more": len(listed) > limit}
 
 
 @router.get("/v1/videopro/questions/{id}")
@@ -195,9 +196,17 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         "running": running,
         # Since it was asked: the clock of a browser may go wrong.
         "seconds": max(0.0, time.time() - question.asked_at),
-        "answer_evidence": evidence(trace),
+        "answer_evidence": evidence(trace, _film_size(state, trace)),
         "row": listed,
     }
+
+
+def _film_size(state: ServerState, trace: Trace) -> tuple[int, int] | None:
+    try:
+        film = state.films.get(trace.video.key)
+    except Problem:
+        return None
+    return film.width, film.height
 
 
 def _film_name(state: ServerState, trace: Trace) -> str:
@@ -240,7 +249,7 @@ def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
             for call in round.execution.calls:
                 observer.on_call(call)
             observer.on_execution(round.execution)
-    for piece in evidence(trace):
+    for piece in evidence(trace, _film_size(state, trace)):
         log.add({"type": "evidence", **piece})
     asked = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
     log.add(answer_event(trace, asked))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.support.fake_backbone import FakeBackbone
 from tests.support.qwen_models import backbone, pictures
 from videopro.backbones.base import GenerateRequest, Generation, Prefix, Sampling
+from videopro.backbones.joining import Joining
 from videopro.backbones.qwen.static_batch import StaticBatch
 from videopro.backbones.wrappers import BatchingBackbone
 from videopro.errors import BackboneError
 from videopro.question import Question
+from videopro.video import Frame
 
 COLOURS = Question("What colour is the ring?", ("green", "red", "blue"))
 LONG = Sampling(40)
@@ -128,3 +131,45 @@ def test_more_requests_than_are_written_at_once_follow_each_other(shown: Prefix)
     written = alone.generate_batch([GenerateRequest(shown, text) for text in texts], Sampling(9))
     for text, reply in zip(texts, written, strict=True):
         assert reply.token_ids == alone.generate(shown, text, Sampling(9)).token_ids
+
+
+class PausingBackbone(FakeBackbone):
+    """Pauses before a reply until another request waits, and notes how the adapter is set for each prefix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing, self.is_asked = threading.Event(), threading.Event()
+        self.prefixed: list[tuple[bool, bool]] = []
+        """Of each prefix whether the adapter was on, and whether a reply was being written."""
+
+    def generate_joining(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
+    ) -> None:
+        self.writing.set()
+        assert self.is_asked.wait(30)
+        joining.pause()
+        self.writing.clear()
+        for number, reply in enumerate(self.generate_batch(requests, sampling)):
+            joining.done(number, reply)
+
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        self.prefixed.append((self.adapted, self.writing.is_set()))
+        return super().prefix(frames, system=system)
+
+
+@pytest.mark.parametrize(("replies", "wanted"), [(False, None), (False, True), (None, False), (None, None)])
+def test_a_prefix_is_made_with_its_own_adapter_while_a_reply_is_written(
+    pool: ThreadPoolExecutor, replies: bool | None, wanted: bool | None
+) -> None:
+    """A planner's prefix takes the adapter as it is, and answers inside programs are written without it."""
+    inner = PausingBackbone()
+    batching = BatchingBackbone(inner, adapter=replies)
+    reply = pool.submit(batching.generate, [], "What is it?", LONG)
+    assert inner.writing.wait(30)
+    prefix = pool.submit(batching.with_adapter(wanted).prefix, [])
+    until(lambda: len(batching._line._queue) == 1)
+    inner.is_asked.set()
+    reply.result(30)
+    prefix.result(30)
+    must_wait = wanted is None and replies is not None
+    assert inner.prefixed == [(wanted is not False, not must_wait)]

@@ -57,6 +57,8 @@ class _PendingRequests:
     serve: Callable[[Sequence[Any]], Sequence[Any]]
     joins: Callable[[Sequence[Any], Joining], None] | None = None
     """Serves them so that others can join, if the backbone can."""
+    adapter: bool | None = None
+    """On, off, or as it is."""
     is_single_pass: bool = False
     """Whether they take a pass of the model each, and may run between two steps of replies."""
     done: Future[list[Any]] = field(default_factory=Future)
@@ -174,7 +176,14 @@ class BatchingBackbone(BackboneWrapper):
             return []
         kind = (self._adapter, *kind)
         return self._line.submit(
-            _PendingRequests(kind, requests, serve_adapted, joins=joins, is_single_pass=is_single_pass)
+            _PendingRequests(
+                kind,
+                requests,
+                serve_adapted,
+                joins=joins,
+                adapter=self._adapter,
+                is_single_pass=is_single_pass,
+            )
         )
 
     def _adapter_setting(self) -> AbstractContextManager[None]:
@@ -244,13 +253,19 @@ class _Line:
             pending.done.set_result(results)
             self._changed.notify_all()
 
-    def serve_passes(self) -> None:
-        """Serve those requests that take single passes and wait now, on the thread that writes replies."""
+    def serve_passes(self, adapter: bool | None) -> None:
+        """Serve those requests that take single passes and wait now, on the thread that writes replies with
+        this setting of the adapter. Those that take the adapter as it is wait, unless the replies do too:
+        while these are written it may be another."""
+
+        def fits(pending: _PendingRequests) -> bool:
+            return pending.is_single_pass and (adapter is None or pending.adapter is not None)
+
         with self._changed:
-            waiting = sum(pending.is_single_pass and not pending.is_cancelled for pending in self._queue)
+            waiting = sum(fits(pending) and not pending.is_cancelled for pending in self._queue)
         while waiting > 0:
             with self._changed:
-                batch = self._next_batch(lambda pending: pending.is_single_pass)
+                batch = self._next_batch(fits)
             # The others of a kind may have gone with an earlier batch.
             waiting -= max(len(batch), 1)
             if batch:
@@ -355,6 +370,7 @@ class _Joined:
         self._line = line
         self._batch = batch
         self._kind = batch[0].kind
+        self._adapter = batch[0].adapter
         self._owners: list[tuple[_PendingRequests, int]] = []
         self._replies: dict[int, dict[int, Generation]] = {}
         for pending in batch:
@@ -366,7 +382,7 @@ class _Joined:
 
     def pause(self) -> None:
         """Serve what takes a single pass."""
-        self._line.serve_passes()
+        self._line.serve_passes(self._adapter)
 
     def take(self, room: int) -> list[GenerateRequest]:
         """More requests of the same kind."""

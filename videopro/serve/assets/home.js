@@ -5,6 +5,7 @@ const HOME = (() => {
   const SAMPLE = "pocket:test/short_016"; // For a pocket model that has no film yet.
   let film = null; // The chosen one, as the server describes it.
   let draft = {}; // A question to begin with.
+  let refresh = () => null;
 
   // The film and the question with which the page opens next.
   const prepare = (chosen, question) => {
@@ -21,13 +22,19 @@ const HOME = (() => {
       location.hash = VIEW.hash(await ASK.begin(film.id ?? film.named, body));
     }, { draft });
     draft = {};
+    const before = el("aside.earlier", { "aria-label": "Earlier questions" });
     main.replaceChildren(
       PAGE.bar(null),
       el("div.columns-ask", {},
         el("div.asking", {}, el("h1", {}, "Ask about a film"), PAGE.model(), chooser, form.node),
-        earlier()));
-    drawChooser(chooser);
+        before));
     dropping(main, chooser);
+    // What the server has; what was typed stays as it is.
+    refresh = () => {
+      if (!chooser.querySelector(".uploading")) drawChooser(chooser);
+      earlier(before);
+    };
+    refresh();
   }
 
   // ---- the film ----------------------------------------------------------------------------------------------
@@ -171,7 +178,7 @@ const HOME = (() => {
       el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
     try {
       const made = await UPLOAD.film(file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
-      choose(node, made.videopro ? made : await FILM.read(made.id, { isFresh: true }));
+      choose(node, made);
     } catch (error) {
       drawChooser(node);
       if (error.name !== "AbortError") node.prepend(el("p.problem", { role: "alert" }, `${file.name}: ${error.message}`));
@@ -189,8 +196,9 @@ const HOME = (() => {
     main.ondragleave = (event) => event.relatedTarget === null && chooser.classList.remove("over-it");
     main.ondrop = (event) => {
       chooser.classList.remove("over-it");
-      if (!holds(event) || main.className !== "home") return;
-      event.preventDefault();
+      if (!holds(event)) return;
+      event.preventDefault(); // Elsewhere, too: the browser would leave the page for the film.
+      if (main.className !== "home") return;
       const [file] = event.dataTransfer.files;
       film = null;
       upload(chooser, file);
@@ -199,20 +207,17 @@ const HOME = (() => {
 
   // ---- earlier questions -------------------------------------------------------------------------------------
 
-  function earlier() {
+  async function earlier(node) {
     const list = el("ul");
-    const node = el("aside.earlier", { "aria-label": "Earlier questions" }, el("h2", {}, "Earlier questions"), list);
-    (async () => {
-      try {
+    node.replaceChildren(el("h2", {}, "Earlier questions"), list);
+    try {
         const [questions, films] = await Promise.all([API.list("v1/videopro/questions"), API.list("v1/files")]);
         const names = new Map(films.map((one) => [one.id, one.filename]));
         list.replaceChildren(...questions.map((one) => line(one, names.get(one.film) ?? "a film that is gone")));
         if (!questions.length) list.replaceChildren(el("li.none", {}, "None yet. Whatever is asked on this server is kept here, with its evidence."));
-      } catch (error) {
-        list.replaceChildren(el("li.problem", {}, error.message));
-      }
-    })();
-    return node;
+    } catch (error) {
+      list.replaceChildren(el("li.problem", {}, error.message));
+    }
   }
 
   const ENDS = { waiting: "waiting in line", running: "being answered", stopped: "stopped", failed: "no answer" };
@@ -233,5 +238,5 @@ const HOME = (() => {
     return date.toLocaleString([], isToday ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
   }
 
-  return { show, prepare };
+  return { show, prepare, refresh: () => refresh() };
 })();

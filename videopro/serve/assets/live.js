@@ -40,12 +40,13 @@ const LIVE = (() => {
   // The page's content, with what the viewer's components expect of a run.
   async function read(own) {
     const content = await API.get(`v1/videopro/questions/${encodeURIComponent(own.id)}`);
-    const film = content.film ? await FILM.read(content.film) : null;
+    // Once anew: it may have been deleted since.
+    const film = content.film ? await FILM.read(content.film, { isFresh: own.film === undefined }) : null;
     own.film = film;
     own.content = content;
-    content.video.film = film ? { url: FILM.url(film.id) } : { missing: "The film cannot be played: the server has it no more." };
+    content.video.film = film ? { url: FILM.url(film.id) } : null;
     content.video.key = film?.filename ?? content.video.key;
-    own.pictures = film ? FILM.pictures(film) : null;
+    own.pictures = film ? FILM.pictures(film) : { cells: {}, error: "The server does not have this film any more: it cannot be played, and there are no pictures of it." };
     VIEW.run = { name: "VideoPro", prompts: content.beginnings };
     VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     return content;
@@ -77,7 +78,9 @@ const LIVE = (() => {
   function oneOf(piece, pictures) {
     const start = piece.time ?? piece.start;
     const spoken = start === null ? "" : piece.end !== null && piece.end > piece.start ? `${clock(piece.start, true)} – ${clock(piece.end, true)}` : clock(start, true);
-    const key = start === null ? null : [start.toFixed(3), ...(piece.kind === "box" || !piece.box ? [] : piece.box.map((value) => value.toFixed(4)))].join(",");
+    // A part of the film is shown by its middle: its beginning may still be the scene before.
+    const middle = piece.time ?? piece.times?.[Math.floor(piece.times.length / 2)] ?? (piece.start + piece.end) / 2;
+    const key = start === null ? null : [middle.toFixed(3), ...(piece.kind === "box" || !piece.box ? [] : piece.box.map((value) => value.toFixed(4)))].join(",");
     const box = piece.kind === "box" && piece.box ? VIEW.box(piece.box, piece.text ?? "") : "";
     const inside = [
       key !== null && pictures ? VIEW.picture(pictures, key, `at ${spoken}`, box) : null,

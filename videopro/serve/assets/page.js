@@ -84,7 +84,7 @@ const PAGE = (() => {
       return;
     }
     addEventListener("hashchange", show);
-    addEventListener("server-back", () => (VIEW.address().id === null ? show() : LIVE.refresh()));
+    addEventListener("server-back", () => (VIEW.address().id === null ? HOME : LIVE).refresh());
     document.addEventListener("keydown", key);
     show();
   }

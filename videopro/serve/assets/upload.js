@@ -2,17 +2,12 @@
 "use strict";
 
 const UPLOAD = (() => {
-  const PART = 8 * 2 ** 20; // A film that is no larger goes at once.
+  const PART = 8 * 2 ** 20;
 
   // Uploads a file; `show(done, total)` is called with its bytes. Returns the film; raises API.Refused, or AbortError
   // where `signal` ended it.
   async function film(file, show, signal) {
-    show(0, file.size);
-    if (file.size <= PART) {
-      const made = await API.postForm("v1/files", { purpose: "user_data", file: [file, file.name] }, { signal });
-      show(file.size, file.size);
-      return made;
-    }
+    // Its size comes first, also of a small one: a film that is too large is refused before any of it is sent.
     const whole = { filename: file.name, bytes: file.size, mime_type: file.type || "application/octet-stream", purpose: "user_data" };
     const upload = await API.post("v1/uploads", whole, { signal });
     const at = `v1/uploads/${encodeURIComponent(upload.id)}`;
@@ -26,7 +21,7 @@ const UPLOAD = (() => {
       }
       show(file.size, file.size);
       const made = await API.post(`${at}/complete`, { part_ids: parts }, { signal });
-      return made.file ?? made;
+      return made.file;
     } catch (error) {
       API.post(`${at}/cancel`, {}).catch(() => null);
       throw error;

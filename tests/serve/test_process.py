@@ -1,0 +1,156 @@
+"""The server as a process of its own, with the openai client: its one line, its end, and a restart."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import APIError, OpenAI
+
+from tests.support import ROOT
+from tests.support.fakes import make_video
+from tests.support.serve_world import World, wait_for
+from tests.support.stub_server import StubFault, StubServer, letter
+from videopro.commands.serve import main
+from videopro.serve import Answerer
+
+COMMAND = """
+import sys
+from tests.support.serve_world import PatientBackbone
+from videopro.commands.serve import main
+sys.exit(main(load=PatientBackbone))
+"""
+
+
+@contextmanager
+def server(output: Path) -> Iterator[tuple[subprocess.Popen[str], OpenAI]]:
+    words = ["--model", "colours", "--port", "0", "--output", str(output)]
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        match = re.fullmatch(r"serving colours at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)\n", line)
+        assert match is not None, line
+        with OpenAI(base_url=f"{match[1]}/v1", api_key="none", max_retries=0) as client:
+            yield process, client
+        process.kill()
+
+
+def ask(client: OpenAI, film: str, text: str, **more: Any) -> Any:
+    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}]
+    return client.chat.completions.create(  # type: ignore[call-overload]
+        model="colours",
+        messages=[{"role": "user", "content": content}],
+        extra_body={"videopro": {"choices": ["red", "blue"]}},
+        **more,
+    )
+
+
+@pytest.mark.kills
+def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
+    make_video(tmp_path / "blue.mp4", "blue")
+    output = tmp_path / "out"
+    with server(output) as (process, client):
+        film = client.files.create(file=tmp_path / "blue.mp4", purpose="user_data").id
+        assert ask(client, film, "Which?").choices[0].message.content == "B. blue"
+        stream = iter(ask(client, film, "Which? (slow)", stream=True))
+        next(stream)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        with pytest.raises(APIError, match="stopped, because the server ends"):
+            list(stream)
+        assert process.wait(30) == 143
+        assert time.monotonic() - began < 10
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read() == "", "one line is all"
+        said = process.stderr.read().splitlines()
+        assert said == ["loading the model ...", "", "stopped; films and answers are kept"]
+    with server(output) as (process, client):
+        assert [each.id for each in client.files.list()] == [film]
+        listed: Any = client.get("/videopro/questions", cast_to=object)
+        assert [each["state"] for each in listed["data"]] == ["answered"]
+        second = subprocess.run(
+            [sys.executable, "-c", COMMAND, "--model", "colours", "--port", "0", "--output", str(output)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert second.returncode == 2
+        assert f"error: {output}: another server keeps its films there; give another" in second.stderr
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--folders", "/nowhere/films"], "--folders /nowhere/films: is no folder"),
+        (["--in-flight", "0"], "at_once is 0"),
+        (["--waiting", "-1"], "waiting is -1"),
+        (["--film-gib", "0"], "film_bytes is 0"),
+        (["--method", "natife"], "did you mean 'native'?"),
+        (["--options", "frames=0"], "frames is 0"),
+        (["--host", "no.such.host.invalid"], "cannot listen there"),
+        (["--port", "99999999"], "cannot listen there"),
+    ],
+)
+def test_wrong_settings_are_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def load(model: str, **settings: Any) -> Any:
+        raise AssertionError("nothing is loaded")
+
+    assert main(["--model", "colours", *words], load=load) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["--model", "colours", "--port", str(taken.getsockname()[1])], load=World) == 2
+    assert "give another --host or --port" in capsys.readouterr().err
+
+
+def test_a_key_that_cannot_be_sent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", "good bäd")
+    assert main(["--model", "colours", "--port", "0"], load=World) == 2
+    error = capsys.readouterr().err
+    assert "VIDEOPRO_SERVE_KEYS: key 2 cannot be sent by a client: it has a character that is not" in error
+    assert "bäd" not in error
+
+
+def test_a_served_model_answers_and_is_let_go(tmp_path: Path) -> None:
+    make_video(tmp_path / "red.mp4", "red")
+    with StubServer(lambda body: letter("A", [("A", -0.1), ("B", -3.0)])) as stub:
+        world = World(tmp_path, answerer=Answerer(f"server:served@{stub.url}"))
+        assert world.client.get("/v1/models").json()["data"][0]["id"] == "served", "without its address"
+        film = world.film("red")
+        question = world.ask(film, choices=["red", "blue"])
+        page = world.answered(question)
+        assert (page["final"]["letter"], page["state"]) == ("A", "unscored")
+        stub.faults = [StubFault(delay=30.0)] * 4
+        slow = world.ask(film, question="Which?", choices=["red", "blue"])
+        wait_for(lambda: stub.in_flight > 0)
+        began = time.monotonic()
+        world.client.delete(f"/v1/videopro/questions/{slow}")
+        assert world.state.line.wait_until_idle(20)
+        assert time.monotonic() - began < 10, "the stub would have taken thirty seconds"
+        assert world.answered(slow)["state"] == "stopped"
+        world.close()
+        world.answerer.close()
