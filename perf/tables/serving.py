@@ -74,7 +74,23 @@ def _served(record: Record) -> Table:
     return ["", "questions", "measured", "target"], rows
 
 
+def _cancelling(record: Record) -> Table:
+    """How fast cancelled work stops."""
+    rows = [
+        [
+            name,
+            f"{way['within_1_s']} of {way['trials']}",
+            f"{way['median_s']:.2f} s",
+            f"{way['longest_s']:.2f} s",
+            f"{way['processor_after_s']:.2f} s",
+        ]
+        for name, way in record["ways"].items()
+    ]
+    return ["work", "stopped within 1 s", "median", "longest", "processor time after it"], rows
+
+
 TABLES: Tables = {
+    ("perf/cancelling.json", "cancelled work"): _cancelling,
     ("perf/flow.json", "how busy an engine is kept"): _flow,
     ("perf/flow_live.json", "a live engine"): _flow_live,
     ("perf/served.json", "local against live"): _served,

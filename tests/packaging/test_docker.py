@@ -1,0 +1,118 @@
+"""What Dockerfile, .dockerignore and compose.yaml name is there: files, extras, flags, ports, volumes, variables.
+
+Whether an image can be built no test here says: there is no Docker daemon (docs/status.md). `bash
+launch/lint_docker.sh` has the tools of others read both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
+
+from tests.support import ROOT
+from videopro.commands.serve import COMMAND, KEYS
+
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVE, ENGINE = COMPOSE["services"]["serve"], COMPOSE["services"]["engine"]
+VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile with their arguments, each on one line."""
+    lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")]
+    joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    return [(name, rest) for name, _, rest in (line.partition(" ") for line in joined.split("\n") if line)]
+
+
+def all_of(name: str) -> list[str]:
+    return [rest for found, rest in instructions() if found == name]
+
+
+def defaults() -> dict[str, str]:
+    """The build arguments with their defaults."""
+    return dict(rest.split("=", 1) for rest in all_of("ARG"))
+
+
+def filled(text: str) -> str:
+    """Text of compose.yaml as it is with no variable set."""
+    return VARIABLE.sub(lambda match: match[2], text)
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = [name for rest in all_of("COPY") for name in shlex.split(rest)[:-1]]
+    assert set(copied) == kept
+    assert all((ROOT / name).exists() for name in copied)
+    # The package's links lead to folders that are copied too.
+    links = [path.resolve().name for path in (ROOT / "videopro").iterdir() if path.is_symlink()]
+    assert links
+    assert set(links) <= kept
+
+
+def test_the_build_arguments_are_ones_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = defaults()
+    assert given["PYTHON"] in SpecifierSet(PROJECT["requires-python"])
+    stages = [rest.split(" AS ")[1] for rest in all_of("FROM")]
+    assert {f"torch-{device}" for device in ("cpu", "cuda")} <= set(stages)
+    assert given["DEVICE"] in ("cpu", "cuda")
+    # What the image installs, by the line that lists it.
+    (script,) = (match[1] for rest in all_of("RUN") if (match := re.search(r'python -c "(import sys.*?)"', rest)))
+    monkeypatch.setattr(sys, "argv", ["-c", given["EXTRAS"]])
+    monkeypatch.chdir(ROOT)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(script, {})
+    extras = PROJECT["optional-dependencies"]
+    assert printed.getvalue().splitlines() == [*PROJECT["dependencies"], *extras["serve"], *extras["encoders"]]
+    assert SERVE["build"]["args"].keys() <= given.keys()
+
+
+def test_both_start_a_server_that_can_be_reached_and_keeps_its_data() -> None:
+    (cmd,), (volume,), (port,) = map(all_of, ("CMD", "VOLUME", "EXPOSE"))
+    commands = [json.loads(cmd), [filled(word) for word in SERVE["command"]]]
+    for name, *flags in commands:
+        config = COMMAND.parse(flags)
+        assert name == "serve"
+        assert (config.host, str(config.port)) == ("0.0.0.0", port)
+        assert config.output.is_relative_to(volume)
+    assert config.model == f"server:{ENGINE_MODEL}@http://engine:8000/v1"
+    (check,) = all_of("HEALTHCHECK")
+    assert f"http://127.0.0.1:{port}/health" in check
+    assert filled(SERVE["ports"][0]) == f"127.0.0.1:{port}:{port}"
+    mounted = {filled(entry).split(":")[0]: filled(entry).split(":")[1] for entry in SERVE["volumes"]}
+    assert mounted == {"data": volume, "./films": str(config.folders[0])}
+    assert KEYS in SERVE["environment"]
+
+
+ENGINE_MODEL = filled(ENGINE["command"][0])
+
+
+def test_the_engine_is_started_as_the_page_about_serving_says() -> None:
+    page = (ROOT / "docs" / "serving.md").read_text()
+    shown = re.search(r"^vllm serve (.*?[^\\])\n", page, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    model, *flags = shlex.split(shown[1].replace("\\\n", " "))
+    # Without a planner's adapter.
+    flags = shlex.split(shlex.join(flags).replace("--enable-lora --max-lora-rank 64", ""))
+    given = [word for entry in ENGINE["command"][1:] for word in entry.split("=", 1)]
+    assert (ENGINE_MODEL, sorted(given)) == (model, sorted(flags))
+    assert f"vllm=={ENGINE['image'].split(':v')[1]}" in page
+
+
+def test_variables_volumes_and_services_are_declared() -> None:
+    page = (ROOT / "docs" / "docker.md").read_text()
+    used = {name for name, _ in VARIABLE.findall((ROOT / "compose.yaml").read_text())}
+    assert used == set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE))
+    named = {entry.split(":")[0] for service in (SERVE, ENGINE) for entry in service["volumes"]}
+    assert {name for name in named if not name.startswith((".", "$"))} == COMPOSE["volumes"].keys()
+    assert SERVE["depends_on"].keys() <= COMPOSE["services"].keys()
