@@ -55,6 +55,7 @@ _NO_MEASUREMENTS = {
     "settings, their defaults and values that can be given": [
         ("docs/backbones.md", "| setting | default | |"),
         ("docs/clusters.md", "| `--ray` | default | |"),
+        ("docs/docker.md", "| build argument | default | |"),
         ("docs/methods/dvd.md", "| setting | default | |"),
         ("docs/serving.md", "| `--vllm` | default | |"),
         ("docs/methods/dvd.md", "| | options |"),
@@ -67,6 +68,7 @@ _NO_MEASUREMENTS = {
         ("docs/own-videos.md", "| field | |"),
         ("docs/modules.md", "| annotation | a program may pass | the module gets | parameters |"),
         ("docs/reproduce.md", "| config | |"),
+        ("docs/serve.md", "| path | what it does |"),
         ("docs/serving.md", "| flag | reason |"),
         ("docs/synthesis.md", "| setting | |"),
     ],
