@@ -210,7 +210,9 @@ def _served(items: list[Item], draw: random.Random) -> Iterator[Trial]:
             prepared = _prepared("native", f"server:served@{server.url}", {})
             with _loaded(prepared) as backbone:
                 trial = measure(
-                    _asking(prepared, backbone, item), draw.uniform(1.0, 2.0), server.hung_up.is_set
+                    _asking(prepared, backbone, item),
+                    draw.uniform(1.0, 2.0),
+                    lambda: server.hung_up.is_set() or not server.asked.is_set(),
                 )
                 if trial is not None and server.asked.is_set():
                     yield trial

@@ -1,4 +1,4 @@
-"""What Dockerfile, .dockerignore and compose.yaml name is there: files, extras, flags, ports, volumes, variables.
+"""What Dockerfile, .dockerignore and compose.yaml name is there: files, extras, flags, ports, variables.
 
 Whether an image can be built no test here says: there is no Docker daemon (docs/status.md). `bash
 launch/lint_docker.sh` has the tools of others read both.
@@ -67,13 +67,15 @@ def test_the_build_arguments_are_ones_of_the_project(monkeypatch: pytest.MonkeyP
     assert {f"torch-{device}" for device in ("cpu", "cuda")} <= set(stages)
     assert given["DEVICE"] in ("cpu", "cuda")
     # What the image installs, by the line that lists it.
-    (script,) = (match[1] for rest in all_of("RUN") if (match := re.search(r'python -c "(import sys.*?)"', rest)))
+    scripts = [re.search(r'python -c "(import sys.*?)"', rest) for rest in all_of("RUN")]
+    (script,) = (match[1] for match in scripts if match is not None)
     monkeypatch.setattr(sys, "argv", ["-c", given["EXTRAS"]])
     monkeypatch.chdir(ROOT)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(script, {})
     extras = PROJECT["optional-dependencies"]
-    assert printed.getvalue().splitlines() == [*PROJECT["dependencies"], *extras["serve"], *extras["encoders"]]
+    needs = [*PROJECT["dependencies"], *extras["serve"], *extras["encoders"]]
+    assert printed.getvalue().splitlines() == needs
     assert SERVE["build"]["args"].keys() <= given.keys()
 
 
