@@ -92,10 +92,7 @@ const API = (() => {
   }
 
   // What a list holds.
-  const list = async (path) => {
-    const content = await get(path);
-    return Array.isArray(content) ? content : (content.data ?? []);
-  };
+  const list = async (path) => (await get(path)).data;
 
-  return { Refused, get, list, post, postForm, remove, events, lost };
+  return { Refused, get, list, post, postForm, remove, events };
 })();
