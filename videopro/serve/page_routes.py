@@ -1,4 +1,4 @@
-"""The page at `/`, made of the viewer's components and its own, and the session of a browser with a key."""
+"""The page at `/`, made of the viewer's components and its own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
-from videopro.serve.guards import COOKIE, session_of
 from videopro.serve.problems import Problem
-from videopro.serve.state import state_of
 from videopro.view import read_asset
 
 router = APIRouter()
 
 _PAGE = "page.html"
-_SESSION_SECONDS = 30 * 86_400
 
 
 @router.get("/")
@@ -31,23 +28,6 @@ async def page() -> Response:
 async def asset(name: str) -> Response:
     """A file of the page."""
     return _file(name)
-
-
-@router.post("/v1/videopro/session", status_code=204)
-async def begin_session(request: Request) -> Response:
-    """A cookie for a browser that has sent the key: players and pictures cannot send it themselves."""
-    reply = Response(status_code=204)
-    if state_of(request).limits.keys:
-        key = request.headers.get("authorization", "").partition(" ")[2].strip()
-        reply.set_cookie(
-            COOKIE,
-            session_of(key),
-            max_age=_SESSION_SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
-    return reply
 
 
 def _file(name: str) -> Response:
