@@ -56,7 +56,7 @@ class Picture:
 def pictures() -> Iterator[Picture]:
     """All that the documentation shows."""
     yield Picture(VIEW / "list.png", "demo/videopro/view/index.html")
-    yield Picture(VIEW / "question.png", QUESTION, height=940)
+    yield Picture(VIEW / "question.png", f"{QUESTION}?t=924", height=940)
     yield Picture(VIEW / "refinement.png", QUESTION, top=".round >> nth=1")
     yield Picture(VIEW / "vca.png", "vca/view/index.html#/q/test_short_016_shape", height=0)
     yield Picture(VIEW / "lvagent.png", "lvagent/view/index.html#/q/test_long_013_color", height=0)
@@ -76,6 +76,8 @@ def take(picture: Picture, browser: Any, folder: Path) -> None:
     file, _, anchor = picture.page.partition("#")
     page.goto(f"{(folder / file).as_uri()}#{anchor}")
     page.wait_for_load_state("networkidle")
+    page.wait_for_function("[...document.querySelectorAll('video')].every((film) => film.readyState >= 2)")
+    page.wait_for_timeout(800)  # The player hides that it was loading.
     if picture.top:
         page.locator(picture.top).evaluate(
             "part => window.scrollTo(0, part.getBoundingClientRect().top - 62)"
