@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cancelling import SOON, CancelledWork, until
-from tests.support.modules_world import ReadingBackbone
+from tests.support.modules_world import CHOICES, ReadingBackbone, video
 from tests.support.qwen_models import backbone, pictures
 from videopro.backbones.base import GenerateRequest, Prefix, Sampling
 from videopro.backbones.qwen.static_batch import StaticBatch
@@ -139,10 +139,16 @@ def test_one_of_several_requests_for_frames_leaves_and_the_others_are_written(st
 def test_a_caller_leaves_the_line_while_another_is_served() -> None:
     inner = ReadingBackbone()
     batching = BatchingBackbone(inner)
-    question = Question("Which?", ("a", "b", "c"))
+    question = Question("Which?", CHOICES)
+    frames = [video().frames([time]) for time in (1.0, 2.0)]
     with batching._line.serving():
-        work = CancelledWork(lambda: batching.answer(pictures(1), question))
+        # Of the same kind, about other pictures.
+        stays = CancelledWork(lambda: batching.answer(frames[0], question))
         until(lambda: len(batching._line._queue) == 1)
-        work.cancel()
-        assert not batching._line._queue
-    assert not inner.asked
+        gone = CancelledWork(lambda: batching.answer(frames[1], question))
+        until(lambda: len(batching._line._queue) == 2)
+        gone.cancel()
+        assert len(batching._line._queue) == 1
+    stays.join()
+    assert stays.error is None
+    assert len(inner.asked) == 1

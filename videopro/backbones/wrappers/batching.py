@@ -46,7 +46,7 @@ RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 
 
-@dataclass
+@dataclass(eq=False)
 class _PendingRequests:
     """One caller's requests."""
 
