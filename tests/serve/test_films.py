@@ -63,6 +63,23 @@ def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path
     assert FilmStore(moved, 10**9).all() == []
 
 
+@pytest.mark.parametrize("about", ['{"id": ', '{"of": "a later version"}'])
+def test_a_film_whose_record_cannot_be_read_is_not_lost(
+    tmp_path: Path, films: Path, about: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = (films / "deep" / "red.mp4").read_bytes()
+    film = uploaded(FilmStore(tmp_path, 10**9), content)
+    record = film.path.with_name("about.json")
+    record.write_text(about)
+    (tmp_path / "films" / f"file-{'0' * 32}").mkdir()  # An upload that was cut off.
+    again = FilmStore(tmp_path, 10**9)
+    assert again.all() == []
+    assert f"{record}: cannot be read, so its film is not offered" in capsys.readouterr().err
+    assert [home.name for home in (tmp_path / "films").iterdir()] == [film.id]
+    assert film.path.read_bytes() == content
+    assert uploaded(again, content).id == film.id, "sent again, it is there again"
+
+
 @pytest.mark.parametrize(
     "path",
     [

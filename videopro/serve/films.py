@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 import shutil
+import sys
 import threading
 import time
 import uuid
@@ -297,7 +298,12 @@ def _has_changed(film: Film) -> bool:
 
 
 def _read(home: Path) -> Film | None:
-    """The film in a folder of the store; None, and the folder is removed, if an upload was cut off there."""
+    """The film in a folder of the store. None if an upload was cut off there, whose folder is removed, and if
+    the record cannot be read, whose film is left where it is."""
+    if not (home / _ABOUT).exists():
+        with suppress(OSError):
+            shutil.rmtree(home)
+        return None
     try:
         about: dict[str, Any] = json.loads((home / _ABOUT).read_bytes())
         paths = [about.pop(name) for name in ("path", "subtitles")]
@@ -305,9 +311,8 @@ def _read(home: Path) -> Film | None:
         path, subtitles = (_in(home, named) if named is not None else None for named in paths)
         assert path is not None
         return Film(path=path, subtitles=subtitles, **about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
-        with suppress(OSError):
-            shutil.rmtree(home)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        print(f"{home / _ABOUT}: cannot be read, so its film is not offered ({error!r})", file=sys.stderr)
         return None
 
 
