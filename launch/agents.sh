@@ -10,11 +10,12 @@ packages=(smolagents==1.26.0 langgraph==1.2.24 langchain-openai==1.7.4 verifiers
 if [ "$(cat .agents/.installed 2>/dev/null)" != "${packages[*]}" ]; then
     rm -rf .agents
     .venv/bin/python -m venv .agents
-    # What is not in .agents is taken from .venv.
-    .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-        > "$(.agents/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz_project.pth"
+    # What is not in .agents is taken from .venv, with the files there that name further folders.
+    ours=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    theirs=$(.agents/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    echo "import site; site.addsitedir('$ours')" > "$theirs/zz_project.pth"
     echo "Installing ${packages[*]} into .agents (once) ..."
     .agents/bin/python -m pip install --quiet --disable-pip-version-check "${packages[@]}"
     echo "${packages[*]}" > .agents/.installed
 fi
-PYTHONPATH="$PWD" .agents/bin/python -m pytest tests/tools/test_page.py -rs "$@"
+.agents/bin/python -m pytest tests/tools/test_page.py -rs "$@"
