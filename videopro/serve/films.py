@@ -33,11 +33,9 @@ from videopro.storage import encodable, printable, write_atomically
 from videopro.video import (
     FILM_ENDINGS,
     SUBTITLE_ENDINGS,
-    SubtitleFiles,
     Video,
-    has_embedded_subtitles,
     load_subtitles,
-    names_of,
+    own_subtitles,
 )
 
 ID_PREFIX = "file-"
@@ -273,9 +271,7 @@ def _opened(path: Path, name: str) -> Video:
 def _subtitles(path: Path) -> Path | None:
     """The subtitles in a film, else those beside it."""
     try:
-        if has_embedded_subtitles(path):
-            return path
-        return SubtitleFiles(path.parent.iterdir()).find(*names_of(path.stem))
+        return own_subtitles(path)
     except (SubtitleError, OSError):
         return None  # Several languages, of which nobody chose one.
 

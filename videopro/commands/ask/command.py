@@ -41,12 +41,10 @@ from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
 from videopro.traces import Result
 from videopro.video import (
-    SubtitleFiles,
     Video,
-    has_embedded_subtitles,
     is_container,
     load_subtitles,
-    names_of,
+    own_subtitles,
 )
 
 _QUESTION, _MODEL, _METHOD, _OUTPUT = "Question", "Model", "Method", "Output"
@@ -222,14 +220,12 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
     """The subtitles in the file itself, else those beside it; of a pocket video, its narration."""
     if video != config.video:
         return video.with_suffix(".srt")
-    if has_embedded_subtitles(video):
-        return video
     try:
-        found = SubtitleFiles(video.parent.iterdir()).find(*names_of(video.stem))
+        found = own_subtitles(video)
     except SubtitleError as error:
         print(f"no subtitles are used: {error} (or give --subtitles)", file=sys.stderr)
         return None
-    if found is not None:
+    if found is not None and found != video:
         print(f"subtitles beside the video, where the method reads them: {found.name}", file=sys.stderr)
     return found
 

@@ -51,8 +51,22 @@ def run_http(
         timeout_graceful_shutdown=_CLOSING_SECONDS,
     )
     host, port = sock.getsockname()[:2]
-    say(f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}")
-    uvicorn.Server(config).run([sock])
+    address = f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+    _Server(config, lambda: say(address)).run([sock])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer requests."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
 
 
 def _quiet() -> None:
