@@ -341,6 +341,11 @@ def test_a_server_without_models_says_what_is_missing(folder: Path) -> None:
     films = OfferedFilms([folder], None, {"ocr": "none"})
 
     async def dialogue(client: Client) -> None:
+        assert "film.mp4: is no subtitle file" in await refused(
+            client, "open", path="film.mp4", subtitles="film.mp4"
+        )
+        about = await structured(client, "open", path="film.mp4", subtitles="film.srt")
+        assert about["film"]["has_subtitles"]
         assert "--modules encoder=languagebind" in await refused(
             client, "search", film="film.mp4", query="a cup"
         )

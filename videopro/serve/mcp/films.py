@@ -19,7 +19,7 @@ from videopro.serve.mcp.work import Tell
 from videopro.serve.problems import Problem
 from videopro.storage import printable
 from videopro.tools import Budget, ToolModels, VideoTools, load_models
-from videopro.video import load_subtitles
+from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32
 _LONGEST_NAME = 200
@@ -83,6 +83,10 @@ class OfferedFilms:
             raise ConfigError(
                 f"{printable(path, _LONGEST_NAME)}: there is no such file in the folders of this server"
             ) from problem
+        # By its name first: a film in its place would be read into memory.
+        if file.suffix.lower() not in SUBTITLE_ENDINGS:
+            endings = ", ".join(SUBTITLE_ENDINGS)
+            raise ConfigError(f"{file.name}: is no subtitle file; give one that ends in {endings}")
         return self.store.set_subtitles(film.id, file.name, file.read_bytes())
 
     def models(self, tell: Tell) -> ToolModels:
