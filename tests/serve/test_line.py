@@ -71,12 +71,21 @@ def test_who_leaves_makes_room_and_too_many_are_refused() -> None:
         turns.enter("client", name)
     wait_for(lambda: sorted(turns.began) == ["a", "b"])
     with pytest.raises(Problem, match="2 questions are waiting already; try again") as refused:
-        turns.enter("other", "e")
+        turns.enter("client", "e")
     assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": "10"})
+    # Who has none in the line is let in, within bounds.
+    for name in "fg":
+        turns.enter(name, name)
+    for client in ("f", "h"):
+        with pytest.raises(Problem, match="4 questions are waiting already"):
+            turns.enter(client, "i")
+    for name in "fg":
+        assert turns.line.leave(turns.tickets[name])
     assert turns.line.leave(turns.tickets["c"])
     assert not turns.line.leave(turns.tickets["c"]), "gone"
     assert not turns.line.leave(turns.tickets["a"]), "its turn has come"
-    assert turns.places["d"] == [2, 1]
+    # Behind the first of each other client while these were there.
+    assert turns.places["d"] == [2, 3, 4, 3, 2, 1]
     assert (turns.line.running, turns.line.waiting) == (2, 1)
     turns.end("a", lambda: turns.began[-1] == "d")
     turns.end("b", lambda: turns.line.running == 1)

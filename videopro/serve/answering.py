@@ -391,6 +391,6 @@ def _named(film: Film) -> Iterator[None]:
         yield
     except VideoProError as error:
         message = str(error)
-        if str(film.path) not in message:
+        if isinstance(error, Problem) or str(film.path) not in message:
             raise
         raise type(error)(message.replace(str(film.path), film.name)) from error

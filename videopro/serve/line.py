@@ -29,7 +29,7 @@ class Ticket:
 
 class FairLine:
     """At most `at_once` tickets are served at a time, each on a thread of its own, and at most `waiting` more
-    wait. Thread-safe."""
+    wait; up to twice as many, if they are of clients of whom none waits. Thread-safe."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
         if at_once < 1:
@@ -67,10 +67,13 @@ class FairLine:
         ticket = Ticket(client, start, on_position)
         with self._changed:
             is_free = len(self._running) < self._at_once
-            if not is_free and self._count() >= self._most_waiting:
+            # One client may fill the line, but not keep the others out of it.
+            has_place = client in self._clients
+            most = self._most_waiting if has_place else 2 * self._most_waiting
+            if not is_free and self._count() >= most:
                 raise Problem(
                     429,
-                    f"{self._most_waiting} questions are waiting already; try again in a while",
+                    f"{self._count()} questions are waiting already; try again in a while",
                     code="queue_full",
                     kind=SERVER,
                     retry_after=_RETRY_SECONDS,
