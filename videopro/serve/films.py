@@ -35,7 +35,7 @@ from videopro.video import (
     SUBTITLE_ENDINGS,
     Video,
     load_subtitles,
-    own_subtitles,
+    subtitles_of,
 )
 
 ID_PREFIX = "file-"
@@ -271,7 +271,7 @@ def _opened(path: Path, name: str) -> Video:
 def _subtitles(path: Path) -> Path | None:
     """The subtitles in a film, else those beside it."""
     try:
-        return own_subtitles(path)
+        return subtitles_of(path)
     except (SubtitleError, OSError):
         return None  # Several languages, of which nobody chose one.
 

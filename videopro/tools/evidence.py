@@ -27,7 +27,7 @@ class ToolCall:
     cached: bool = False
     frames: tuple[FrameRef, ...] = ()
     """The frames that it looked at."""
-    found: Any = None
+    result: Any = None
     """The module's own result."""
     about: Any = None
     """The frame or frames that it was about."""
@@ -50,7 +50,7 @@ def evidence_of(call: ToolCall) -> list[dict[str, Any]]:
     its time in seconds; boxes are in shares of the whole picture."""
     source = f"call {call.number} {call.name}"
     seen = frames_seen(call.frames)
-    pieces = list(_found(call))
+    pieces = list(_pieces(call))
     if seen and not pieces:
         times = [frame["time"] for frame in seen]
         single = seen[0] if len(seen) == 1 else {"time": None, "box": None}
@@ -58,15 +58,15 @@ def evidence_of(call: ToolCall) -> list[dict[str, Any]]:
     return [{**piece, "source": source} for piece in pieces]
 
 
-def _found(call: ToolCall) -> Iterator[dict[str, Any]]:
-    if isinstance(call.found, str) and isinstance(call.about, FrameHandle):
-        if call.found:
+def _pieces(call: ToolCall) -> Iterator[dict[str, Any]]:
+    if isinstance(call.result, str) and isinstance(call.about, FrameHandle):
+        if call.result:
             seen = frames_seen(call.frames)
             box = seen[0]["box"] if seen else None
             time = call.about.time
-            yield _piece("text", time, time, time, box, call.found)
+            yield _piece("text", time, time, time, box, call.result)
         return
-    for value in _flat(call.found):
+    for value in _flat(call.result):
         if isinstance(value, LineHandle):
             yield _piece("subtitle", value.start, value.end, text=value.text)
         elif isinstance(value, ClipHandle):

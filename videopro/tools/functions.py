@@ -31,7 +31,7 @@ def as_function(schema: Mapping[str, Any], call: Callable[..., Any], returns: An
         return call(**bound.arguments)
 
     function.__name__ = function.__qualname__ = described["name"]
-    lines = [f"    {name}: {_said(part)}" for name, part in parameters.items()]
+    lines = [f"    {name}: {_parameter_doc(part)}" for name, part in parameters.items()]
     function.__doc__ = "\n".join([described["description"], "", "Args:", *lines])
     function.__signature__ = inspect.Signature(signature, return_annotation=returns)  # type: ignore[attr-defined]
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in signature}
@@ -53,6 +53,6 @@ def _type(part: Mapping[str, Any]) -> Any:
     return _TYPES.get(part.get("type", ""), Any)
 
 
-def _said(part: Mapping[str, Any]) -> str:
+def _parameter_doc(part: Mapping[str, Any]) -> str:
     text = part.get("description", {"string": "a text"}.get(part.get("type", ""), "a number"))
     return f"{text} (default: {part['default']})" if part.get("default", "") != "" else str(text)

@@ -61,9 +61,9 @@ class ObjectTable:
         """The id of an object, a new one for an object that has none."""
         kind = handle.__program_kind__.lower()
         with self._lock:
-            known = self._ids.get(handle.key)
-            if known is not None:
-                return known
+            name = self._ids.get(handle.key)
+            if name is not None:
+                return name
             number = self._counts[kind] = self._counts.get(kind, 0) + 1
             name = f"{kind}-{number}"
             self._ids[handle.key], self._objects[name] = name, handle

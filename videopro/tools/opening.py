@@ -11,7 +11,7 @@ from videopro.pocket import find_video
 from videopro.tools.budget import Budget
 from videopro.tools.models import ToolModels, as_models
 from videopro.tools.toolbox import VideoTools
-from videopro.video import Subtitles, Video, load_subtitles, own_subtitles
+from videopro.video import Subtitles, Video, load_subtitles, subtitles_of
 
 
 def open_video(
@@ -43,5 +43,5 @@ def open_video(
 
 
 def _subtitles(file: Path, video: Video, named: str | os.PathLike[str] | bool) -> Subtitles | None:
-    source = own_subtitles(file) if named is True else None if named is False else Path(named)
+    source = subtitles_of(file) if named is True else None if named is False else Path(named)
     return None if source is None else load_subtitles(source, duration=video.duration)

@@ -1,4 +1,4 @@
-"""The tools of one video: their schemas, their calls, what they may use, and what they found."""
+"""The tools of one video: their schemas, their calls, what they may use, and what they result."""
 
 from __future__ import annotations
 
@@ -100,19 +100,19 @@ class VideoTools:
         started = time.monotonic()
         library = ModuleLibrary(self.context, use_frames=self._spending.use_frames)
         resolved: dict[str, Any] = {}
-        found: Any = None
+        result: Any = None
         reply: dict[str, Any] = {}
         images: list[dict[str, Any]] = []
         try:
             self._spending.begin_call()
             module = self._tool(name)
             resolved |= self._resolved(module, arguments)
-            found = library.function(module)(**resolved)
-            images = self._images(found)
-            found = (
-                [part.handle if isinstance(part, Picture) else part for part in found] if images else found
+            result = library.function(module)(**resolved)
+            images = self._images(result)
+            result = (
+                [part.handle if isinstance(part, Picture) else part for part in result] if images else result
             )
-            reply = {"result": self._objects.as_json(found)}
+            reply = {"result": self._objects.as_json(result)}
         except Exception as error:
             reply = {"error": _described(name, error)}
         seconds = time.monotonic() - started
@@ -128,7 +128,7 @@ class VideoTools:
             seconds,
             cached=record is not None and record.cached,
             frames=() if record is None else record.frames,
-            found=found,
+            result=result,
             about=resolved.get("frame", resolved.get("frames")),
         )
         with self._lock:
@@ -176,7 +176,7 @@ class VideoTools:
 
     @property
     def evidence(self) -> list[dict[str, Any]]:
-        """What the calls looked at and found, piece by piece: frames, intervals, subtitle lines, texts and
+        """What the calls looked at and result, piece by piece: frames, intervals, subtitle lines, texts and
         boxes, each with its time in seconds and the call that it comes from."""
         with self._lock:
             return [piece for call in self._made for piece in evidence_of(call)]
@@ -214,26 +214,26 @@ class VideoTools:
         """The arguments with objects in place of their ids; others are checked by the module's library."""
         parameters = {parameter.name: parameter for parameter in module.parameters}
         resolved: dict[str, Any] = {}
-        for given, value in arguments.items():
-            name = ALIASES.get(given, given)
+        for keyword, value in arguments.items():
+            name = ALIASES.get(keyword, keyword)
             parameter = parameters.get(name)
             # Models write null for what they leave out.
             if value is None and parameter is not None and (name == VIDEO or not parameter.is_required):
                 continue
             kind = None if parameter is None else object_kind(parameter)
             try:
-                resolved[given] = value if kind is None else self._objects.resolve(kind, value)
+                resolved[keyword] = value if kind is None else self._objects.resolve(kind, value)
             except ArgumentError as error:
-                raise ArgumentError(f"{module.name}(): {given}: {error}") from None
+                raise ArgumentError(f"{module.name}(): {keyword}: {error}") from None
         for parameter in module.parameters:
             if object_kind(parameter) == "segment" and parameter.is_required:
-                names = {ALIASES.get(given, given) for given in resolved}
+                names = {ALIASES.get(keyword, keyword) for keyword in resolved}
                 if parameter.name not in names:
                     resolved[parameter.name] = self.context.handle
         return resolved
 
-    def _images(self, found: Any) -> list[dict[str, Any]]:
-        parts = found if isinstance(found, list) else []
+    def _images(self, result: Any) -> list[dict[str, Any]]:
+        parts = result if isinstance(result, list) else []
         return [
             {"id": self._objects.id_of(part.handle), **part.as_json()}
             for part in parts

@@ -11,7 +11,7 @@ from videopro.video.finding import (
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.sampling import SampleRule, clue_times, frame_times
 from videopro.video.shapes import LARGEST_RATIO, pad_picture, padded_size, size_to_decode, without_margin
-from videopro.video.subtitle_files import own_subtitles
+from videopro.video.subtitle_files import subtitles_of
 from videopro.video.subtitles import (
     SubtitleLine,
     Subtitles,
@@ -44,7 +44,7 @@ __all__ = [
     "frame_times",
     "load_subtitles",
     "names_of",
-    "own_subtitles",
+    "subtitles_of",
     "pad_picture",
     "padded_size",
     "shared_store",

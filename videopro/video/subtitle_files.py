@@ -8,7 +8,7 @@ from videopro.video.finding import SubtitleFiles, names_of
 from videopro.video.subtitles import has_embedded_subtitles
 
 
-def own_subtitles(video: Path) -> Path | None:
+def subtitles_of(video: Path) -> Path | None:
     """The file of a video's subtitles: its own if there are some in it, else one beside it (film.srt,
     film.en.srt); None if there are none. Raises SubtitleError if several beside it may be meant."""
     if has_embedded_subtitles(video):

@@ -44,7 +44,7 @@ from videopro.video import (
     Video,
     is_container,
     load_subtitles,
-    own_subtitles,
+    subtitles_of,
 )
 
 _QUESTION, _MODEL, _METHOD, _OUTPUT = "Question", "Model", "Method", "Output"
@@ -221,7 +221,7 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
     if video != config.video:
         return video.with_suffix(".srt")
     try:
-        found = own_subtitles(video)
+        found = subtitles_of(video)
     except SubtitleError as error:
         print(f"no subtitles are used: {error} (or give --subtitles)", file=sys.stderr)
         return None

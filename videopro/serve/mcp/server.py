@@ -97,12 +97,12 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             started, opened, is_new = time.monotonic(), self._films.film(film), False
 
-            def told(doing: str, done: float | None = None, total: float | None = None) -> None:
+            def tell_indexing(doing: str, done: float | None = None, total: float | None = None) -> None:
                 nonlocal is_new
                 is_new |= doing == "indexing"
                 tell(doing, done, total)
 
-            clips = self._films.index(opened, told)
+            clips = self._films.index(opened, tell_indexing)
             seconds = round(time.monotonic() - started, 2) if is_new else 0.0
             return _structured(results.Indexed(film=opened.id, clips=clips, seconds=seconds))
 
@@ -162,7 +162,7 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools, texts = self._tools(film, tell), []
-            for number, time_s in enumerate(_given(times)):
+            for number, time_s in enumerate(_not_empty(times)):
                 tell("reading", number, len(times))
                 (frame,) = _frames(tools, [time_s], None, None, 1, box)
                 texts.append({"time": time_s, "text": _call(tools, "run_ocr", frame=frame)})
@@ -191,13 +191,13 @@ class _Tools:
             if tools.context.subtitles is None:
                 raise ConfigError("this film has no subtitles; open it with a subtitle file, or look at it")
             duration = tools.context.video.duration
-            found = tools.context.subtitles.between(start or 0.0, duration if end is None else end)
-            shown = [results.Line(start=each.start, end=each.end, text=each.text) for each in found[:top_k]]
+            lines = tools.context.subtitles.between(start or 0.0, duration if end is None else end)
+            shown = [results.Line(start=each.start, end=each.end, text=each.text) for each in lines[:top_k]]
             evidence = [
                 results.Evidence(kind="subtitle", source="subtitles", **line.model_dump()) for line in shown
             ]
             return _structured(
-                results.Lines(lines=shown, left_out=max(0, len(found) - top_k), evidence=evidence)
+                results.Lines(lines=shown, left_out=max(0, len(lines) - top_k), evidence=evidence)
             )
 
         return await self._working(context, work)
@@ -215,10 +215,10 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             tools, boxes = self._tools(film, tell), []
             video = tools.context.video
-            for number, time_s in enumerate(_given(times)):
+            for number, time_s in enumerate(_not_empty(times)):
                 tell("looking", number, len(times))
-                found = _call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
-                for each in found:
+                detections = _call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
+                for each in detections:
                     x = [round(each[name] / video.width, 4) for name in ("x0", "x1")]
                     y = [round(each[name] / video.height, 4) for name in ("y0", "y1")]
                     box = [x[0], y[0], x[1], y[1]]
@@ -303,7 +303,7 @@ def _part(tools: VideoTools, start: float | None, end: float | None) -> Any:
     return [start or 0.0, tools.context.video.duration if end is None else end]
 
 
-def _given(times: Sequence[float]) -> Sequence[float]:
+def _not_empty(times: Sequence[float]) -> Sequence[float]:
     if not times:
         raise ConfigError("give times in seconds, such as times=[12.5]")
     return times

@@ -42,9 +42,9 @@ async def work_for(
     loop = asyncio.get_running_loop()
     sender, receiver = anyio.create_memory_object_stream[tuple[str, float | None, float | None]](_MOST_TOLD)
 
-    def send(*told: Any) -> None:
+    def send(*progress: Any) -> None:
         try:
-            sender.send_nowait(told)
+            sender.send_nowait(progress)
         except (anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return
 
