@@ -68,7 +68,6 @@ _NO_MEASUREMENTS = {
         ("docs/own-videos.md", "| field | |"),
         ("docs/modules.md", "| annotation | a program may pass | the module gets | parameters |"),
         ("docs/reproduce.md", "| config | |"),
-        ("docs/serve.md", "| path | what it does |"),
         ("docs/serving.md", "| flag | reason |"),
         ("docs/synthesis.md", "| setting | |"),
     ],

@@ -89,7 +89,49 @@ def _cancelling(record: Record) -> Table:
     return ["work", "stopped within 1 s", "median", "longest", "processor time after it"], rows
 
 
+def _serving_clients(record: Record) -> Table:
+    """What clients of videopro serve see who ask at the same time."""
+    behind = record["behind"]
+    legs = {
+        f"{record['each']['clients']} clients, one question each": record["each"],
+        f"one client with {behind['questions_of_one']} questions": behind["one"],
+        f"{behind['others']['clients']} clients behind it, one question each": behind["others"],
+    }
+    rows = [
+        [
+            name,
+            f"{leg['answered']} of {leg['clients']}",
+            str(leg["told_their_place"]),
+            str(leg["largest_place"]),
+            *(
+                ", ".join(f"{leg[moment][which]:.1f}" for which in ("least", "median", "most"))
+                for moment in ("told", "step", "answer")
+            ),
+        ]
+        for name, leg in legs.items()
+    ]
+    heads = ["", "answered", "waited, and told their place", "last place"]
+    return [*heads, "first event, s", "first step, s", "answer, s"], rows
+
+
+def _hang_ups(record: Record) -> Table:
+    """How long the server works for a client that is gone."""
+    ups = record["hang_ups"]
+    seconds = ups["seconds"]
+    row = [
+        str(ups["clients"]),
+        f"{ups['in_time']} of {ups['clients']}",
+        f"{seconds[len(seconds) // 2]:.3f}, {seconds[-1]:.3f}",
+        str(ups["answers_stored"]),
+    ]
+    return ["hung up", f"stopped within {ups['goal_s']:g} s", "seconds: median, most", "answers stored"], [
+        row
+    ]
+
+
 TABLES: Tables = {
+    ("perf/serving_clients.json", "clients at the same time"): _serving_clients,
+    ("perf/serving_clients.json", "clients that hang up"): _hang_ups,
     ("perf/cancelling.json", "cancelled work"): _cancelling,
     ("perf/flow.json", "how busy an engine is kept"): _flow,
     ("perf/flow_live.json", "a live engine"): _flow_live,
