@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,18 @@ def test_films_in_folders_are_listed_and_stay_there(tmp_path: Path, films: Path)
     cancellation.cancel()
     with pytest.raises(Cancelled):
         store.from_folder("deep/red.mp4", cancellation.check)
+
+
+def test_clients_that_bring_the_same_film_at_the_same_time(tmp_path: Path, films: Path) -> None:
+    store, path = FilmStore(tmp_path, 10**9), films / "deep" / "red.mp4"
+    content = path.read_bytes()
+    with ThreadPoolExecutor(8) as threads:
+        brought = [threads.submit(uploaded, store, content) for _ in range(8)]
+        brought += [threads.submit(store.at, path, "red.mp4") for _ in range(8)]
+        kept = {each.result() for each in brought}
+    assert len({film.id for film in kept}) == 1
+    assert store.get(kept.pop().id).path.read_bytes() == content
+    assert not list(store.incoming.iterdir())
 
 
 def test_a_film_that_changes_in_its_folder_is_another_film(tmp_path: Path) -> None:
