@@ -74,7 +74,7 @@ def _show_help(name: str, argv: Sequence[str]) -> bool:
     if not settings or not is_installed("trl"):
         return False
     module, _, attribute = settings.partition(":")
-    getattr(import_module(module), attribute).print_help(argv)
+    getattr(import_module(module), attribute).show_help(argv)
     return True
 
 

@@ -71,7 +71,7 @@ class CommandLine(Generic[T]):
         """
         words = list(sys.argv[1:] if argv is None else argv)
         if HELP.intersection(words):
-            self.print_help(words)
+            self.show_help(words)
             raise SystemExit(0)
         flags = self._read_flags(words)
         _refuse_empty(self.settings, flags, self.program)
@@ -92,13 +92,22 @@ class CommandLine(Generic[T]):
             raise SystemExit(0)
         return settings
 
-    def print_help(self, argv: Sequence[str] = ()) -> None:
+    def show_help(self, argv: Sequence[str]) -> None:
         """Print what `--help` prints among these words, and store it."""
+        text = self._help(argv)
+        store_help(self.name, text, argv)
+        print(text, end="")
+
+    def print_help(self) -> None:
+        """Print what `--help` prints, for a command that cannot run here: it is not stored, as more follows
+        it."""
+        print(self._help(), end="")
+
+    def _help(self, argv: Sequence[str] = ()) -> str:
         console = Console()
         with console.capture() as captured:
             self.app(argv)(["--help"], console=console)
-        store_help(self.name, captured.get(), argv)
-        print(captured.get(), end="")
+        return captured.get()
 
     def _merge_options(
         self, options: OptionFlags, merged: dict[str, Any], flags: dict[str, Any], file: str

@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from videopro.cli.cache_folder import cache_root
+from videopro.cli.extras import is_installed
 from videopro.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
@@ -57,8 +58,9 @@ def _file(command: str, argv: Sequence[str]) -> Path:
 
 
 def _version(library: str) -> str:
+    # Not by its metadata alone, which an environment may have without the package.
     try:
-        return metadata.version(library)
+        return metadata.version(library) if is_installed(library) else ""
     except metadata.PackageNotFoundError:
         return ""
 
