@@ -3,9 +3,11 @@
 from perf.tables import (
     benchmarks,
     deciding,
+    first_answer,
     house,
     results,
     road,
+    samplers,
     sampling,
     scale,
     serving,
@@ -31,6 +33,8 @@ TABLES: Tables = {
     **deciding.TABLES,
     **transcripts.TABLES,
     **scale.TABLES,
+    **samplers.TABLES,
+    **first_answer.TABLES,
 }
 """By file, relative to the repository, and title."""
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from videopro.commands import infer
 from videopro.pocket import ADAPTERS, AGENTS, adapter_dir
 from videopro.traces import Step, Trace, read_traces
@@ -38,6 +40,7 @@ def test_shipped_agents_are_recorded_and_small() -> None:
     assert {*AGENTS} < {*ADAPTERS}
 
 
+@pytest.mark.long
 def test_vca_runs_on_its_adapter(tmp_path: Path) -> None:
     """Its first replies are in the method's form. Later ones are not always (RECORD.md)."""
     options = ["--options", "preset=equal", "temperature=0", "max_new_tokens=320", "max_rounds=2"]

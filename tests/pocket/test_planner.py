@@ -26,7 +26,9 @@ def test_shipped_planners_are_recorded_and_fit() -> None:
         assert (folder / "CARD.md").read_text().startswith("# Data card")
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "pocket-sft" else pytest.mark.long) for name in PLANNERS]
+)
 def test_shipped_planners_write_programs_that_run(name: str, tmp_path: Path) -> None:
     """One look for the weather, a program for the rest, and every one runs to an answer."""
     status = infer.main(

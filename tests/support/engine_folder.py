@@ -43,9 +43,11 @@ def names(engine: EngineProcess) -> list[str]:
         return [card["id"] for card in json.load(reply)["data"]]
 
 
-def make(folder: Path, said: list[str], model: ServedModel = MODEL, **settings: Any) -> EngineProcess:
+def make(
+    folder: Path, said: list[str], model: ServedModel = MODEL, device: str | None = None, **settings: Any
+) -> EngineProcess:
     given = EngineSettings(program=str(folder / "vllm"), **settings)
-    return EngineProcess(given, model, log=folder / "run" / "engine.log", say=said.append)
+    return EngineProcess(given, model, log=folder / "run" / "engine.log", device=device, say=said.append)
 
 
 @pytest.fixture

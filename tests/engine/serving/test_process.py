@@ -72,6 +72,21 @@ def test_a_killed_engine_is_started_again_with_its_adapters_at_the_same_address(
         assert sum("starting it again" in line for line in said) == 2
 
 
+@pytest.mark.parametrize(("device", "starts"), [(None, 2), ("0", 1)])
+def test_the_cpu_build_is_started_again_before_an_adapter_takes_the_last_of_its_16_slots(
+    folder: Path, device: str | None, starts: int
+) -> None:
+    said: list[str] = []
+    with make(folder, said, device=device) as engine:
+        for version in range(17):
+            engine.load_adapter(f"policy-v{version}", folder)
+            if version > 0:
+                engine.unload_adapter(f"policy-v{version - 1}")
+        assert names(engine) == ["model", "policy-v16"]
+        assert engine.starts == starts
+    assert any("would mistake one for the base" in line for line in said) == (starts > 1)
+
+
 def test_one_that_keeps_dying_is_given_up(folder: Path) -> None:
     said: list[str] = []
     with make(folder, said) as engine:

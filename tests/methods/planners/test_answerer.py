@@ -158,6 +158,7 @@ def test_the_flag_of_infer(tmp_path: Path) -> None:
     assert identity["method"]["answerer"]["model"] == "pocket"
 
 
+@pytest.mark.long
 def test_merged_pocket_answers_as_its_adapter_does(tmp_path: Path) -> None:
     """The same questions with a merged planner and with its adapter: the same replies and answers, though no
     setting names the base or the prompts of the merged one."""

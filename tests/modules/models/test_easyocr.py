@@ -105,6 +105,7 @@ def test_what_its_reader_reads_is_what_we_read(weights: Path, read_by_easyocr: l
     assert all(later > earlier - tallest / 2 for earlier, later in pairwise(middles))
 
 
+@pytest.mark.long
 def test_a_program_reads_with_it(weights: Path, read_by_easyocr: list[Any], monkeypatch: Any) -> None:
     reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
     read = type(reader).read

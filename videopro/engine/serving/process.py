@@ -25,7 +25,13 @@ from typing import IO, Any, Self
 
 from videopro.cli import defer_signals
 from videopro.engine.serving import guard
-from videopro.engine.serving.settings import EngineSettings, ServedModel, engine_environment, serve_flags
+from videopro.engine.serving.settings import (
+    CPU_LOADS,
+    EngineSettings,
+    ServedModel,
+    engine_environment,
+    serve_flags,
+)
 from videopro.errors import BackboneError, RunError, cannot_write
 from videopro.storage import InvalidJson, parse_json
 
@@ -80,6 +86,8 @@ class EngineProcess:
         self._say = say
         self._port = 0
         self._adapters = dict(model.adapters)
+        self._loads = 0
+        """Adapters that the running process has loaded."""
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: threading.Thread | None = None
@@ -173,6 +181,7 @@ class EngineProcess:
                     start_new_session=True,
                 )
             self.starts += 1
+            self._loads = len(named)
         return size
 
     def _open_log(self) -> IO[bytes]:
@@ -274,6 +283,13 @@ class EngineProcess:
             # First: an engine that dies meanwhile is started again with it.
             self._adapters[name] = folder
             starts = self.starts
+            self._loads += 1
+            is_full = self._device is None and self._loads > CPU_LOADS
+            process = self._process
+        if is_full and process is not None:
+            self._say(f"vLLM's CPU build has loaded {CPU_LOADS} adapters, and would mistake one for the base")
+            # Started again as one that died, with its adapters.
+            _end(process)
         try:
             self.ask(
                 "load_lora_adapter",

@@ -30,6 +30,9 @@ _LOADED = 3
 _CPU_LOADED = 16
 """The LoRA kernels of the CPU build give the base's requests the adapter in the last slot (vLLM pull request
 48421), which therefore has to stay empty."""
+CPU_LOADS = _CPU_LOADED - 1
+"""Adapters that an engine of the CPU build may load in its life: one that is unloaded loses its name, and
+keeps its slot."""
 _CPU_REQUESTS = 16
 _LISTED = 20
 """Log-probabilities for each token, among which the letters of an answer are looked for."""

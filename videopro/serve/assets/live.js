@@ -60,7 +60,7 @@ const LIVE = (() => {
   const SHOWN = 6; // Pieces of evidence that are shown at once.
   const NAMES = { frames: "frames", interval: "part of the film", subtitle: "subtitle", text: "text in the picture", box: "found" };
 
-  // On what the answer rests: each piece plays the film from there. Its place is kept while there is none.
+  // What the answer rests on: each piece plays the film from there. Its place is kept while there is none.
   function restsOn(content, pictures) {
     const pieces = content.answer_evidence;
     if (!pieces.length) return el("section.rests-on", { hidden: true });
@@ -72,7 +72,7 @@ const LIVE = (() => {
         more.remove();
       },
     }, `${rest.length} more`);
-    return el("section.rests-on", {}, el("h2", {}, "On what the answer rests", el("small", {}, "a click plays it")), list, rest.length ? more : null);
+    return el("section.rests-on", {}, el("h2", {}, "What the answer rests on", el("small", {}, "a click plays it")), list, rest.length ? more : null);
   }
 
   function oneOf(piece, pictures) {
