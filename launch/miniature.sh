@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Walks the road of `bash launch/reproduce.sh paper` on two cores: bash launch/miniature.sh [FOLDER]   (default: runs/miniature)
 # FOLDER gets films with speech in the official formats of five benchmarks, a hub's cache with a checkpoint of every class, and
-# OUTPUT; a teacher answers behind HTTP. Then GRPO once more, with the planner's own failures as prompts, and under DeepSpeed.
-# Re-run the same command to resume.
+# OUTPUT; a teacher answers behind HTTP. Then GRPO once more, with the planner's own failures as prompts, and under DeepSpeed;
+# and where a real engine is installed (launch/live.sh), GRPO and one method's answers once more by it.
+# Re-run the same command to resume. ENGINE (.engine): the folder of the engine's environment.
 # What is then checked: tests/support/miniature/checks.py.
 set -euo pipefail
 folder=$(realpath -m "${1:-runs/miniature}")
@@ -26,5 +27,14 @@ reproduce --output "$folder/output" --synthesize "teacher=api:narrator-1@http://
 PYTHONPATH=tests/support/miniature/cpu_as_gpu:. reproduce --output "$folder/planner" --sft-adapter "$folder/output/sft" \
     --grpo-prompts planner --synthesize limit=8 --modules ocr=easyocr:en --accelerate zero2 --grpo-settings use_cpu=false \
     --merge --start prompts --until merge
+
+engine=$(realpath -m "${ENGINE:-.engine}")
+if [ -x "$engine/bin/python" ]; then
+    reproduce --output "$folder/engine" --sft-adapter "$folder/output/sft" \
+        --grpo-data "$folder/output/synthesis/grpo.jsonl" --grpo-settings sampler=vllm "vllm={program: $engine}" \
+        --benchmarks lvbench --tables 1 --infer engine=vllm "vllm={program: $engine}" --start grpo --until infer
+else
+    echo "No engine in $engine (bash launch/live.sh makes one): the road by an engine is left out."
+fi
 
 python -m tests.support.miniature.checks "$folder"

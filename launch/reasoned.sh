@@ -6,14 +6,15 @@
 # resume; each table is also written as soon as its runs are there.
 #   bash launch/reasoned.sh [FOLDER]      default: runs/reasoned
 # WORKERS is the number of processes that train or answer in parallel (default 2); RULE the rule that is compared (default
-# product); ASKED the number of questions in the SFT data, EPOCHS its epochs; STEPS those of GRPO (0: without it), PROMPTS
-# the questions of its prompts, the taught ones included; TEST the number of test questions.
+# product); ADAPTER a planner that SFT starts from, such as pocket-sft (default: a new adapter); ASKED the number of questions
+# in the SFT data, EPOCHS its epochs; STEPS those of GRPO (0: without it), PROMPTS the questions of its prompts, the taught
+# ones included; TEST the number of test questions.
 set -euo pipefail
 folder=${1:-runs/reasoned}
 source "$(dirname "$0")/setup.sh" train
 source launch/pocket_parts.sh
 workers=${WORKERS:-2} rule=${RULE:-product} asked=${ASKED:-60} epochs=${EPOCHS:-16} steps=${STEPS:-40} prompts=${PROMPTS:-360}
-seeds=${SEEDS:-"0 1 2"} test="--limit ${TEST:-110}"
+adapter=${ADAPTER:-} seeds=${SEEDS:-"0 1 2"} test="--limit ${TEST:-110}"
 rules="none $rule"
 
 # The same programs under both rules: the teacher is offline, and draws them from the questions.
@@ -38,7 +39,8 @@ compare() { # NAME: the planners of both rules, before and after refinement; tho
 answer native native test $test
 for seed in $seeds; do
     for each in $rules; do
-        echo "finetune sft-$each-$seed synthesis-$each/sft.jsonl $seed --num_train_epochs $epochs"
+        echo "finetune sft-$each-$seed synthesis-$each/sft.jsonl $seed --num_train_epochs $epochs" \
+            "${adapter:+--adapter $adapter}"
     done
 done | side_by_side
 for seed in $seeds; do

@@ -1,6 +1,7 @@
 """The tables of README and docs that are made of a file of results: one function a table, by topic."""
 
 from perf.tables import (
+    before_after,
     benchmarks,
     deciding,
     first_answer,
@@ -35,6 +36,7 @@ TABLES: Tables = {
     **scale.TABLES,
     **samplers.TABLES,
     **first_answer.TABLES,
+    **before_after.TABLES,
 }
 """By file, relative to the repository, and title."""
 

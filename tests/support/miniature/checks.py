@@ -19,7 +19,8 @@ from safetensors.torch import load_file
 
 from perf.transcripts import word_errors
 from tests.support.miniature.__main__ import BENCHMARKS
-from tests.support.miniature.planner_checks import planner_checks
+from tests.support.miniature.engine_checks import engine_checks
+from tests.support.miniature.planner_checks import json_lines, planner_checks
 from videopro.benchmarks import load
 from videopro.cli import CONFIGS, cache_root
 from videopro.modules.models import Transcript, read_speech, transcribe_video
@@ -48,6 +49,8 @@ def checks(folder: Path) -> Iterator[tuple[str, bool]]:
     yield from _training(output)
     yield from _runs(output)
     yield from planner_checks(folder)
+    if (folder / "engine").exists():
+        yield from engine_checks(folder)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bool]]:
@@ -83,7 +86,7 @@ def _heard(film: Path) -> Transcript:
 
 
 def _rows(folder: Path, output: Path) -> Iterator[tuple[str, bool]]:
-    sft, grpo = (_lines(output / "synthesis" / f"{name}.jsonl") for name in ("sft", "grpo"))
+    sft, grpo = (json_lines(output / "synthesis" / f"{name}.jsonl") for name in ("sft", "grpo"))
     held_out = json.loads((folder / "data" / "cg_bench" / "cgbench_mini.json").read_text())
     ids = {str(record["qid"]) for record in held_out}
     yield "both trainings have rows", bool(sft and grpo)
@@ -104,7 +107,7 @@ def _training(output: Path) -> Iterator[tuple[str, bool]]:
     yield "SFT moved the adapter", any(tensor.any() for name, tensor in sft.items() if "lora_B" in name)
     yield "GRPO went on with it", sft.keys() == grpo.keys()
     yield "GRPO moved it", any(not tensor.equal(sft[name]) for name, tensor in grpo.items())
-    replies = _lines(output / "grpo" / "programs.jsonl")
+    replies = json_lines(output / "grpo" / "programs.jsonl")
     # Two steps of a group of four in each of two processes.
     expected = settings["max_steps"] * settings["per_device_train_batch_size"] * 2
     yield f"GRPO ran {expected} programs", len(replies) == expected
@@ -124,7 +127,7 @@ def _runs(output: Path) -> Iterator[tuple[str, bool]]:
             yield f"{name} on {benchmark} has no errors", not summary["errors"] and not summary["exceptions"]
     calls = [
         call["fn"]
-        for trace in _lines(output / "runs" / "videopro" / "longvideobench" / "traces.jsonl")
+        for trace in json_lines(output / "runs" / "videopro" / "longvideobench" / "traces.jsonl")
         for answer in trace["rounds"]
         for call in (answer["execution"] or {}).get("calls", [])
     ]
@@ -132,10 +135,6 @@ def _runs(output: Path) -> Iterator[tuple[str, bool]]:
     report = (output / "report" / "report.md").read_text()
     for name in (*(f"Table {n}" for n in range(1, 6)), *(f"Figure {n}" for n in (2, 4, 5))):
         yield f"the report has the paper's {name}", name in report
-
-
-def _lines(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def main(folder: Path) -> int:

@@ -32,15 +32,15 @@ def planner_checks(folder: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _prompts(before: Path, made: Path) -> Iterator[tuple[str, bool]]:
-    rows = _lines(made / "grpo.jsonl")
+    rows = json_lines(made / "grpo.jsonl")
     native, planned = (
-        {trace["question_id"]: trace for trace in _lines(made / name / "traces.jsonl")}
+        {trace["question_id"]: trace for trace in json_lines(made / name / "traces.jsonl")}
         for name in ("native", "planner")
     )
     kinds = {kind: Counter(row["question_id"] for row in rows if row["kind"] == kind) for kind in _KINDS}
     yield f"{QUESTIONS} questions were asked", len(native) == len(planned) == QUESTIONS
     yield "each has a plan", kinds["plan"] == Counter(dict.fromkeys(planned, 1))
-    taught = {Path(row["videos"][0]).name for row in _lines(before / "synthesis" / "sft.jsonl")}
+    taught = {Path(row["videos"][0]).name for row in json_lines(before / "synthesis" / "sft.jsonl")}
     asked = {Path(row["videos"][0]).name for row in rows}
     yield "no prompt is about a film that the planner was fine-tuned on", not taught & asked
     failed = {name for name, trace in planned.items() if _execution(trace)["status"] == "failed"}
@@ -113,5 +113,6 @@ def _signs(folder: Path) -> Iterator[tuple[str, bool]]:
     yield f"EasyOCR reads {read} of {asked} signs", asked > 0 and read >= asked * 2 / 3
 
 
-def _lines(path: Path) -> list[Any]:
+def json_lines(path: Path) -> list[Any]:
+    """The objects of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
