@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, acquired
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.modules.written_reply import written_text
@@ -142,7 +142,7 @@ class GroundingDino(Detector):
         query = text.lower().strip()
         query = query if query.endswith(".") else f"{query}."
         height, width = images[0].shape[:2]
-        with self._lock, torch.inference_mode():
+        with acquired(self._lock), torch.inference_mode():
             inputs = self._processor(
                 images=[Image.fromarray(image) for image in images],
                 text=[query] * len(images),

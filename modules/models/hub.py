@@ -8,6 +8,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from videopro.backbones import hide_weights_bar
+from videopro.errors import check_cancelled
 from videopro.modules.errors import ModelError
 
 
@@ -26,7 +27,23 @@ def load_pretrained(name: str, role: str, model_class: Any, processor_class: Any
             "the cache, or the directory of such a checkpoint"
         ) from error
     check_finite(f"{role} {name!r}", model.named_parameters())
+    stop_between_layers(model)
     return model, processor
+
+
+def stop_between_layers(model: Any) -> None:
+    """Let a pass of the model end between two of its layers once the work of its thread is cancelled. A pass
+    takes seconds where the processor is busy: nobody should have to wait for all of it."""
+    from torch.nn import ModuleList, Sequential
+
+    for module in model.modules():
+        if isinstance(module, ModuleList | Sequential):
+            for layer in module:
+                layer.register_forward_pre_hook(_check_cancelled)
+
+
+def _check_cancelled(layer: Any, inputs: Any) -> None:
+    check_cancelled()
 
 
 def check_finite(subject: str, weights: Iterable[tuple[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from PIL import Image
 
 from videopro.cli import needs_extra
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, acquired
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of
 from videopro.storage import encodable
@@ -146,7 +146,7 @@ class RapidOcr(Ocr):
         return ["rapidocr", version("rapidocr"), _SHORTEST_SIDE]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        with self._engine_slots:
+        with acquired(self._engine_slots):
             try:
                 engine = self._free.pop()
             except IndexError:
@@ -203,7 +203,7 @@ class EasyOcr(Ocr):
         return ["easyocr", *self._languages, *([self._folder] if self._folder is not None else [])]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        with self._lock:
+        with acquired(self._lock):
             results = self._reader.readtext(image)
         height, width = image.shape[:2]
         return [

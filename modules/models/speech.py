@@ -17,7 +17,7 @@ import numpy as np
 
 from videopro.backbones import folder_fingerprint
 from videopro.cli import did_you_mean, needs_extra
-from videopro.errors import ConfigError, check_cancelled
+from videopro.errors import ConfigError, acquired, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.modules.models.sound import SAMPLE_RATE
@@ -69,7 +69,7 @@ class Whisper(SpeechRecognizer):
     def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
         import torch
 
-        with self._lock, torch.inference_mode():
+        with acquired(self._lock), torch.inference_mode():
             # Not truncated to the model's 30 s window: `generate` transcribes longer input window by window.
             inputs = self._processor(
                 sound,
@@ -136,7 +136,7 @@ class FasterWhisper(SpeechRecognizer):
         self._lock = threading.Lock()
 
     def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
-        with self._lock:
+        with acquired(self._lock):
             # `parts` is lazy: the model runs while it is iterated, so keep the lock.
             # Without its filter for voices, it tries again and again to read words out of silence.
             parts, about = self._model.transcribe(sound, language=self._language or language, vad_filter=True)

@@ -13,7 +13,7 @@ from math import hypot
 
 from PIL import Image
 
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, acquired
 from videopro.modules.errors import ModelError
 from videopro.modules.models.detection import Corners, Detection, Detector, clipped, has_area
 from videopro.modules.models.hub import device_of, load_pretrained
@@ -74,7 +74,7 @@ class Sam3Tracker(Tracker):
         pictures = [pad_picture(frame.image) for frame in frames]
         boxes: dict[int, list[Corners | None]] = {}
         scores: dict[int, float] = {}
-        with self._lock, torch.inference_mode():
+        with acquired(self._lock), torch.inference_mode():
             # Frames stay on the CPU: hundreds at the model's 1008 x 1008 would fill an accelerator.
             session = self._processor.init_video_session(
                 video=[Image.fromarray(picture) for picture in pictures],

@@ -1,6 +1,6 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
-from videopro.video.decoding import check_no_url
+from videopro.video.decoding import check_no_url, made_ahead
 from videopro.video.finding import (
     FILM_ENDINGS,
     SUBTITLE_ENDINGS,
@@ -43,6 +43,7 @@ __all__ = [
     "fps_times",
     "frame_times",
     "load_subtitles",
+    "made_ahead",
     "names_of",
     "subtitles_of",
     "pad_picture",

@@ -23,6 +23,7 @@ from videopro.modules.models.encoders.asp_clip_model import (
     score_pooled,
 )
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder
+from videopro.modules.models.hub import stop_between_layers
 
 
 class FrameTextEncoder(Protocol):
@@ -49,6 +50,7 @@ class AspClipEncoder(VideoTextEncoder):
         parameter = next(base.model.parameters())
         # Where the base is, and in its precision: its features go straight in.
         self._temporal = temporal.to(parameter.device, parameter.dtype).eval()
+        stop_between_layers(self._temporal)
         self.clip_frames = config.frames
         self._fingerprint = folder_fingerprint(folder)
         if self.width != config.width:

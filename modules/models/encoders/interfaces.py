@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from videopro.errors import acquired, check_cancelled
 from videopro.video import pad_picture, uniform_times
 
 if TYPE_CHECKING:
@@ -146,8 +147,11 @@ class VideoTextEncoder(ABC):
 
         if len(items) == 0:
             raise ValueError(f"{self.name}: nothing to embed")
-        with self._lock, torch.inference_mode():
-            rows = [embed(items[at : at + batch]) for at in range(0, len(items), batch)]
+        rows: list[torch.Tensor] = []
+        with acquired(self._lock), torch.inference_mode():
+            for at in range(0, len(items), batch):
+                check_cancelled()
+                rows.append(embed(items[at : at + batch]))
             # In float32, whatever the encoder computes in: half precision is too coarse for unit length.
             vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
             return vectors

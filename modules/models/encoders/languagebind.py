@@ -22,7 +22,7 @@ from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.encoders.interfaces import StagedClips, VideoTextEncoder, short_side
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
-from videopro.modules.models.hub import check_finite, device_of
+from videopro.modules.models.hub import check_finite, device_of, stop_between_layers
 from videopro.storage import parse_json
 from videopro.video import Frame, size_to_decode
 
@@ -52,6 +52,7 @@ class LanguageBindEncoder(VideoTextEncoder):
             ) from error
         self._device, self._dtype = device_of(device), dtype
         self.model.to(self._device, getattr(torch, dtype)).eval()
+        stop_between_layers(self.model)
         self.clip_frames = config.vision.num_frames
         self._side = config.vision.image_size
         self._longest = config.text.max_position_embeddings

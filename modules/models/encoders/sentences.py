@@ -10,10 +10,11 @@ from safetensors import SafetensorError
 
 from videopro.backbones import folder_fingerprint
 from videopro.cli import needs_extra
+from videopro.errors import acquired
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.encoders.interfaces import TextEncoder
-from videopro.modules.models.hub import check_finite, device_of
+from videopro.modules.models.hub import check_finite, device_of, stop_between_layers
 
 
 class SentenceEncoder(TextEncoder):
@@ -32,6 +33,7 @@ class SentenceEncoder(TextEncoder):
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"{source!r}: {folder} is not a sentence-transformers model: {error}") from error
         check_finite(f"{source!r}: {folder}", self.model.named_parameters())
+        stop_between_layers(self.model)
         self._fingerprint = folder_fingerprint(folder)
         # Fast tokenizers cannot be used by two threads at once.
         self._lock = threading.Lock()
@@ -47,7 +49,7 @@ class SentenceEncoder(TextEncoder):
 
     def _rows(self, encode: object, texts: Sequence[str]) -> np.ndarray:
         assert callable(encode)
-        with self._lock:
+        with acquired(self._lock):
             rows = encode(
                 list(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
             )

@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
-from videopro.errors import VideoError, result_of
+from videopro.errors import Cancellation, Cancelled, VideoError, cancellable, result_of
 from videopro.startup import exit_with_parent
 from videopro.video.decoding.exact import DecodedPictures, pictures_at, processors
 from videopro.video.decoding.probe import Probe
@@ -51,9 +51,9 @@ class PartInProcess:
         # Not a file in /dev/shm, which containers often limit to 64 MiB.
         memory = os.memfd_create("videopro-pictures")
         try:
-            os.ftruncate(memory, int(np.prod(shape)))
-            mapped = mmap.mmap(memory, 0, access=mmap.ACCESS_READ)
-            self._pictures = np.frombuffer(mapped, np.uint8).reshape(shape)
+            os.ftruncate(memory, int(np.prod(shape)) + 1)
+            self._is_cancelled, self._pictures = _parts_of(mmap.mmap(memory, 0), shape)
+            self._pictures.flags.writeable = False
             self._executor, self._future = self._pool.submit(
                 self._probe, self.ticks, self._size, self._timeout, memory
             )
@@ -82,8 +82,9 @@ class PartInProcess:
             return DecodedPictures(at, dict(zip(order, self._pictures, strict=False)))
 
     def cancel(self) -> None:
-        """Do not decode it unless that has begun."""
+        """Do not decode it; a process that has begun ends at its next packet."""
         self._future.cancel()
+        self._is_cancelled[0] = 1
 
 
 class DecodingProcesses:
@@ -173,14 +174,37 @@ def _decode(
 ) -> tuple[dict[int, int], list[int]]:
     """Write the pictures into the parent's memory. Returns what is shown at which tick, and the timestamps of
     the pictures in order."""
-    pictures = pictures_at(probe, ticks, size, lambda pts: False, timeout, threads=threads)
     descriptor = os.open(f"/proc/{parent}/fd/{memory}", os.O_RDWR)
     try:
-        with mmap.mmap(descriptor, 0) as mapped:
-            target = np.frombuffer(mapped, np.uint8).reshape(len(ticks), *size, 3)
-            for row, image in zip(target, pictures.images.values(), strict=False):
-                row[:] = image
-            del target, row
+        mapped = mmap.mmap(descriptor, 0)
     finally:
         os.close(descriptor)
+    is_cancelled, target = _parts_of(mapped, (len(ticks), *size, 3))
+    with cancellable(_ParentsCancellation(is_cancelled)):
+        pictures = pictures_at(probe, ticks, size, lambda pts: False, timeout, threads=threads)
+    for row, image in zip(target, pictures.images.values(), strict=False):
+        row[:] = image
     return pictures.at, list(pictures.images)
+
+
+def _parts_of(mapped: mmap.mmap, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The two parts of the memory that the processes share: a byte in which the parent says that nobody waits
+    for the pictures any more, and the pictures before it."""
+    data = np.frombuffer(mapped, np.uint8)
+    return data[-1:], data[:-1].reshape(shape)
+
+
+class _ParentsCancellation(Cancellation):
+    """Whether the parent has cancelled the work of this process."""
+
+    def __init__(self, is_cancelled: np.ndarray) -> None:
+        super().__init__()
+        self._flag = is_cancelled
+
+    @property
+    def is_cancelled(self) -> bool:
+        return bool(self._flag[0])
+
+    def check(self) -> None:
+        if self.is_cancelled:
+            raise Cancelled

@@ -5,15 +5,14 @@ The ticks are split at key frames, so that no picture is decoded twice.
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
-from videopro.errors import carrying_cancellation, check_cancelled
+from videopro.errors import check_cancelled
+from videopro.video.decoding.ahead import made_ahead
 from videopro.video.decoding.exact import DecodedPictures, pictures_at
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import Probe
@@ -60,8 +59,8 @@ def _by_processes(
                 ahead.append(pool.decode(probe, part, size, timeout))
             if not ahead:
                 return
-            first = ahead.popleft()
-            yield first.ticks, first.result()
+            yield ahead[0].ticks, ahead[0].result()
+            ahead.popleft()
     finally:
         parts.close()
         for part_in_process in ahead:
@@ -72,41 +71,13 @@ def _by_thread(
     probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
 ) -> Generator[tuple[list[int], DecodedPictures], None, None]:
     """The parts' pictures in order, decoded by threads of this process."""
+
+    def decoded() -> Generator[tuple[list[int], DecodedPictures], None, None]:
+        for part in _parts(probe, ticks, timeout):
+            yield part, pictures_at(probe, part, size, lambda pts: False, timeout)
+
     # One part waits while the next is decoded; more would only take memory.
-    ready: queue.Queue[tuple[list[int], DecodedPictures | BaseException]] = queue.Queue(maxsize=1)
-    stopped = threading.Event()
-
-    def hand_over(part: list[int], result: DecodedPictures | BaseException) -> None:
-        while not stopped.is_set():
-            try:
-                # Not forever: a consumer that closed the generator takes nothing any more.
-                ready.put((part, result), timeout=0.2)
-            except queue.Full:
-                continue
-            return
-
-    def decode() -> None:
-        try:
-            for part in _parts(probe, ticks, timeout):
-                if stopped.is_set():
-                    return
-                hand_over(part, pictures_at(probe, part, size, lambda pts: False, timeout))
-        except BaseException as failure:
-            hand_over([], failure)
-
-    thread = threading.Thread(target=carrying_cancellation(decode), daemon=True)
-    thread.start()
-    left = len(ticks)
-    try:
-        while left:
-            part, result = ready.get()
-            if isinstance(result, BaseException):
-                raise result
-            yield part, result
-            left -= len(part)
-    finally:
-        stopped.set()
-        thread.join()
+    return made_ahead(decoded(), most=1, name="stream")
 
 
 def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Generator[list[int], None, None]:
