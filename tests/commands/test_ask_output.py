@@ -90,7 +90,7 @@ def test_an_error_is_one_object(
     filled = [str(video) if word == "VIDEO" else word for word in argv]
     assert main(["--json", *filled], load=load_fake) == 2
     (told,) = events(capsys)
-    assert (told["type"], told["error"]["type"]) == ("error", kind)
+    assert (told["type"], told["error"]["type"], told["cost"]["calls"]) == ("error", kind, 0)
     assert message in told["error"]["message"]
 
 
@@ -112,6 +112,8 @@ def test_a_question_that_fails_is_told_by_the_name_of_its_failure_and_kept(
     told = events(capsys)
     assert told[-1]["type"] == "error"
     assert told[-1]["error"] == {"type": "BackboneError", "message": "out of order"}
+    # It looked at the frames before it failed.
+    assert told[-1]["cost"]["frames"] == 4
     (trace,) = AskedRun(tmp_path / "run").read()
     assert trace.error is not None
     assert (trace.error.type, trace.error.message) == ("BackboneError", "out of order")

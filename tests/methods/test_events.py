@@ -11,7 +11,7 @@ import pytest
 from tests.support import agent_traces as agents
 from tests.support import view_world as world
 from videopro.errors import Cancellation, Cancelled, cancellable
-from videopro.methods import EventObserver, answer_event, evidence
+from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question
 from videopro.traces import Call, Cost, Execution, Failure, Result, VideoRef
 
@@ -167,7 +167,7 @@ def test_an_agents_evidence_names_its_steps_and_a_failed_question_has_none() -> 
 
 def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place() -> None:
     result = replace(world.refined(VIDEO), cost=Cost(3.14159, {}, 8, 2, 600, 40), notes=("no subtitles",))
-    assert answer_event(result, QUESTION) == {
+    assert last_event(result, QUESTION) == {
         "type": "answer",
         "letter": "A",
         "choice": "a red kite",
@@ -179,9 +179,12 @@ def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place()
         "cost": {"seconds": 3.142, "frames": 8, "calls": 2, "tokens_in": 600, "tokens_out": 40},
         "error": None,
     }
-    failed = answer_event(Result(error=Failure("VideoError", "no such file")), Question.open("Why?"))
-    assert (failed["letter"], failed["confidence"], failed["text"]) == (None, None, "")
-    assert failed["error"] == {"type": "VideoError", "message": "no such file"}
+    failed = Result(error=Failure("VideoError", "no such file"), cost=Cost(2.0, {}, 8, 1, 300, 20))
+    assert last_event(failed, Question.open("Why?")) == {
+        "type": "error",
+        "error": {"type": "VideoError", "message": "no such file"},
+        "cost": {"seconds": 2.0, "frames": 8, "calls": 1, "tokens_in": 300, "tokens_out": 20},
+    }
 
 
 def test_a_cancelled_question_emits_nothing_more() -> None:

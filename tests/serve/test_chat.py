@@ -180,8 +180,14 @@ def test_a_model_that_fails_is_told_in_one_line(client: OpenAI, film: str) -> No
     with pytest.raises(APIStatusError) as failed:
         ask(client, [message(film, "Which colour? (refuse)")], CHOICES)
     assert failed.value.status_code == 502
+    told: list[dict[str, Any]] = []
+    stream = ask(client, [message(film, "Which colour? (refuse)")], CHOICES, stream=True)
     with pytest.raises(APIError, match="cannot serve this request"):
-        list(ask(client, [message(film, "Which colour? (refuse)")], CHOICES, stream=True))
+        told.extend(getattr(chunk.choices[0].delta, "videopro", {}) for chunk in stream)
+    # The last one is that of `videopro ask --json`.
+    assert told[-1]["type"] == "error"
+    assert told[-1]["error"]["type"] == "BackboneError"
+    assert told[-1]["cost"]["frames"] == 4
 
 
 def test_a_film_in_a_folder_is_asked_about_by_its_path(client: OpenAI, world: World) -> None:

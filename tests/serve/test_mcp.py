@@ -93,7 +93,8 @@ def served(
     """The address of a server over HTTP in this process."""
     answerer = None if backbone is None else Answerer("fake", load=lambda *_, **__: backbone)
     films = OfferedFilms([folder], answerer, PARTS if parts is None else parts)
-    app = mcp_app(create_mcp(films), limits or ServeLimits())
+    limits = limits or ServeLimits()
+    app = mcp_app(create_mcp(films, limits), limits)
     with ExitStack() as stack:
         stack.callback(films.close)
         sock = stack.enter_context(socket.socket())
@@ -271,7 +272,7 @@ def test_five_calls_are_answered_at_once(folder: Path) -> None:
                 group.start_soon(ask, number)
         return answers
 
-    with served(folder, FiveAtOnce()) as address:
+    with served(folder, FiveAtOnce(), ServeLimits(at_once=5)) as address:
         assert [answer["choice"] for answer in talk(address, dialogue)] == ["b"] * 5
 
 

@@ -107,6 +107,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         (["--options", "frames=0"], "frames is 0"),
         (["--host", "no.such.host.invalid"], "cannot listen there"),
         (["--port", "99999999"], "cannot listen there"),
+        (["--root-path", "videos/"], "--root-path 'videos/': give a path such as /videos"),
     ],
 )
 def test_wrong_settings_are_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

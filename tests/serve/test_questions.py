@@ -61,8 +61,7 @@ def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> 
     for question in (waiting, running):
         assert busy.client.delete(f"/v1/videopro/questions/{question}").json()["stopped"]
         last = events(busy, question)[-1]
-        assert (last["type"], last["letter"]) == ("answer", None)
-        assert last["error"] == {"type": "Cancelled", "message": "stopped"}
+        assert (last["type"], last["error"]) == ("error", {"type": "Cancelled", "message": "stopped"})
         assert state(busy, question) == "stopped"
     assert busy.state.line.wait_until_idle(20)
     assert len(busy.backbone.ended) == 1

@@ -19,7 +19,7 @@ import uvicorn
 
 from tests.support import view_world as world
 from videopro.errors import Cancellation, cancellable
-from videopro.methods import EventObserver, answer_event, evidence
+from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question
 from videopro.serve import AskRequest, Film, ServeLimits, create_app, create_state
 from videopro.serve.rounds import RoundsSoFar
@@ -86,7 +86,7 @@ class StepwiseAnswerer:
         for piece in evidence(trace):
             emit({"type": "evidence", **piece})
         question = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-        emit(answer_event(trace, question))
+        emit(last_event(trace, question))
         return trace
 
     def about(self) -> str | None:

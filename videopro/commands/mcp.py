@@ -17,12 +17,19 @@ from typing import Any, Literal
 from videopro import methods
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, setting
-from videopro.commands.serve import address_warnings, is_local_address, keys_in_environment
+from videopro.commands.serve import (
+    AT_ONCE_UNSET,
+    LOCAL_AT_ONCE,
+    SERVER_AT_ONCE,
+    address_warnings,
+    is_local_address,
+    keys_in_environment,
+)
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 from videopro.modules import ModuleSettings, expects_pocket, module_needs
 
-_MODEL, _METHOD, _ADDRESS = "Model", "Method", "Address"
+_MODEL, _METHOD, _ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
 _FLAG = "--modules {part}=none"
 
 
@@ -74,6 +81,17 @@ class McpConfig:
         metadata=setting("http: address to listen at; 0.0.0.0: at all of this machine", group=_ADDRESS),
     )
     port: int = field(default=8090, metadata=setting("http: port; 0: any that is free", group=_ADDRESS))
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(f"calls of ask that are answered at a time; {AT_ONCE_UNSET}", group=_LIMITS),
+    )
+    waiting: int = field(
+        default=256,
+        metadata=setting("calls of ask that may wait, and of index; more are refused", group=_LIMITS),
+    )
+    question_seconds: float = field(
+        default=1800.0, metadata=setting("time limit of a question in seconds", group=_LIMITS)
+    )
 
 
 COMMAND = CommandLine("mcp", McpConfig, options=METHOD_OPTIONS)
@@ -112,20 +130,34 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
                 print(note, file=sys.stderr)
     elif config.backbone or config.options:
         raise ConfigError("--backbone and --options set up a model, and none is named: give --model")
+    keys, is_local = keys_in_environment(), is_local_address(config.host)
+    limits = ServeLimits(
+        at_once=_at_once(config),
+        waiting=config.waiting,
+        seconds=config.question_seconds,
+        keys=keys,
+        is_local=is_local,
+    )
     films = OfferedFilms(config.folders, answerer, config.modules)
     try:
-        server = create_mcp(films)
+        server = create_mcp(films, limits)
         if config.transport == "stdio":
             run_stdio(server)
             return
-        keys, is_local = keys_in_environment(), is_local_address(config.host)
         for warning in address_warnings(is_local, keys):
             print(warning, file=sys.stderr)
         with listen(config.host, config.port) as sock:
-            limits = ServeLimits(keys=keys, is_local=is_local)
             run_http(server, limits, sock, lambda address: print(f"serving films at {address}", flush=True))
     finally:
         films.close()
+
+
+def _at_once(config: McpConfig) -> int:
+    """How many questions are answered at a time; the model is loaded later."""
+    if config.in_flight is not None:
+        return config.in_flight
+    is_served = config.model is not None and config.model.startswith("server:")
+    return SERVER_AT_ONCE if is_served else LOCAL_AT_ONCE
 
 
 if __name__ == "__main__":

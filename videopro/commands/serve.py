@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import ipaddress
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ KEYS = "VIDEOPRO_SERVE_KEYS"
 _MODEL, _METHOD, _ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
 _GIB = 2**30
 # As videopro infer: a server fills its batches from many questions, a model in this process from a few.
-_SERVER_AT_ONCE, _LOCAL_AT_ONCE = 32, 4
+SERVER_AT_ONCE, LOCAL_AT_ONCE = 32, 4
+AT_ONCE_UNSET = f"unset: {SERVER_AT_ONCE} with a served model, {LOCAL_AT_ONCE} with one in this process"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,10 @@ class ServeConfig:
         metadata=setting("address to listen at; 0.0.0.0: at all of this machine", group=_ADDRESS),
     )
     port: int = field(default=8080, metadata=setting("port; 0: any that is free", group=_ADDRESS))
+    root_path: str = field(
+        default="",
+        metadata=setting("path below which a reverse proxy serves it, such as /videos", group=_ADDRESS),
+    )
     hosts: tuple[str, ...] = field(
         default=(),
         metadata=setting(
@@ -90,8 +96,7 @@ class ServeConfig:
     in_flight: int | None = field(
         default=None,
         metadata=setting(
-            f"questions that are answered at a time; unset: {_SERVER_AT_ONCE} with a served model, "
-            f"{_LOCAL_AT_ONCE} with one in this process",
+            f"questions that are answered at a time; {AT_ONCE_UNSET}",
             group=_LIMITS,
         ),
     )
@@ -109,6 +114,12 @@ class ServeConfig:
         default=False,
         metadata=setting("fetch films that a question names by an address, from public hosts", group=_LIMITS),
     )
+
+    def __post_init__(self) -> None:
+        if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path):
+            raise ConfigError(
+                f"--root-path {self.root_path!r}: give a path such as /videos, without a / at its end"
+            )
 
 
 COMMAND = CommandLine("serve", ServeConfig, options=METHOD_OPTIONS)
@@ -153,10 +164,10 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         )
 
     # What is wrong with these shows before the model is loaded.
-    limits(_LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
+    limits(LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
     check_needs(answerer.needs())
     with listen(config.host, config.port) as sock:
-        for note in (*answerer.notes(), *address_warnings(is_local, keys)):
+        for note in (*answerer.notes(), *address_warnings(is_local, keys, config.hosts)):
             print(note, file=sys.stderr)
         if (about := answerer.about()) is not None:
             print(about, file=sys.stderr)
@@ -168,12 +179,12 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         try:
             at_once = config.in_flight
             if at_once is None:
-                at_once = _SERVER_AT_ONCE if answerer.is_concurrent else _LOCAL_AT_ONCE
+                at_once = SERVER_AT_ONCE if answerer.is_concurrent else LOCAL_AT_ONCE
 
             def say(address: str) -> None:
                 print(f"serving {answerer.name} at {address} (Ctrl-C ends it)", flush=True)
 
-            run(answerer, limits(at_once), config.output, sock, say)
+            run(answerer, limits(at_once), config.output, sock, say, config.root_path)
         finally:
             answerer.close()
 
@@ -197,8 +208,9 @@ def is_local_address(host: str) -> bool:
         return False
 
 
-def address_warnings(is_local: bool, keys: Sequence[str]) -> list[str]:
-    if is_local or keys:
+def address_warnings(is_local: bool, keys: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+    """What to tell the operator about who may call; with `hosts`, names of its own, a proxy leads to it."""
+    if (is_local and not hosts) or keys:
         return []
     return [f"no key is set ({KEYS}): whoever reaches this address can use the model and see all films"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from videopro.methods.base import Adaptation, Method, MethodContext, answer_each
-from videopro.methods.events import EventObserver, answer_event
+from videopro.methods.events import EventObserver, error_event, last_event
 from videopro.methods.evidence import EvidenceKind, evidence
 from videopro.methods.favouring import favouring_answers
 from videopro.methods.preparing import PreparedModels, PreparedRun, prepare, prepare_models
@@ -30,10 +30,11 @@ __all__ = [
     "Questions",
     "RunRequest",
     "answer_each",
-    "answer_event",
     "create",
+    "error_event",
     "evidence",
     "favouring_answers",
+    "last_event",
     "make_trace",
     "prepare",
     "prepare_models",

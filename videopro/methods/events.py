@@ -3,7 +3,7 @@
     observer = EventObserver(emit)        # {"type": "reply", ...}, {"type": "call", ...}, ...
     ...
     for piece in evidence(result): emit({"type": "evidence", **piece})
-    emit(answer_event(result, question))  # the last one
+    emit(last_event(result, question))    # {"type": "answer", ...}, or {"type": "error", ...}
 
 docs/commands.md describes each type for users.
 """
@@ -18,7 +18,20 @@ from videopro.errors import check_cancelled
 from videopro.executor import planning_text
 from videopro.methods.evidence import shown_frames
 from videopro.question import Question
-from videopro.traces import FALLBACK, Call, Execution, Failure, Result, Round, Segment, Step, shown_confidence
+from videopro.traces import (
+    FALLBACK,
+    Call,
+    Cost,
+    Execution,
+    Failure,
+    Result,
+    Round,
+    Segment,
+    Step,
+    shown_confidence,
+)
+
+_NOTHING = Cost()
 
 
 class EventObserver:
@@ -127,9 +140,11 @@ class EventObserver:
             self._receive(event)
 
 
-def answer_event(result: Result, question: Question) -> dict[str, Any]:
+def last_event(result: Result, question: Question) -> dict[str, Any]:
     """The last event of a question: the answer that counts and what it cost, or the error in its place."""
-    final, cost, selected = result.final, result.cost, result.selected
+    if result.error is not None:
+        return error_event(result.error, result.cost)
+    final, selected = result.final, result.selected
     letter = None if final is None else final.letter
     return {
         "type": "answer",
@@ -140,11 +155,20 @@ def answer_event(result: Result, question: Question) -> dict[str, Any]:
         "probabilities": {} if final is None else dict(final.letters),
         "is_fallback": selected is not None and result.rounds[selected].prompt_kind == FALLBACK,
         "notes": list(result.notes),
-        "cost": {
-            "seconds": _seconds(cost.seconds),
-            **{name: round(getattr(cost, name)) for name in ("frames", "calls", "tokens_in", "tokens_out")},
-        },
-        "error": None if result.error is None else _failure(result.error),
+        "cost": _cost(result.cost),
+        "error": None,
+    }
+
+
+def error_event(failure: Failure, cost: Cost = _NOTHING) -> dict[str, Any]:
+    """The last event of a question without an answer; `cost`: what was spent on it all the same."""
+    return {"type": "error", "error": _failure(failure), "cost": _cost(cost)}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "seconds": _seconds(cost.seconds),
+        **{name: round(getattr(cost, name)) for name in ("frames", "calls", "tokens_in", "tokens_out")},
     }
 
 

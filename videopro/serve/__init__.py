@@ -4,11 +4,12 @@
 asked about; `app` puts them together. Needs the extra "serve".
 """
 
-from videopro.serve.answering import Answerer, AskRequest
+from videopro.serve.answering import Answerer
 from videopro.serve.app import create_app, create_state
 from videopro.serve.films import Film, FilmStore
 from videopro.serve.limits import ServeLimits
 from videopro.serve.process import listen, run
+from videopro.serve.requests import AskRequest
 from videopro.serve.state import ServerState
 
 __all__ = [

@@ -44,8 +44,9 @@ def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> Serve
     return ServerState(limits, answerer, films, line, questions, Indexing(answerer), uploads, metrics)
 
 
-def create_app(state: ServerState) -> FastAPI:
-    """The application."""
+def create_app(state: ServerState, root_path: str = "") -> FastAPI:
+    """The application; `root_path`: where a proxy serves it, such as /videos, whether it takes that off the
+    paths of requests or leaves it."""
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
@@ -82,7 +83,7 @@ def create_app(state: ServerState) -> FastAPI:
     app.add_exception_handler(VideoProError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_middleware(Guard, limits=state.limits, on_request=state.metrics.request)
+    app.add_middleware(Guard, limits=state.limits, on_request=state.metrics.request, root_path=root_path)
     return app
 
 

@@ -13,6 +13,7 @@ import ipaddress
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import JSONResponse
@@ -25,7 +26,7 @@ TOO_LARGE = "videopro.too_large"
 """The key of a request's scope with the refusal of a body that was too large."""
 COOKIE = "videopro_session"
 """Holds the key's hash for what a page shows without a script, such as a film: GET alone."""
-_OPEN_PATHS = ("/", "/health", "/favicon.ico")
+_OPEN_PATHS = ("", "/", "/health", "/favicon.ico")
 _OPEN_FOLDERS = ("/assets/",)
 _UPLOADS = ("/v1/files", "/v1/uploads")
 _READS = ("GET", "HEAD")
@@ -34,9 +35,17 @@ _READS = ("GET", "HEAD")
 class Guard:
     """Refuses what may not be served, before anything of it is read."""
 
-    def __init__(self, app: ASGIApp, limits: ServeLimits, on_request: Callable[[str, int], None]) -> None:
-        """`on_request` is told the route and the status of every reply."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: ServeLimits,
+        on_request: Callable[[str, int], None],
+        root_path: str = "",
+    ) -> None:
+        """`on_request` is told the route and the status of every reply; `root_path`: below which a proxy
+        serves the application."""
         self._app = app
+        self._root_path = root_path
         self._limits = limits
         self._on_request = on_request
 
@@ -44,6 +53,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope["root_path"] = scope.get("root_path", "") + self._root_path
         headers = Headers(scope=scope)
         try:
             self._check_host(headers)
@@ -115,7 +125,9 @@ class Guard:
 
     def _key(self, scope: Scope, headers: Headers) -> str:
         """A name for the key of a request, "" if none is needed. Raises Problem."""
-        path = scope["path"]
+        # As the router reads it, below whatever path a proxy serves it: what is open here must be no other
+        # route there.
+        path = get_route_path(scope)
         if not self._limits.keys or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
             return ""
         kind, _, given = headers.get("authorization", "").partition(" ")
@@ -178,7 +190,7 @@ def session_of(key: str) -> str:
 
 
 def _is_upload(scope: Scope) -> bool:
-    return bool(scope["method"] == "POST" and scope["path"].startswith(_UPLOADS))
+    return scope["method"] == "POST" and get_route_path(scope).startswith(_UPLOADS)
 
 
 def _hostname(host: str) -> str:

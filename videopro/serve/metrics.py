@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _STEPS = ("reply", "call", "step", "execution")
+_LAST = ("answer", "error")
 
 
 class Metrics:
@@ -64,11 +65,11 @@ class Metrics:
             is_first = event["type"] in _STEPS and question.id not in self._begun
             if is_first:
                 self._begun.add(question.id)
-            if event["type"] == "answer":
+            if event["type"] in _LAST:
                 self._begun.discard(question.id)
         if is_first:
             self._first.observe(passed)
-        if event["type"] != "answer":
+        if event["type"] not in _LAST:
             return
         error, cost = event["error"], event["cost"]
         is_stopped = error is not None and error["type"] == "Cancelled"

@@ -46,9 +46,11 @@ def run(
     folder: Path,
     sock: socket.socket,
     say: Callable[[str], None],
+    root_path: str = "",
 ) -> None:
     """Serve with a model that is loaded until a signal ends the process; `say` is told the address when
-    requests are answered. Questions that are being answered then are stopped. Raises VideoProError."""
+    requests are answered; `root_path` as of `create_app`. Questions that are being answered then are stopped.
+    Raises VideoProError."""
     with _alone(folder):
         try:
             state = create_state(limits, answerer, folder)
@@ -57,7 +59,7 @@ def run(
         host, port = sock.getsockname()[:2]
         address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         try:
-            Server(state, lambda: say(address)).run([sock])
+            Server(state, lambda: say(address), root_path).run([sock])
         finally:
             _stop(state)
             state.line.wait_until_idle(_IDLE_SECONDS)
@@ -72,9 +74,9 @@ def _stop(state: ServerState) -> None:
 class Server(uvicorn.Server):
     """A server that says when it answers, and that ends its questions first: streams end with them."""
 
-    def __init__(self, state: ServerState, on_start: Callable[[], None]) -> None:
+    def __init__(self, state: ServerState, on_start: Callable[[], None], root_path: str = "") -> None:
         config = uvicorn.Config(
-            create_app(state),
+            create_app(state, root_path),
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -14,14 +14,15 @@ from starlette.responses import Response
 
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import Cancellation
-from videopro.methods import EventObserver, answer_event, evidence, make_trace
+from videopro.methods import EventObserver, evidence, last_event, make_trace
 from videopro.question import Question, prompts
-from videopro.serve.answering import AskRequest
+from videopro.serve.answers import AnsweredQuestion
 from videopro.serve.events import EventLog
 from videopro.serve.naming import film_named
 from videopro.serve.offered import check_offered, offered_methods
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AnsweredQuestion, AskedQuestion
+from videopro.serve.questions import AskedQuestion
+from videopro.serve.requests import AskRequest
 from videopro.serve.state import ServerState, client_of, state_of
 from videopro.serve.streams import EventStream, event_line
 from videopro.traces import Result, Trace, VideoRef, read_heads
@@ -252,6 +253,6 @@ def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
     for piece in evidence(trace, _film_size(state, trace)):
         log.add({"type": "evidence", **piece})
     asked = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-    log.add(answer_event(trace, asked))
+    log.add(last_event(trace, asked))
     log.close()
     return log

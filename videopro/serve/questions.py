@@ -1,8 +1,4 @@
-"""The questions of a server: those that wait or are being answered, and those that are answered, which stay
-after a restart.
-
-    FOLDER/answers/RUN_KEY/      a run folder for each model, method and settings: videopro view opens it
-"""
+"""The questions of a server, from the place in line to the answer, which is kept."""
 
 from __future__ import annotations
 
@@ -10,29 +6,25 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cachetools import LRUCache
-
-from videopro.errors import Cancellation, Cancelled, RunError
-from videopro.methods import answer_event
-from videopro.question import Question
-from videopro.runs import AskedRun, run_key
-from videopro.serve.answering import Answerer, AskRequest
+from videopro.errors import Cancellation, Cancelled
+from videopro.methods import error_event
+from videopro.serve.answering import Answerer
+from videopro.serve.answers import ID_PREFIX, AnsweredQuestion, Answers
 from videopro.serve.events import Event, EventLog
 from videopro.serve.line import FairLine, Ticket
 from videopro.serve.problems import Problem, problem_of
+from videopro.serve.requests import AskRequest
 from videopro.serve.rounds import RoundsSoFar
 from videopro.storage import printable
-from videopro.traces import Failure, Result, Trace
+from videopro.traces import Failure, Trace
 
 State = Literal["waiting", "running", "answered", "failed", "stopped"]
 
-_PREFIX = "question-"
-_KEPT_TRACES = 256
 _KEPT_UNANSWERED = 1000
 """Questions that failed or were stopped, which no run holds, are remembered so long."""
 STOPPED = "stopped"
@@ -59,16 +51,6 @@ class AskedQuestion:
     why_stopped: str = STOPPED
 
 
-@dataclass(frozen=True)
-class AnsweredQuestion:
-    """A question in a run folder."""
-
-    id: str
-    asked_at: float
-    summary: Mapping[str, Any]
-    folder: Path
-
-
 Watch = Callable[[AskedQuestion, Event], None]
 
 
@@ -85,19 +67,13 @@ class Questions:
         watch: Watch = lambda q, e: None,
     ) -> None:
         """`seconds`: the time limit of each. `watch` sees every event, for the metrics."""
-        self._folder = folder / "answers"
+        self._answers = Answers(folder / "answers")
         self._answerer = answerer
         self._line = line
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
-        self._runs: dict[str, AskedRun] = {}
         self._asked: OrderedDict[str, AskedQuestion] = OrderedDict()
-        self._traces: LRUCache[str, Trace] = LRUCache(_KEPT_TRACES)
-        self._answered: dict[str, AnsweredQuestion] = {}
-        for run in sorted(self._folder.glob("*/traces.jsonl")):
-            for trace in AskedRun(run.parent).read():
-                self._remember(trace, run.parent)
 
     def ask(
         self, request: AskRequest, client: str, cancellation: Cancellation | None = None
@@ -105,7 +81,7 @@ class Questions:
         """Put a question in line. Raises VideoProError if it cannot be answered, or too many wait."""
         self._answerer.check(request)
         now = time.time()
-        id = f"{_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
+        id = f"{ID_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
         stop = Cancellation() if cancellation is None else cancellation
         question = AskedQuestion(id, request, client, now, cancellation=stop)
         with self._lock:
@@ -149,17 +125,15 @@ class Questions:
 
     def close(self) -> None:
         """Close the run folders. Raises RunError if an answer did not reach the disk."""
-        with self._lock:
-            runs, self._runs = list(self._runs.values()), {}
-        for run in runs:
-            run.close()
+        self._answers.close()
 
     # -- reading
 
     def find(self, id: str) -> AskedQuestion | AnsweredQuestion:
         """A question. Raises Problem for an unknown id."""
         with self._lock:
-            question = self._asked.get(id) or self._answered.get(id)
+            asked = self._asked.get(id)
+        question = asked or self._answers.get(id)
         if question is None:
             message = (
                 f"there is no question {printable(id, 60)!r} here; GET /v1/videopro/questions lists them"
@@ -169,27 +143,16 @@ class Questions:
 
     def trace(self, question: AnsweredQuestion) -> Trace:
         """The trace of an answered question. Raises RunError."""
-        with self._lock:
-            trace = self._traces.get(question.id)
-        if trace is not None:
-            return trace
-        for trace in AskedRun(question.folder).read():
-            with self._lock:
-                self._traces[trace.question_id] = trace
-            if trace.question_id == question.id:
-                return trace
-        raise RunError(f"{question.folder}: its question {question.id} is gone")
+        return self._answers.trace(question)
 
     def traces_file(self, id: str) -> Path | None:
         """The file that holds a question's trace, beside which its prompts are; None while it has none."""
-        with self._lock:
-            answered = self._answered.get(id)
-        return None if answered is None else answered.folder / "traces.jsonl"
+        return self._answers.traces_file(id)
 
     def list(self) -> list[dict[str, Any]]:
         """All questions, newest first."""
+        shown = self._answers.summaries()
         with self._lock:
-            shown = {id: {**each.summary} for id, each in self._answered.items()}
             for id, asked in self._asked.items():
                 if id not in shown:
                     shown[id] = _summary_of_asked(asked)
@@ -238,28 +201,14 @@ class Questions:
 
     def _keep(self, question: AskedQuestion, trace: Trace) -> None:
         """Store an answer."""
-        identity = self._answerer.identity(question.request)
-        key = run_key(identity)
-        with self._lock:
-            run = self._runs.get(key)
-            if run is None:
-                run = AskedRun(self._folder / key)
-                run.open(self._answerer.settings(question.request), identity)
-                self._runs[key] = run
-        run.add(trace)
+        settings = self._answerer.settings(question.request)
+        self._answers.keep(trace, settings, self._answerer.identity(question.request))
         question.trace = trace
         with self._lock:
-            self._remember(trace, self._folder / key)
             question.state = "answered" if trace.error is None else "failed"
         if trace.error is not None:
             question.problem = _problem_of_failure(trace.error)
         question.log.close()
-
-    def _remember(self, trace: Trace, folder: Path) -> None:
-        summary = _summary_of_answered(trace)
-        self._answered[trace.question_id] = AnsweredQuestion(
-            trace.question_id, float(summary["time"]), summary, folder
-        )
 
     def _end_stopped(self, question: AskedQuestion) -> None:
         problem = Problem(499, question.why_stopped, code="stopped")
@@ -270,7 +219,7 @@ class Questions:
         with self._lock:
             question.state = state
         kind = "Cancelled" if state == "stopped" else "Error"
-        self._emit(question, error_event(kind, str(problem)))
+        self._emit(question, error_event(Failure(kind, str(problem))))
         question.log.close()
 
     def _forget_old(self) -> None:
@@ -280,24 +229,10 @@ class Questions:
             del self._asked[id]
 
 
-def error_event(kind: str, message: str) -> Event:
-    """The last event of a question without an answer."""
-    result = Result(error=Failure(kind, message))
-    return answer_event(result, Question.open("?"))
-
-
 def _problem_of_failure(error: Failure) -> Problem:
     status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(error.type, 400)
     kind = "invalid_request_error" if status == 400 else "server_error"
     return Problem(status, error.message, code=error.type, kind=kind)
-
-
-def time_of(id: str) -> float:
-    """When a question was asked, in seconds since 1970, by its id; 0 for an id of another form."""
-    try:
-        return int(id.removeprefix(_PREFIX)[:12], 16) / 1000
-    except ValueError:
-        return 0.0
 
 
 def _summary_of_asked(question: AskedQuestion) -> dict[str, Any]:
@@ -310,26 +245,4 @@ def _summary_of_asked(question: AskedQuestion) -> dict[str, Any]:
         "film": request.film.id,
         "state": question.state,
         "answer": None,
-    }
-
-
-def _summary_of_answered(trace: Trace) -> dict[str, Any]:
-    final = trace.final
-    letter = None if final is None else final.letter
-    choices = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", trace.choices, strict=False))
-    return {
-        "id": trace.question_id,
-        "time": time_of(trace.question_id),
-        "question": trace.question,
-        "choices": list(trace.choices),
-        "film": trace.video.key,
-        "state": "answered" if trace.error is None else "failed",
-        "answer": None
-        if final is None
-        else {
-            "letter": letter,
-            "choice": None if letter is None else choices.get(letter),
-            "text": final.raw,
-            "confidence": final.confidence,
-        },
     }

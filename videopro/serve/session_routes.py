@@ -21,6 +21,12 @@ async def begin(request: Request) -> Response:
         key = request.headers.get("authorization", "").partition(" ")[2].strip()
         is_secure = request.url.scheme == "https"
         reply.set_cookie(
-            COOKIE, session_of(key), max_age=_SECONDS, httponly=True, samesite="strict", secure=is_secure
+            COOKIE,
+            session_of(key),
+            max_age=_SECONDS,
+            path=f"{request.scope.get('root_path', '')}/",
+            httponly=True,
+            samesite="strict",
+            secure=is_secure,
         )
     return reply

@@ -199,7 +199,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         ((_, result),) = answer_each(prepared.method, [item], new_context)
         stored = keeper.keep(item, result, video, protocol) if keeper is not None else None
         if result.error is not None:
-            raise QuestionFailed(result.error)
+            raise QuestionFailed(result.error, result.cost)
         observer.show(result, question, video, stored)
         return result
 

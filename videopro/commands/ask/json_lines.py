@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from videopro.commands.ask.keeping import QuestionFailed, Stored
-from videopro.methods import EventObserver, answer_event, evidence
+from videopro.errors import Failure
+from videopro.methods import EventObserver, error_event, evidence, last_event
 from videopro.question import Question
 from videopro.traces import Result
 from videopro.video import Video
@@ -39,7 +40,7 @@ class JsonObserver(EventObserver):
             self.emit({"type": "evidence", **piece})
         if stored is not None:
             self.emit({"type": "stored", "folder": str(stored.folder), "question_id": stored.question_id})
-        self.emit(answer_event(result, question))
+        self.emit(last_event(result, question))
 
 
 @contextmanager
@@ -48,9 +49,11 @@ def errors_as_json() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        failure = error.failure if isinstance(error, QuestionFailed) else None
-        kind = type(error).__name__ if failure is None else failure.type
-        _print({"type": "error", "error": {"type": kind, "message": str(error)}}, sys.stdout)
+        if isinstance(error, QuestionFailed):
+            event = error_event(error.failure, error.cost)
+        else:
+            event = error_event(Failure(type(error).__name__, str(error)))
+        _print(event, sys.stdout)
         raise
 
 

@@ -12,16 +12,17 @@ from videopro.benchmarks import Item, Protocol
 from videopro.errors import Failure, RunError, VideoProError
 from videopro.methods import PreparedRun, make_trace, video_ref
 from videopro.runs import AskedRun, asked_identity
-from videopro.traces import Result
+from videopro.traces import Cost, Result
 from videopro.video import Video
 
 
 class QuestionFailed(VideoProError):
-    """The question has no answer; `failure` says why."""
+    """The question has no answer; `failure` says why, and `cost` what was spent on it."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, cost: Cost) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        self.cost = cost
 
 
 @dataclass(frozen=True)

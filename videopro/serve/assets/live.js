@@ -132,7 +132,7 @@ const LIVE = (() => {
       if (shown !== own || data === "[DONE]") return;
       const event = JSON.parse(data);
       tell(own, event);
-      if (event.type === "answer") finish(own);
+      if (event.type === "answer" || event.type === "error") finish(own);
       else if (["reply", "call", "execution", "step"].includes(event.type)) later();
     };
     // The browser connects again by itself, and goes on after the last event; if the server refuses, it does not.

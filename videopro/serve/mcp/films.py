@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cachetools import LRUCache
 
-from videopro.errors import ConfigError, VideoProError, check_cancelled
+from videopro.errors import ConfigError, VideoProError, acquired, check_cancelled
 from videopro.modules import VideoContext
 from videopro.serve.answering import Answerer
 from videopro.serve.films import ID_PREFIX, Film, FilmStore
@@ -23,7 +22,6 @@ from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32
 _LONGEST_NAME = 200
-_POLL_SECONDS = 0.1
 
 
 class OfferedFilms:
@@ -46,8 +44,7 @@ class OfferedFilms:
         self._contexts: LRUCache[Any, VideoContext] = LRUCache(_KEPT_CONTEXTS)
         self._lock = threading.Lock()
         self._loading = threading.Lock()
-        # One film is indexed at a time: each takes the whole decoder.
-        self._indexing = threading.Lock()
+        self._has_encoder = False
 
     def close(self) -> None:
         """Release the models, and forget the films."""
@@ -91,7 +88,7 @@ class OfferedFilms:
 
     def models(self, tell: Tell) -> ToolModels:
         """The models, loaded if they are not. Raises VideoProError."""
-        with _held(self._loading):
+        with acquired(self._loading):
             if self._models is None:
                 if self.answerer is None:
                     self._models = load_models(**self._parts)
@@ -123,6 +120,16 @@ class OfferedFilms:
                 self._contexts[key] = context
         return VideoTools(context, Budget())
 
+    def is_indexed(self, film: Film) -> bool:
+        """Whether the clips of a film are known to be indexed. Nothing is loaded to find out."""
+        from videopro.modules.search import index_path
+
+        models = self._models
+        if models is None or not self._has_encoder:
+            return False
+        encoder = models.modules.encoder()
+        return encoder is not None and index_path(self.store.video(film), encoder).exists()
+
     def index(self, film: Film, tell: Tell) -> int:
         """Index the clips of a film, if they are not. Returns how many there are. Raises VideoProError, and
         Cancelled; what was done of the index is kept."""
@@ -130,18 +137,18 @@ class OfferedFilms:
 
         models = self.models(tell)
         self._check_scope(models, film)
-        with _held(self._indexing):
-            encoder = models.modules.encoder()
-            if encoder is None:
-                raise ConfigError(
-                    "this server has no clip encoder, so clips cannot be searched; its operator can start it "
-                    "with --modules encoder=languagebind"
-                )
+        encoder = models.modules.encoder()
+        self._has_encoder = True
+        if encoder is None:
+            raise ConfigError(
+                "this server has no clip encoder, so clips cannot be searched; its operator can start it "
+                "with --modules encoder=languagebind"
+            )
 
-            def progress(done: int, total: int) -> None:
-                tell("indexing", done, total)
+        def progress(done: int, total: int) -> None:
+            tell("indexing", done, total)
 
-            return len(build_index(self.store.video(film), encoder, progress=progress).clips)
+        return len(build_index(self.store.video(film), encoder, progress=progress).clips)
 
     def _check_scope(self, models: ToolModels, film: Film) -> None:
         try:
@@ -158,14 +165,3 @@ class OfferedFilms:
                 if path.is_relative_to(folder):
                     return path.relative_to(folder).as_posix()
         return name
-
-
-@contextmanager
-def _held(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock; a call that is cancelled does not wait for it."""
-    while not lock.acquire(timeout=_POLL_SECONDS):
-        check_cancelled()
-    try:
-        yield
-    finally:
-        lock.release()

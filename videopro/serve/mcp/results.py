@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from videopro.serve.films import Film
+
 
 class Evidence(BaseModel):
     """A piece of what a call looked at or found."""
@@ -37,6 +39,18 @@ class FilmInfo(BaseModel):
     width: int
     height: int
     has_subtitles: bool
+
+    @classmethod
+    def of(cls, film: Film) -> FilmInfo:
+        """Of a film that was opened."""
+        return cls(
+            film=film.id,
+            name=film.name,
+            duration=film.duration,
+            width=film.width,
+            height=film.height,
+            has_subtitles=film.subtitles is not None,
+        )
 
 
 class Opened(BaseModel):

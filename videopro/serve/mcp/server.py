@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
-import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp_types import CallToolResult, ImageContent, TextContent, ToolAnnotations
+from pydantic import Field
+from starlette.requests import Request
 
 from videopro import __version__
 from videopro.errors import ConfigError, VideoProError, current_cancellation
-from videopro.modules import ModuleError
-from videopro.serve.answering import AskRequest
-from videopro.serve.films import Film
+from videopro.serve.limits import ServeLimits
+from videopro.serve.line import FairLine
 from videopro.serve.mcp import results
+from videopro.serve.mcp.asking import answered, doing_of
+from videopro.serve.mcp.calling import call, call_whole, frames_of, not_empty, part_of
 from videopro.serve.mcp.films import OfferedFilms
-from videopro.serve.mcp.work import Tell, work_for
+from videopro.serve.mcp.structured import structured, with_evidence
+from videopro.serve.mcp.work import AtOnce, InLine, Tell, Turn, work_for
+from videopro.serve.requests import AskRequest
+from videopro.serve.state import client_of
 from videopro.tools import VideoTools
 
 MOST_FRAMES = 32
 _AT_ONCE = 16
+"""Short calls on threads of their own."""
 _INSTRUCTIONS = (
     "Tools about videos. Open a film first, then look, search and read in it; times are in seconds from its "
     "start, boxes are [x0, y0, x1, y1] in shares of the picture, 0 to 1."
 )
-# What an answer's steps are made of; evidence and the answer have fields of their own.
-_STEPS = ("reply", "call", "execution", "step")
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 FilmId = Annotated[str, Field(description="the id of an open film, or its path")]
@@ -46,12 +49,12 @@ End = Annotated[float | None, Field(gt=0, description="seconds; unset: the end")
 Count = Annotated[int, Field(ge=1, le=MOST_FRAMES)]
 
 
-def create_mcp(films: OfferedFilms) -> MCPServer[Any]:
-    """The server. Without a model there is no `ask`."""
+def create_mcp(films: OfferedFilms, limits: ServeLimits | None = None) -> MCPServer[Any]:
+    """The server. Without a model there is no `ask`. Of the limits, it takes those of the line."""
     server: MCPServer[Any] = MCPServer(
         "videopro", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
-    tools = _Tools(films)
+    tools = _Tools(films, limits or ServeLimits())
     offered: list[Callable[..., Any]] = [tools.open, tools.index, tools.search, tools.look, tools.read_text]
     offered += [tools.subtitles, tools.locate, *([tools.ask] if films.answerer is not None else [])]
     for tool in offered:
@@ -62,9 +65,13 @@ def create_mcp(films: OfferedFilms) -> MCPServer[Any]:
 class _Tools:
     """Each public method is a tool."""
 
-    def __init__(self, films: OfferedFilms) -> None:
+    def __init__(self, films: OfferedFilms, limits: ServeLimits) -> None:
         self._films = films
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._at_once = AtOnce(_AT_ONCE)
+        self._questions = FairLine(limits.at_once, limits.waiting)
+        # One film is indexed at a time: each takes the whole decoder.
+        self._indexing = FairLine(1, limits.waiting)
+        self._seconds = limits.seconds
 
     async def open(
         self,
@@ -80,11 +87,11 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             if not path:
                 files = [results.FilmFile(**each) for each in self._films.files()]
-                return _structured(results.Opened(films=files))
+                return structured(results.Opened(films=files))
             opened = self._films.film(path)
             if subtitles:
                 opened = self._films.with_subtitles(opened, subtitles)
-            return _structured(results.Opened(film=_info(opened)))
+            return structured(results.Opened(film=results.FilmInfo.of(opened)))
 
         return await self._working(context, work)
 
@@ -104,9 +111,9 @@ class _Tools:
 
             clips = self._films.index(opened, tell_indexing)
             seconds = round(time.monotonic() - started, 2) if is_new else 0.0
-            return _structured(results.Indexed(film=opened.id, clips=clips, seconds=seconds))
+            return structured(results.Indexed(film=opened.id, clips=clips, seconds=seconds))
 
-        return await self._working(context, work)
+        return await self._working(context, work, InLine(self._indexing, _client_of(context)))
 
     async def search(
         self,
@@ -122,11 +129,11 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools = self._tools(film, tell, is_indexed=True)
-            part = _part(tools, start, end)
-            clips = _call(tools, "get_informative_clips", video=part, query=query, top_k=top_k)
-            return _with_evidence(results.Clips, tools, clips=clips)
+            part = part_of(tools, start, end)
+            clips = call(tools, "get_informative_clips", video=part, query=query, top_k=top_k)
+            return with_evidence(results.Clips, tools, clips=clips)
 
-        return await self._working(context, work)
+        return await self._working(context, work, self._turn_to_search(context, film))
 
     async def look(
         self,
@@ -145,13 +152,13 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools = self._tools(film, tell)
-            frames = _frames(tools, times, start, end, count, box)
-            reply = _reply(tools, "look", frames=frames, side=side, format=format)
+            frames = frames_of(tools, times, start, end, count, box)
+            reply = call_whole(tools, "look", frames=frames, side=side, format=format)
             images = [
                 ImageContent(type="image", data=image["data"], mime_type=image["mime_type"])
                 for image in reply["images"]
             ]
-            return _with_evidence(results.Frames, tools, images=images, frames=reply["result"])
+            return with_evidence(results.Frames, tools, images=images, frames=reply["result"])
 
         return await self._working(context, work)
 
@@ -162,11 +169,11 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools, texts = self._tools(film, tell), []
-            for number, time_s in enumerate(_not_empty(times)):
+            for number, time_s in enumerate(not_empty(times)):
                 tell("reading", number, len(times))
-                (frame,) = _frames(tools, [time_s], None, None, 1, box)
-                texts.append({"time": time_s, "text": _call(tools, "run_ocr", frame=frame)})
-            return _with_evidence(results.Texts, tools, texts=texts)
+                (frame,) = frames_of(tools, [time_s], None, None, 1, box)
+                texts.append({"time": time_s, "text": call(tools, "run_ocr", frame=frame)})
+            return with_evidence(results.Texts, tools, texts=texts)
 
         return await self._working(context, work)
 
@@ -185,9 +192,9 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             tools = self._tools(film, tell)
             if query:
-                part = _part(tools, start, end)
-                lines = _call(tools, "get_informative_subtitles", video=part, query=query, top_k=top_k)
-                return _with_evidence(results.Lines, tools, lines=lines)
+                part = part_of(tools, start, end)
+                lines = call(tools, "get_informative_subtitles", video=part, query=query, top_k=top_k)
+                return with_evidence(results.Lines, tools, lines=lines)
             if tools.context.subtitles is None:
                 raise ConfigError("this film has no subtitles; open it with a subtitle file, or look at it")
             duration = tools.context.video.duration
@@ -196,7 +203,7 @@ class _Tools:
             evidence = [
                 results.Evidence(kind="subtitle", source="subtitles", **line.model_dump()) for line in shown
             ]
-            return _structured(
+            return structured(
                 results.Lines(lines=shown, left_out=max(0, len(lines) - top_k), evidence=evidence)
             )
 
@@ -215,15 +222,15 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             tools, boxes = self._tools(film, tell), []
             video = tools.context.video
-            for number, time_s in enumerate(_not_empty(times)):
+            for number, time_s in enumerate(not_empty(times)):
                 tell("looking", number, len(times))
-                detections = _call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
+                detections = call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
                 for each in detections:
                     x = [round(each[name] / video.width, 4) for name in ("x0", "x1")]
                     y = [round(each[name] / video.height, 4) for name in ("y0", "y1")]
                     box = [x[0], y[0], x[1], y[1]]
                     boxes.append({"time": time_s, "box": box, "label": each["label"], "score": each["score"]})
-            return _with_evidence(results.Boxes, tools, boxes=boxes)
+            return with_evidence(results.Boxes, tools, boxes=boxes)
 
         return await self._working(context, work)
 
@@ -250,119 +257,45 @@ class _Tools:
 
             def emit(event: dict[str, Any]) -> None:
                 events.append(event)
-                if (doing := _doing(event)) is not None:
+                if (doing := doing_of(event)) is not None:
                     tell(doing)
 
             request = AskRequest(opened, question, tuple(choices), method or None)
             answerer.ask(request, emit, cancellation)
-            return _answered(events)
+            return answered(events)
 
-        return await self._working(context, work)
+        turn = InLine(self._questions, _client_of(context), self._seconds)
+        return await self._working(context, work, turn)
 
     def _tools(self, film: str, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
         return self._films.tools(self._films.film(film), tell, is_indexed=is_indexed)
 
+    async def _turn_to_search(self, context: Context[Any, Any], film: str) -> Turn:
+        """When a film is searched: in the line of those that index, unless it is indexed."""
+
+        def is_indexed(tell: Tell) -> bool:
+            return self._films.is_indexed(self._films.film(film))
+
+        if await work_for(context, self._at_once, is_indexed):
+            return self._at_once
+        return InLine(self._indexing, _client_of(context))
+
     async def _working(
-        self, context: Context[Any, Any], work: Callable[[Tell], CallToolResult]
+        self,
+        context: Context[Any, Any],
+        work: Callable[[Tell], CallToolResult],
+        turn: Turn | Awaitable[Turn] | None = None,
     ) -> CallToolResult:
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        """The result of `work`, or what was wrong; `turn` None: at once."""
         try:
-            return await work_for(context, self._limiter, work)
+            chosen = await turn if isinstance(turn, Awaitable) else turn
+            return await work_for(context, chosen or self._at_once, work)
         except VideoProError as error:
             # For the client's model to read, which can mend most of them.
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
 
 
-def _info(film: Film) -> results.FilmInfo:
-    return results.FilmInfo(
-        film=film.id,
-        name=film.name,
-        duration=film.duration,
-        width=film.width,
-        height=film.height,
-        has_subtitles=film.subtitles is not None,
-    )
-
-
-def _reply(tools: VideoTools, name: str, **arguments: Any) -> dict[str, Any]:
-    """The reply of a tool. Raises ModuleError."""
-    reply = tools.call(name, **arguments)
-    if "error" in reply:
-        raise ModuleError(reply["error"]["message"].removeprefix(f"{name}(): "))
-    return reply
-
-
-def _call(tools: VideoTools, name: str, **arguments: Any) -> Any:
-    return _reply(tools, name, **arguments)["result"]
-
-
-def _part(tools: VideoTools, start: float | None, end: float | None) -> Any:
-    if start is None and end is None:
-        return "video"
-    return [start or 0.0, tools.context.video.duration if end is None else end]
-
-
-def _not_empty(times: Sequence[float]) -> Sequence[float]:
-    if not times:
-        raise ConfigError("give times in seconds, such as times=[12.5]")
-    return times
-
-
-def _frames(
-    tools: VideoTools,
-    times: Sequence[float],
-    start: float | None,
-    end: float | None,
-    count: int,
-    box: list[float] | None,
-) -> list[Any]:
-    """The frames that a call is about, by their times or ids."""
-    frames: list[Any] = list(times)
-    if not frames:
-        last = tools.context.video.duration if end is None else end
-        spread = _call(tools, "trim_frames", start=start or 0.0, end=last, num_frames=count)
-        frames = [frame["id"] for frame in spread]
-    if box is not None:
-        frames = [_call(tools, "crop", frame=frame, box=box)["id"] for frame in frames]
-    return frames
-
-
-def _with_evidence(
-    kind: type[BaseModel], tools: VideoTools, images: Sequence[ContentBlock] = (), **values: Any
-) -> CallToolResult:
-    return _structured(kind(**values, evidence=tools.evidence), images)
-
-
-def _structured(result: BaseModel, images: Sequence[ContentBlock] = ()) -> CallToolResult:
-    """A result for programs, and as text for those that read nothing else."""
-    text = TextContent(type="text", text=result.model_dump_json(exclude_none=True))
-    return CallToolResult(content=[text, *images], structured_content=result.model_dump(mode="json"))
-
-
-def _doing(event: dict[str, Any]) -> str | None:
-    """What a client is told of an event."""
-    kind = event["type"]
-    if kind == "wait":
-        return str(event["doing"])
-    if kind == "reply":
-        return "a program was written"
-    if kind == "call":
-        return f"{event['name']}: {event['result']}"[:200]
-    if kind == "execution":
-        return f"the program ended: {event['status']}"
-    return f"step {event['number']}: {event['kind']}" if kind == "step" else None
-
-
-def _answered(events: Sequence[dict[str, Any]]) -> CallToolResult:
-    answer = events[-1]
-    if answer["error"] is not None:
-        raise ConfigError(f"the question could not be answered: {answer['error']['message']}")
-    names = set(results.Answered.model_fields) - {"steps", "evidence"}
-    return _structured(
-        results.Answered(
-            **{name: answer[name] for name in names},
-            steps=[event for event in events if event["type"] in _STEPS],
-            evidence=[results.Evidence(**event) for event in events if event["type"] == "evidence"],
-        )
-    )
+def _client_of(context: Context[Any, Any]) -> str:
+    """Who takes turns with others: over HTTP as with the endpoint, over stdio there is one."""
+    request = context.request_context.request
+    return client_of(request) if isinstance(request, Request) else ""

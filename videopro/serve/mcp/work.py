@@ -1,9 +1,15 @@
-"""A long call of a client: it works on a thread, its progress is told, and its end stops the work."""
+"""A long call of a client: it works on a thread, its progress is told, and its end stops the work.
+
+Calls that take long wait in a fair line (`InLine`), as questions over HTTP do; a call that waits takes no
+thread, so that short ones (`AtOnce`) are served meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -13,11 +19,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from videopro.errors import Cancellation, Cancelled, cancellable
+from videopro.errors import Cancellation, Cancelled, ConfigError, cancellable
+from videopro.serve.line import FairLine
 
 T = TypeVar("T")
 # Told while nobody reads it, of a question of an hour.
 _MOST_TOLD = 10_000
+_STEP, _PLACE = 1.0, 0.001
+"""By how much the progress of a call rises with what is not counted, since it has to rise. Little for a new
+place in line: what is counted afterwards, such as clips, begins at 0."""
 
 
 class Tell(Protocol):
@@ -28,48 +38,128 @@ class Tell(Protocol):
 
 
 @dataclass(frozen=True)
+class _Told:
+    doing: str
+    done: float | None = None
+    total: float | None = None
+    rise: float = _STEP
+
+
+@dataclass(frozen=True)
 class _Outcome:
     value: Any = None
     error: BaseException | None = None
 
 
-async def work_for(
-    context: Context[Any, Any], limiter: anyio.CapacityLimiter, work: Callable[[Tell], T]
-) -> T:
-    """The result of `work`, which runs on a thread. If the client cancels the call or goes, the work is
-    cancelled and not waited for. Raises what the work raised."""
+class Turn(Protocol):
+    """When a call is worked on, and on which thread."""
+
+    async def run(self, job: Callable[[], _Outcome], on_place: Callable[[int], None]) -> _Outcome:
+        """What `job` returns. Cancelled while it waits, it never runs. Raises Problem if too many wait."""
+
+
+class AtOnce:
+    """At once, on one of a few threads."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def run(self, job: Callable[[], _Outcome], on_place: Callable[[int], None]) -> _Outcome:
+        if self._limiter is None:  # It belongs to the loop that first uses it.
+            self._limiter = anyio.CapacityLimiter(self._threads)
+        return await to_thread.run_sync(job, abandon_on_cancel=True, limiter=self._limiter)
+
+
+@dataclass(frozen=True)
+class InLine:
+    """In turn with other clients."""
+
+    line: FairLine
+    client: str
+    seconds: float | None = None
+    """Time limit of the work once it has begun; None: none."""
+
+    async def run(self, job: Callable[[], _Outcome], on_place: Callable[[int], None]) -> _Outcome:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[_Outcome] = loop.create_future()
+
+        def finish(outcome: _Outcome) -> None:
+            if not done.done():
+                done.set_result(outcome)
+
+        def start() -> None:
+            outcome = job()
+            with suppress(RuntimeError):  # The server has ended, and its loop is closed.
+                loop.call_soon_threadsafe(finish, outcome)
+
+        ticket = self.line.enter(self.client, start, on_place)
+        try:
+            return await done
+        finally:
+            self.line.leave(ticket)
+
+
+async def work_for(context: Context[Any, Any], turn: Turn, work: Callable[[Tell], T]) -> T:
+    """The result of `work`, which runs on a thread when its turn comes; its place is told until then. If the
+    client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised."""
     cancellation = Cancellation()
     loop = asyncio.get_running_loop()
-    sender, receiver = anyio.create_memory_object_stream[tuple[str, float | None, float | None]](_MOST_TOLD)
+    sender, receiver = anyio.create_memory_object_stream[_Told](_MOST_TOLD)
+    seconds = turn.seconds if isinstance(turn, InLine) else None
+    is_late = threading.Event()
 
-    def send(*progress: Any) -> None:
+    def send(told: _Told) -> None:
         try:
-            sender.send_nowait(progress)
+            sender.send_nowait(told)
         except (anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return
 
     def tell(doing: str, done: float | None = None, total: float | None = None) -> None:
         cancellation.check()
         # From whatever thread: those that methods start are no workers of anyio.
-        loop.call_soon_threadsafe(send, doing, done, total)
+        loop.call_soon_threadsafe(send, _Told(doing, done, total))
+
+    def on_place(place: int) -> None:
+        loop.call_soon_threadsafe(send, _Told(f"waiting, place {place} in line", rise=_PLACE))
+
+    def stop_late() -> None:
+        is_late.set()
+        cancellation.cancel()
 
     def job() -> _Outcome:
+        limit = None
+        if seconds is not None:
+            limit = threading.Timer(seconds, stop_late)
+            limit.daemon = True
+            limit.start()
         try:
             with cancellable(cancellation):
+                cancellation.check()
                 return _Outcome(work(tell))
         except (Exception, Cancelled) as error:
             return _Outcome(error=error)
+        finally:
+            if limit is not None:
+                limit.cancel()
 
     outcome = _Outcome()
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_tell_client, context, receiver)
-            outcome = await to_thread.run_sync(job, abandon_on_cancel=True, limiter=limiter)
+            try:
+                outcome = await turn.run(job, on_place)
+            except Exception as error:
+                # Of the line, which is full: not to be wrapped in a group of exceptions.
+                outcome = _Outcome(error=error)
             sender.close()
-    except anyio.get_cancelled_exc_class():
+    except BaseException:
+        # The client has cancelled the call, or nothing more can be told to it.
         cancellation.cancel()
         raise
     if isinstance(outcome.error, Cancelled):
+        if is_late.is_set():
+            raise ConfigError(f"stopped after the limit of {seconds:g} s a call")
         raise ToolError("stopped")
     if outcome.error is not None:
         raise outcome.error
@@ -77,15 +167,13 @@ async def work_for(
     return result
 
 
-async def _tell_client(
-    context: Context[Any, Any],
-    receiver: MemoryObjectReceiveStream[tuple[str, float | None, float | None]],
-) -> None:
-    last = -1.0
+async def _tell_client(context: Context[Any, Any], receiver: MemoryObjectReceiveStream[_Told]) -> None:
+    last: float | None = None
     async with receiver:
-        async for doing, done, total in receiver:
-            progress = last + 1 if done is None else done
+        async for told in receiver:
+            uncounted = 0.0 if last is None else last + told.rise
+            progress = uncounted if told.done is None else told.done
             # The protocol wants it to rise.
-            if progress > last:
-                await context.report_progress(progress, total, doing)
+            if last is None or progress > last:
+                await context.report_progress(progress, told.total, told.doing)
                 last = progress

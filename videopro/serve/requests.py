@@ -1,0 +1,51 @@
+"""A question about a film, as it reaches the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from videopro.errors import VideoProError
+from videopro.question import Question, prompts, without_own_labels
+from videopro.serve.films import Film
+from videopro.serve.problems import Problem
+from videopro.storage import encodable
+
+
+@dataclass(frozen=True)
+class AskRequest:
+    """A question about a film."""
+
+    film: Film
+    question: str
+    choices: tuple[str, ...] = ()
+    """Empty: it is answered in words."""
+    method: str | None = None
+    """None: the server's own."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the method, over the server's."""
+    earlier: tuple[prompts.Exchange, ...] = ()
+    """What was asked and answered before it."""
+    max_new_tokens: int | None = None
+    """Of a direct answer in words; None: the server's own limit."""
+
+    def as_question(self, *, with_earlier: bool = True) -> Question:
+        """What the model reads; `with_earlier`: after the earlier messages."""
+        text = prompts.with_conversation(encodable(self.question), self.earlier if with_earlier else ())
+        if not self.choices:
+            return Question.open(text)
+        return Question(text, without_own_labels(tuple(map(encodable, self.choices))))
+
+
+@contextmanager
+def called_by_its_name(film: Film) -> Iterator[None]:
+    """Errors call the film by its name, and not by its path on the server."""
+    try:
+        yield
+    except VideoProError as error:
+        message = str(error)
+        if isinstance(error, Problem) or str(film.path) not in message:
+            raise
+        raise type(error)(message.replace(str(film.path), film.name)) from error
