@@ -23,6 +23,7 @@ from perf.battery.shapes import QWEN3VL_8B, Shapes, _text, _vision, model_config
 from perf.command import run_command
 from perf.recording import write_record
 from videopro.cli import CommandLine, setting
+from videopro.engine.serving import EngineSettings
 
 # The published config of Qwen/Qwen3-VL-32B-Instruct.
 QWEN3VL_32B = replace(
@@ -41,6 +42,10 @@ _ROWS, _REPLY, _PROMPTS, _PROMPT = 64, 512, 8, 1_892
 GPUS = (1, 8, 16)
 SFT_ROWS, GRPO_PROMPTS, REPLIES = 5_000, 10_000, 8
 """Section 4 of the paper, and configs/grpo/qwen3vl_8b.yaml."""
+_TRAINING, _ENGINES, _OF_AN_ENGINE = 4, 2, 2
+"""Of 8 GPUs: those that train, and engines (`engine_gpus`) with the GPUs of one."""
+_CARD = 80e9 / _GIB
+_SHARE = EngineSettings.memory
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,18 @@ def sizes(shapes: Shapes) -> dict[str, float]:
     }
 
 
+def split(model: dict[str, float]) -> dict[str, float]:
+    """What each of 8 GPUs holds, in GiB, where some train under ZeRO-3 and the others serve engines; keys and
+    values are those of `_ROWS` replies for each process that trains."""
+    weights = model["weights"] / _OF_AN_ENGINE
+    return {
+        "training": (model["weights"] + model["adapter"]) / _TRAINING,
+        "engine_weights": weights,
+        "engine_keys_and_values": model["keys_and_values"] * _TRAINING / (_ENGINES * _OF_AN_ENGINE),
+        "engine_room": _SHARE * _CARD - weights,
+    }
+
+
 def measured() -> dict[str, float]:
     """Rates and peaks of one H100 at 8B."""
     first = json.loads((ROOT / "perf/gpu.json").read_text(encoding="utf-8"))["parts"]
@@ -88,6 +105,7 @@ def measured() -> dict[str, float]:
 def count(settings: ScaleSettings) -> None:
     """Count, and write the file."""
     models = {shapes.name: sizes(shapes) for shapes in (QWEN3VL_8B, QWEN3VL_32B)}
+    eight = {name: split(model) for name, model in models.items()}
     known = measured()
     steps = GRPO_PROMPTS * REPLIES / _ROWS
     ratio = models["32b"]["parameters"] / models["8b"]["parameters"]
@@ -97,7 +115,7 @@ def count(settings: ScaleSettings) -> None:
         "32B, SFT": SFT_ROWS / known["sft_rows_per_s"] * ratio,
     }
     hours = {name: {str(gpus): seconds / gpus / 3600 for gpus in GPUS} for name, seconds in one.items()}
-    write_record(settings.output, {"models": models, "measured": known, "hours": hours})
+    write_record(settings.output, {"models": models, "split": eight, "measured": known, "hours": hours})
     print(f"recorded in {settings.output}; tables: python launch/recorded_tables.py")
 
 

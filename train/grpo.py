@@ -30,7 +30,6 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.cli import build_settings, needs_extra
-from videopro.engine.serving import EngineProcess
 from videopro.errors import ConfigError
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket, json_flag
 from videopro.train.settings import TWO_TURN, VLLM, help_without_extra
@@ -44,13 +43,14 @@ with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo"))
         GRPORow,
         PromptEncoder,
         RefinementTurns,
+        TrainingEngines,
         VideoGRPOConfig,
         VideoGRPOTrainer,
         answering_engine,
         as_dataset,
         check_vllm,
         read_grpo_rows,
-        training_engine,
+        training_engines,
     )
     from videopro.train.runtime import (
         FrameCache,
@@ -94,9 +94,9 @@ def train(
         _keep_visual_tokens_out(training, start.inputs)
 
     with ExitStack() as opened:
-        engine = None
+        engines = None
         if training.sampler == VLLM:
-            engine = opened.enter_context(training_engine(training, model_settings, start))
+            engines = opened.enter_context(training_engines(training, model_settings, start))
         trainer = _trainer(
             training,
             model_settings,
@@ -104,7 +104,7 @@ def train(
             rows,
             make_prompts=make_prompts,
             frames=cache if training.prompt_video else None,
-            engine=engine,
+            engines=engines,
             callbacks=callbacks,
             opened=opened,
         )
@@ -125,7 +125,7 @@ def _trainer(
     *,
     make_prompts: Callable[[Any, bool], PromptEncoder] | None,
     frames: FrameCache | None,
-    engine: EngineProcess | None,
+    engines: TrainingEngines | None,
     callbacks: Sequence[TrainerCallback],
     opened: ExitStack,
 ) -> VideoGRPOTrainer:
@@ -138,7 +138,7 @@ def _trainer(
     if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
         model.to(training.device)  # type: ignore[arg-type]
     # Before an adapter is added: what answers shares the weights of the base alone.
-    answerer = _answerer(training, model_settings, start, model, engine)
+    answerer = _answerer(training, model_settings, start, model, engines)
     tuned, lora = put_trained(
         model, model_settings, ["language"], adapter=start.adapter, base=start.checkpoint.name
     )
@@ -166,10 +166,10 @@ def _trainer(
     banned = start.inputs.visual_tokens()
 
     def make_sampler(policy: Any, ends: Sequence[int]) -> EngineSampler:
-        assert engine is not None
+        assert engines is not None
         assert frames is not None
         sampler = EngineSampler(
-            engine,
+            engines,
             policy,
             frames,
             pixels=start.pixels,
@@ -193,7 +193,7 @@ def _trainer(
         peft_config=lora,
         callbacks=list(callbacks),
         make_prompts=make_prompts,
-        make_sampler=make_sampler if engine is not None else None,
+        make_sampler=make_sampler if engines is not None else None,
         banned=banned,
         programs=start.evaluation(
             training,
@@ -237,7 +237,7 @@ def _answerer(
     model_settings: ModelConfig,
     start: TrainingSetup,
     model: PreTrainedModel,
-    engine: EngineProcess | None,
+    engines: TrainingEngines | None,
 ) -> Backbone:
     """The backbone that answers inside programs. Call it before an adapter is added to `model`."""
     planner = start.checkpoint.planner
@@ -247,8 +247,8 @@ def _answerer(
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)
-    if engine is not None:
-        return answering_engine(engine, start)
+    if engines is not None:
+        return answering_engine(engines, start)
     if not (start.adapter or model_settings.use_peft):
         raise ConfigError(
             "all weights are trained, so no unchanged model is left to answer inside programs; name one "

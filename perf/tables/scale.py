@@ -12,12 +12,28 @@ _PARTS = {
 }
 
 
+_SPLIT = {
+    "training": "4 GPUs train (ZeRO-3): weights, adapter, its gradients and Adam's moments",
+    "engine_weights": "4 GPUs serve (2 engines of 2 GPUs): weights",
+    "engine_keys_and_values": "there: keys and values of 4 x 64 replies of 512 tokens to 4 x 8 prompts",
+    "engine_room": "there: room for them, with `memory` 0.85",
+}
+
+
 def _memory(record: Record) -> Table:
     models = record["models"]
     rows = [
         [title, *(f"{models[name][part]:.1f}" for name in ("8b", "32b"))] for part, title in _PARTS.items()
     ]
     return ["GiB", "8B", "32B"], rows
+
+
+def _split(record: Record) -> Table:
+    split = record["split"]
+    rows = [
+        [title, *(f"{split[name][part]:.1f}" for name in ("8b", "32b"))] for part, title in _SPLIT.items()
+    ]
+    return ["GiB a GPU", "8B", "32B"], rows
 
 
 def _hours(record: Record) -> Table:
@@ -29,5 +45,6 @@ def _hours(record: Record) -> Table:
 
 TABLES: Tables = {
     ("perf/scale.json", "memory"): _memory,
+    ("perf/scale.json", "split"): _split,
     ("perf/scale.json", "hours"): _hours,
 }

@@ -24,7 +24,7 @@ WRITTEN = sorted(set(pages()) - GENERATED)
 # Figures that nobody here measured, by page and by what they are.
 _GIVEN: dict[str, dict[str, str]] = {
     "settings and thresholds": {
-        "docs/grpo.md": "0.7 0.75",
+        "docs/grpo.md": "0.45 0.7 0.75 0.85",
         "docs/methods/videoagent.md": "0.5",
         "docs/models.md": "0.7 0.75",
         "docs/results/official-scorers.md": "0.7",

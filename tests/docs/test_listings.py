@@ -21,7 +21,14 @@ from videopro.methods.planners import check_planner
 
 DOCS = ROOT / "docs"
 # Set by launchers for the processes that they start, not by users.
-LAUNCHERS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "ACCELERATE_USE_DEEPSPEED", "CUDA_VISIBLE_DEVICES"}
+LAUNCHERS = {
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "ACCELERATE_USE_DEEPSPEED",
+    "CUDA_VISIBLE_DEVICES",
+}
 
 
 def rows(page: Path, head: str) -> list[list[str]]:

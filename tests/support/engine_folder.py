@@ -44,10 +44,16 @@ def names(engine: EngineProcess) -> list[str]:
 
 
 def make(
-    folder: Path, said: list[str], model: ServedModel = MODEL, device: str | None = None, **settings: Any
+    folder: Path,
+    said: list[str],
+    model: ServedModel = MODEL,
+    device: str | None = None,
+    failure: Path | None = None,
+    **settings: Any,
 ) -> EngineProcess:
     given = EngineSettings(program=str(folder / "vllm"), **settings)
-    return EngineProcess(given, model, log=folder / "run" / "engine.log", device=device, say=said.append)
+    log = folder / "run" / "engine.log"
+    return EngineProcess(given, model, log=log, device=device, say=said.append, failure=failure)
 
 
 @pytest.fixture

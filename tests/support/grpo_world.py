@@ -137,12 +137,14 @@ def trainer(
 def ask(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> None:
     """Have a trainer make the prompts of these rows."""
     of._rows = chosen
-    of._rollouts = [Rollout((prompt,)) for prompt in of._prompt_encoder.encode(of._rows)]
+    of._round = of._begin_round(chosen, of._seed())
+    of._rollouts = [Rollout((prompt,)) for prompt in of._round.prompts]
 
 
 def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
     """Replies to the prompts in hand."""
-    return of._write([rollout.prompts[0] for rollout in of._rollouts], seed, range(len(of._rollouts)))
+    asked = replace(of._round, seed=seed, first=of._eval_rows)
+    return of._write(asked.draws(), seed, asked.version)
 
 
 def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:

@@ -5,7 +5,8 @@
 It answers /health, /v1/models, and loads and unloads adapters as vLLM does, with a child process as vLLM has
 its engine core. Behaviour comes from a JSON file beside it, `stub_engine.json`, read at each start:
 
-    fails: print this, and exit with status 1;      slow: seconds before it answers
+    fails: print this, and exit with status 1, if CUDA_VISIBLE_DEVICES is fails_on (if that is there)
+    slow: seconds before it answers
     refuses: the message with which adapters are refused
 
 Every start adds a line to `starts.jsonl`: its arguments, its process and its child's, and some of its
@@ -112,7 +113,8 @@ def main(arguments: list[str]) -> int:
         record = {"arguments": arguments, "pid": os.getpid(), "child": child.pid, "environment": environment}
         file.write(json.dumps(record) + "\n")
     print("INFO the stub starts", flush=True)
-    if behaviour.get("fails"):
+    device = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if behaviour.get("fails") and behaviour.get("fails_on", device) == device:
         print(behaviour["fails"], flush=True)
         return 1
     time.sleep(behaviour.get("slow", 0))

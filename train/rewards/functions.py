@@ -157,14 +157,14 @@ class ProgramRewards:
             latest = self._latest[1]
             if [[turn.reply for turn in rollout.turns] for rollout in latest] == replies:
                 return latest
-        began, before = time.perf_counter(), self._runs.begun
+        began, before = time.perf_counter(), self._runs.late
         rows = rows_of_batch(columns, len(replies))
         written = [(row, text) for row, turns in zip(rows, replies, strict=True) for text in turns]
         ran = iter(self._runs.run([row for row, _ in written], [text for _, text in written]))
         waited = {
             "programs/wait_seconds": time.perf_counter() - began,
             # Programs that started only now, as a share of replies.
-            "programs/begun": (self._runs.begun - before) / len(replies),
+            "programs/begun": (self._runs.late - before) / len(replies),
         }
         scored = [
             self._score(row, tuple(next(ran) for _ in turns), len(ids))

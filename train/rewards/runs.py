@@ -84,6 +84,8 @@ class ProgramRunner:
     ) -> None:
         self.begun = 0
         """Programs started so far; a repeated one counts once."""
+        self.late = 0
+        """Those of them that were started only when their outcome was wanted."""
         self.left_out: dict[str, str] = {}
         """Why rows were left out, by video (if it cannot be read) or by row (if the backbone refused its
         request)."""
@@ -117,23 +119,25 @@ class ProgramRunner:
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
         """Start the program of a reply, unless an equal one about the same question was started."""
-        return self._begin(row, self._program(reply))
+        return self._begin(row, self._program(reply))[0]
 
     def _program(self, reply: str) -> Program:
         """The program in a reply, cached: it is needed when the reply is written and when it is rewarded."""
         program, _ = self._programs.get(reply, lambda: parse_program(reply))
         return program
 
-    def _begin(self, row: RewardRow, program: Program) -> Future[ProgramOutcome]:
+    def _begin(self, row: RewardRow, program: Program) -> tuple[Future[ProgramOutcome], bool]:
+        """Its run, and whether that was started now."""
         question = row.question
         # By content: rows of several prompts may ask the same question.
         key = (*_source(row), question.text, question.choices, program.digest)
         with self._lock:
             future = self._runs.get(key)
+            is_new = future is None
             if future is None:
                 future = self._runs[key] = self._threads.submit(self._run, row, program)
                 self.begun += 1
-        return future
+        return future, is_new
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
         """The outcome of each reply's program, started before or now. Returns when all have ended, within the
@@ -143,7 +147,9 @@ class ProgramRunner:
         and BackboneError when the backbone serves no request at all, or no request of these programs.
         """
         programs = [self._program(reply) for reply in replies]
-        futures = [self._begin(row, program) for row, program in zip(rows, programs, strict=True)]
+        begun = [self._begin(row, program) for row, program in zip(rows, programs, strict=True)]
+        self.late += sum(is_new for _, is_new in begun)
+        futures = [future for future, _ in begun]
         try:
             # What a run raises is the machine's (`_run` turns all else into an outcome), so the others are
             # not waited for.

@@ -2,7 +2,7 @@
 
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_row, read_grpo_rows
-from videopro.train.rl.engine import answering_engine, training_engine
+from videopro.train.rl.engine import TrainingEngines, answering_engine, training_engines
 from videopro.train.rl.episodes import RefinementTurns
 from videopro.train.rl.prompt_encoder import PromptEncoder
 from videopro.train.rl.samplers import EngineSampler
@@ -14,6 +14,7 @@ __all__ = [
     "GRPORow",
     "PromptEncoder",
     "RefinementTurns",
+    "TrainingEngines",
     "VideoGRPOConfig",
     "VideoGRPOTrainer",
     "answering_engine",
@@ -21,5 +22,5 @@ __all__ = [
     "check_vllm",
     "read_grpo_row",
     "read_grpo_rows",
-    "training_engine",
+    "training_engines",
 ]

@@ -1,11 +1,12 @@
 """The adapter in training as files that an engine loads.
 
-Under ZeRO-3 its weights are gathered in every process, of which each writes them for its own engine.
+Under ZeRO-3 its weights are gathered in every process; those write them that have started an engine.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,13 @@ _SPREAD = 0.05
 _SEED = 0
 
 
-def write_adapter(model: Any, folder: Path) -> None:
-    """Write the adapter of a PEFT model into a folder."""
-    _write(model, _weights(model), folder)
+Weights = Mapping[str, torch.Tensor]
+"""Of an adapter, by the names in its file."""
 
 
-def write_random_adapter(model: Any, folder: Path) -> None:
-    """Write an adapter of the same form that changes every reply, whatever the one in training does: a new
-    one changes nothing."""
-    generator = torch.Generator().manual_seed(_SEED)
-    weights = {
-        name: torch.randn(weight.shape, generator=generator).to(weight.dtype) * _SPREAD
-        if "lora_B" in name
-        else weight
-        for name, weight in _weights(model).items()
-    }
-    _write(model, weights, folder)
-
-
-def _weights(model: Any) -> dict[str, torch.Tensor]:
+def adapter_weights(model: Any, *, needed: bool = True) -> Weights:
+    """Copies of the weights of a PEFT model's adapter. Called in every process; empty where they are not
+    `needed`."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     gathered: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
     if is_deepspeed_zero3_enabled():
@@ -44,12 +33,27 @@ def _weights(model: Any) -> dict[str, torch.Tensor]:
 
         gathered = deepspeed.zero.GatheredParameters(trained)
     with gathered:
+        if not needed:
+            return {}
         # Not by save_pretrained, which asks the hub for the base's config.
         weights = get_peft_model_state_dict(model, save_embedding_layers=False)
         return {name: weight.detach().cpu().clone().contiguous() for name, weight in weights.items()}
 
 
-def _write(model: Any, weights: dict[str, torch.Tensor], folder: Path) -> None:
-    save_file(weights, folder / "adapter_model.safetensors")
+def random_weights(weights: Weights) -> Weights:
+    """Weights of the same form that change every reply, whatever these do: those of a new adapter change
+    nothing."""
+    generator = torch.Generator().manual_seed(_SEED)
+    return {
+        name: torch.randn(weight.shape, generator=generator).to(weight.dtype) * _SPREAD
+        if "lora_B" in name
+        else weight
+        for name, weight in weights.items()
+    }
+
+
+def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
+    """Write an adapter with these weights and the settings of a PEFT model's into a folder."""
+    save_file(dict(weights), folder / "adapter_model.safetensors")
     settings = model.peft_config[model.active_adapter]
     settings.save_pretrained(str(folder))

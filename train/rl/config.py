@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 from trl import GRPOConfig
 
@@ -36,6 +36,15 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
             )
         if self.sampler != VLLM and self.vllm:
             raise ConfigError("vllm is set, but sampler is not 'vllm'; set that, or leave vllm out")
+        if self.sampler != VLLM and self.dedicated_gpus:
+            raise ConfigError(
+                "engine_gpus is set, but sampler is not 'vllm'; set that, or leave engine_gpus out"
+            )
+        if self.async_rollouts and self.sampler != VLLM:
+            raise ConfigError(
+                f"async_rollouts is true, but sampler is {self.sampler!r}: the process that trains writes "
+                "the replies too, one after the other; set sampler: vllm, or leave async_rollouts out"
+            )
         check_choice("final", self.final, get_args(FinalRule))
         check_choice("accuracy", self.accuracy, ACCURACIES)
         check_choice("form", self.form, FORMS)
@@ -90,6 +99,14 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                     f"{name} is {getattr(self, name)!r}, but prompts with videos are sampled in this process "
                     "with temperature and top_p only; leave it out, or set prompt_video: false"
                 )
+
+    @property
+    def dedicated_gpus(self) -> list[str]:
+        """The names of the GPUs that only engines use."""
+        # A YAML file may have a list, or one number.
+        named: Any = self.engine_gpus
+        parts = named if isinstance(named, list) else str("" if named is None else named).split(",")
+        return [name for part in parts if (name := str(part).strip())]
 
     @property
     def steps_per_sampling(self) -> int:

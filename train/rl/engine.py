@@ -1,28 +1,41 @@
-"""The engine of a GRPO run: it serves the start without its adapter, which answers inside programs, and each
-version of the policy's adapter beside it."""
+"""The engines of a GRPO run: they serve the start without its adapter, which answers inside programs, and
+each version of the policy's adapter beside it.
+
+Each process has one beside its training, on its GPU, or the processes of a machine share engines on GPUs of
+their own (`engine_gpus`). Such an engine is started, watched and ended by one process, which loads the
+adapters into it; all processes ask it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from accelerate import PartialState
+from accelerate.utils import gather_object
 from trl import ModelConfig
 
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.backbones.qwen import adapter_folder
 from videopro.cli import build_settings
 from videopro.engine.serving import (
+    AttachedEngine,
+    Engine,
     EngineProcess,
     EngineSettings,
     ServedModel,
     adapter_rank,
+    dedicated_devices,
     engine_devices,
+    started,
 )
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError, VideoProError
 from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.runtime import TrainingSetup
+from videopro.train.runtime import TrainingSetup, raise_everywhere
 
 # Beside a model in training on the same GPU.
 _MEMORY = 0.45
@@ -31,38 +44,102 @@ _RETRIES = 64
 _DTYPES = {"bfloat16": "bf16", "float32": "fp32"}
 
 
+@dataclass(frozen=True)
+class TrainingEngines:
+    """The engines that a process asks, all of one model."""
+
+    model: ServedModel
+    engines: Sequence[Engine]
+    started: Sequence[EngineProcess]
+    """Those of them that this process started."""
+    first: int = 0
+    """The index of the one that it asks first."""
+
+
 @contextmanager
-def training_engine(
+def training_engines(
     training: VideoGRPOConfig, model: ModelConfig, start: TrainingSetup
-) -> Iterator[EngineProcess]:
-    """This process's engine, until the block ends. Start it before the model is loaded: vLLM measures the
-    memory that is free. Raises ConfigError or BackboneError."""
+) -> Iterator[TrainingEngines]:
+    """This process's engines, until the block ends. Call it in every process, before the model is loaded:
+    vLLM measures the memory that is free. Raises ConfigError, and in every process BackboneError or RunError
+    if one does not start."""
     if not (training.adapter or model.use_peft):
         raise ConfigError(
             "sampler is 'vllm', and all weights are trained: an engine gets adapters only; set use_peft: "
             "true, or sampler: local"
         )
-    settings = build_settings(EngineSettings, {"memory": _MEMORY, **training.mapping("vllm")}, "vllm")
+    named = training.dedicated_gpus
+    beside = {} if named else {"memory": _MEMORY}
+    settings = build_settings(EngineSettings, {**beside, **training.mapping("vllm")}, "vllm")
+    # In every process, also in those that start none.
+    settings.command()
+    served = _served(training, model, start)
+    logs = Path(str(training.output_dir)) / "engine"
+    state = PartialState()
+    if not named:
+        log = logs / f"rank{state.process_index}.log"
+        process = EngineProcess(settings, served, log=log, device=engine_devices(settings.gpus)[0])
+        with _started_everywhere([process]):
+            yield TrainingEngines(served, [process], [process])
+        return
+    devices = dedicated_devices(named, settings.gpus, trains_on_gpu=training.device.type == "cuda")
+    local, processes = state.local_process_index, int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    host = socket.gethostname()
+    names = [f"{host}-gpu{device.replace(',', '-')}" for device in devices]
+    failures = [logs / f"{name}.failed" for name in names]
+    # By the index of the engine; the processes of a machine start them in turn.
+    here = {
+        index: EngineProcess(
+            settings,
+            served,
+            log=logs / f"{names[index]}.log",
+            device=devices[index],
+            failure=failures[index],
+        )
+        for index in range(local, len(devices), processes)
+    }
+    with _started_everywhere(list(here.values())):
+        urls: dict[int, str] = {}
+        for machine, own in gather_object([(host, {index: engine.url for index, engine in here.items()})]):
+            if machine == host:
+                urls.update(own)
+        engines: list[Engine] = [
+            here[index] if index in here else AttachedEngine(urls[index], failure)
+            for index, failure in enumerate(failures)
+        ]
+        yield TrainingEngines(served, engines, list(here.values()), first=local % len(engines))
+
+
+@contextmanager
+def _started_everywhere(processes: Sequence[EngineProcess]) -> Iterator[None]:
+    """Within, these run, and those of all other processes of the training. If one does not start, all
+    processes raise: the others would wait for its process."""
+    with ExitStack() as running:
+        failure: VideoProError | None = None
+        try:
+            running.enter_context(started(processes))
+        except VideoProError as error:
+            failure = error
+        raise_everywhere(failure, BackboneError)
+        yield
+
+
+def _served(training: VideoGRPOConfig, model: ModelConfig, start: TrainingSetup) -> ServedModel:
     source = start.checkpoint.source
     is_folder = Path(source).is_dir()
-    rank = adapter_rank(adapter_folder(start.adapter)) if start.adapter else model.lora_r
-    served = ServedModel(
+    return ServedModel(
         str(Path(source).absolute()) if is_folder else source,
         "pocket" if model.model_name_or_path == "pocket" else Path(source).name if is_folder else source,
         start.frames,
         _DTYPES.get(str(model.dtype), "auto"),
-        rank,
+        adapter_rank(adapter_folder(start.adapter)) if start.adapter else model.lora_r,
     )
-    process = PartialState().process_index
-    log = Path(str(training.output_dir)) / "engine" / f"rank{process}.log"
-    with EngineProcess(settings, served, log=log, device=engine_devices(settings.gpus)[0]) as engine:
-        yield engine
 
 
-def answering_engine(engine: EngineProcess, start: TrainingSetup) -> Backbone:
-    """The backbone that asks the engine's base, for the modules of programs."""
+def answering_engine(engines: TrainingEngines, start: TrainingSetup) -> Backbone:
+    """The backbone that asks the base of this process's first engine, for the modules of programs."""
     spec = read_spec(
-        f"server:{engine.model.name}@{engine.url}",
+        f"server:{engines.model.name}@{engines.engines[engines.first].url}",
         frames=start.frames,
         pixels=start.pixels,
         engine="vllm",

@@ -1,9 +1,9 @@
 """The importance ratio between the policy in the update and what drew its replies.
 
 An engine computes what the update computes with other kernels, in another precision: the probabilities of a
-token differ a little, and one step ahead of the update, the weights do too. TRL corrects the loss of its own
-vLLM by this ratio, for which it runs the policy once more over all replies. While each reply is used once,
-the update's own pass has the same weights, and gives it for free.
+token differ a little. Of replies that were written ahead (`rounds`), the weights do too. TRL corrects the
+loss of its own vLLM by this ratio, for which it runs the policy once more over all replies. While each reply
+is used once, the update's own pass has the same weights, and gives it for free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who writes the replies of a GRPO step: the policy in this process, or an engine that serves its adapter.
+"""Who writes the replies of a GRPO step: the policy in this process, or engines that serve its adapter.
 
 Both draw each reply from a seed of its own. An engine's log-probabilities differ from those of the update a
 little, as all of another implementation do, so the update corrects for them (`importance`).
@@ -7,7 +7,9 @@ little, as all of another implementation do, so the update corrects for them (`i
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,14 +29,15 @@ from videopro.backbones.server import (
     encode_frames,
     user_message,
 )
-from videopro.engine.serving import AdapterVersions, EngineProcess
-from videopro.errors import BackboneError
-from videopro.train.rl.adapter_files import write_adapter, write_random_adapter
+from videopro.engine.serving import AdapterVersions, Engine, adapter_name
+from videopro.errors import BackboneError, Cancellation, VideoProError, cancellable, when_cancelled
+from videopro.train.rl.adapter_files import Weights, adapter_weights, random_weights, write_adapter
 from videopro.train.rl.data import GRPORow
+from videopro.train.rl.engine import TrainingEngines
 from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
 from videopro.train.rl.sampling_weights import SamplingWeights
 from videopro.train.rl.seeds import mix_seed
-from videopro.train.runtime import FrameCache
+from videopro.train.runtime import FrameCache, raise_everywhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +63,16 @@ class Sampler(Protocol):
     is_remote: bool
     """Whether other weights than those in this process draw, by another implementation."""
 
-    def sync(self, step: int) -> None:
-        """Called in every process before replies are drawn, after so many updates."""
+    def sync(self, step: int, keep: int | None = None) -> None:
+        """Called in every process before replies are drawn, after so many updates. `keep`: an earlier version
+        that will be asked for once more."""
 
-    def write(self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply) -> list[SampledReply]:
+    def write(
+        self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None
+    ) -> list[SampledReply]:
         """The replies. Those of a remote sampler have the log-probabilities of what they were drawn from,
-        after temperature; those of others the model's own. Raises BackboneError."""
+        after temperature; those of others the model's own. `version`: the policy's that draws, which a remote
+        sampler may be asked for when there is a newer one; None: the newest. Raises BackboneError."""
 
     def close(self) -> None:
         """Forget the policy."""
@@ -86,11 +93,14 @@ class LocalSampler:
         self._banned = tuple(banned)
         self._batch_size = batch_size
 
-    def sync(self, step: int) -> None:
+    def sync(self, step: int, keep: int | None = None) -> None:
         self.version = step
 
-    def write(self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply) -> list[SampledReply]:
+    def write(
+        self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None
+    ) -> list[SampledReply]:
         """See `Sampler`. Raises NonFiniteLogits, whose rows are the indices of draws."""
+        assert version in (None, self.version)
         with self.weights.in_use():
             return self._write(draws, sampling, on_reply)
 
@@ -126,26 +136,31 @@ def _renumbered(on_reply: OnReply, numbers: Sequence[int], row: int, reply: Samp
 _POLICY = "policy"
 # Videos whose encoded frames are kept: more than a round of sampling has; about 1 MB each.
 _VIDEOS = 256
+# Between two looks at an engine that does not answer, and how long they go on: the largest models are loaded
+# for minutes.
 _TRY_SECONDS = 5.0
+_START_SECONDS = 1800.0
 
 
 class EngineSampler:
-    """An engine, which gets the adapter before each round under a name with its version.
+    """Engines, which get the adapter before each round under a name with its version.
 
-    `engine` is running; it stays the caller's. `model`: the policy, whose adapter is published. `frames`:
+    `engines` are running; they stay the caller's. `model`: the policy, whose adapter is published. `frames`:
     those of the rows' videos, of at most `pixels` pixels each. `banned` and `ends`: token ids that are never
-    drawn, and that end a reply. `decode`: writes token ids as text, for messages. Raises BackboneError if
-    the engine takes no adapter of this model.
+    drawn, and that end a reply. `decode`: writes token ids as text, for messages. Created and synchronized in
+    every process together; then an error of one is raised in all. Raises BackboneError if an engine takes no
+    adapter of this model.
 
-    An engine that dies is started again by `EngineProcess`, with the newest adapters, and what was being
-    written is asked again; the other replies of the round stay.
+    Several engines get prompts in turn, each with all replies to it, which share the prompt's keys and
+    values. An engine that dies is started again by its `EngineProcess`, with the newest adapters, and what
+    was being written is asked again; the other replies of the round stay.
     """
 
     is_remote = True
 
     def __init__(
         self,
-        engine: EngineProcess,
+        engines: TrainingEngines,
         model: Any,
         frames: FrameCache,
         *,
@@ -154,49 +169,89 @@ class EngineSampler:
         ends: Sequence[int],
         decode: Callable[[Sequence[int]], str],
     ) -> None:
-        self.version = 0
-        self._engine = engine
+        self.version = -1
+        self._engines = engines
         self._model = model
         self._frames = frames
         self._pixels = pixels
         self._ends = frozenset(ends)
         self._decode = decode
         self._encoded: LRUCache[Path, EncodedFrames] = LRUCache(_VIDEOS)
-        self._versions = AdapterVersions(engine, _POLICY)
-        self._client = TokenClient(engine.url, banned=banned, ends=ends, sleep=self._patience)
+        self._versions = [AdapterVersions(engine, _POLICY) for engine in engines.started]
+        self._clients = [
+            TokenClient(engine.url, banned=banned, ends=ends, sleep=partial(_patience, engine))
+            for engine in engines.engines
+        ]
         try:
-            self._versions.check_effect(partial(write_random_adapter, model))
+            weights = random_weights(self._adapter())
+            self._load(lambda versions: versions.check_effect(partial(write_adapter, model, weights)))
         except BaseException:
             self.close()
             raise
 
-    def sync(self, step: int) -> None:
-        self._versions.publish(step, partial(write_adapter, self._model))
+    def sync(self, step: int, keep: int | None = None) -> None:
+        if step == self.version:
+            return
+        weights = self._adapter()
+        write = partial(write_adapter, self._model, weights)
+        self._load(lambda versions: versions.publish(step, write, keep=keep))
         self.version = step
 
-    def write(self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply) -> list[SampledReply]:
+    def _adapter(self) -> Weights:
+        return adapter_weights(self._model, needed=bool(self._versions))
+
+    def _load(self, load: Callable[[AdapterVersions], object]) -> None:
+        """Load an adapter into the engines that this process started. Returns when all engines have it."""
+        failure: VideoProError | None = None
+        try:
+            for versions in self._versions:
+                load(versions)
+        except VideoProError as error:
+            failure = error
+        raise_everywhere(failure, BackboneError)
+
+    def write(
+        self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None
+    ) -> list[SampledReply]:
+        """See `Sampler`. Sends requests only, so it may run beside the update; not beside itself."""
+        name = adapter_name(_POLICY, self.version if version is None else version)
         for video in {draw.row.video for draw in draws if draw.row.prompt_video}:
             # Here and not in the client's threads, of which several would encode the same video.
             self._frames_of(video)
+        written: dict[int, SampledReply] = {}
 
-        def take(number: int, drawn: DrawnTokens) -> None:
-            self._check_prompt(draws[number], drawn.prompt)
-            on_reply(number, self._reply(drawn))
+        def draw(client: TokenClient, numbers: Sequence[int]) -> None:
+            def take(number: int, drawn: DrawnTokens) -> None:
+                self._check_prompt(draws[numbers[number]], drawn.prompt)
+                written[numbers[number]] = self._reply(drawn)
+                on_reply(numbers[number], written[numbers[number]])
 
-        requests = [TokenRequest(partial(self._messages, draw.row), mix_seed(*draw.seed)) for draw in draws]
-        drawn = self._client.draw(self._versions.name, requests, sampling, take)
-        return [self._reply(reply) for reply in drawn]
+            requests = [
+                TokenRequest(partial(self._messages, draws[number].row), mix_seed(*draws[number].seed))
+                for number in numbers
+            ]
+            client.draw(name, requests, sampling, take)
+
+        shares = zip(self._clients, self._shares(draws), strict=True)
+        _at_once([partial(draw, client, numbers) for client, numbers in shares if numbers])
+        return [written[number] for number in range(len(draws))]
+
+    def _shares(self, draws: Sequence[Draw]) -> list[list[int]]:
+        """The indices of the draws that each engine gets: those of one prompt together, prompts in turn, from
+        another engine on in each process."""
+        turns: dict[PolicyPrompt, int] = {}
+        shares: list[list[int]] = [[] for _ in self._clients]
+        for number, draw in enumerate(draws):
+            turn = turns.setdefault(draw.prompt, self._engines.first + len(turns))
+            shares[turn % len(shares)].append(number)
+        return shares
 
     def close(self) -> None:
-        """Cancel what is being written, and remove the adapters' files. The engine goes on."""
-        self._client.close()
-        self._versions.close()
-
-    async def _patience(self, seconds: float) -> None:
-        """Wait before the next try, unless the engine was given up."""
-        self._engine.check()
-        # Longer waits would outlast the start of the next engine.
-        await asyncio.sleep(min(seconds, _TRY_SECONDS))
+        """Cancel what is being written, and remove the adapters' files. The engines go on."""
+        for client in self._clients:
+            client.close()
+        for versions in self._versions:
+            versions.close()
 
     def _messages(self, row: GRPORow) -> Messages:
         system = row.system or ""
@@ -225,3 +280,35 @@ class EngineSampler:
         if drawn.is_ended and ids and ids[-1] in self._ends:
             return SampledReply(ids[:-1], logprobs[:-1], (ids[-1], logprobs[-1]))
         return SampledReply(ids, logprobs)
+
+
+async def _patience(engine: Engine, seconds: float) -> None:
+    """Wait before the next try, until the engine answers. Raises BackboneError if it was given up."""
+    end = time.monotonic() + _START_SECONDS
+    engine.check()
+    # Longer waits would outlast the start of the next engine.
+    await asyncio.sleep(min(seconds, _TRY_SECONDS))
+    # Not by tries, which are few: it may take minutes to start.
+    while not await asyncio.to_thread(engine.answers) and time.monotonic() < end:
+        engine.check()
+        await asyncio.sleep(_TRY_SECONDS)
+
+
+def _at_once(parts: Sequence[Callable[[], None]]) -> None:
+    """Run all of them, in threads if they are several. The first error ends the others."""
+    if len(parts) == 1:
+        parts[0]()
+        return
+    cancellation = Cancellation()
+
+    def run(part: Callable[[], None]) -> None:
+        with cancellable(cancellation):
+            part()
+
+    with ThreadPoolExecutor(max(1, len(parts))) as threads, when_cancelled(cancellation.cancel):
+        try:
+            for done in as_completed([threads.submit(run, part) for part in parts]):
+                done.result()
+        except BaseException:
+            cancellation.cancel()
+            raise

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -28,8 +30,9 @@ from videopro.train.rewards import POLICY_VERSION, ROW
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.importance import importance_ratio
-from videopro.train.rl.prompt_encoder import PolicyPrompt, PromptEncoder
+from videopro.train.rl.prompt_encoder import PromptEncoder
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
+from videopro.train.rl.rounds import Round, RoundsAhead
 from videopro.train.rl.samplers import Draw, LocalSampler, Sampler
 from videopro.train.rl.sampling_weights import SamplingWeights
 from videopro.train.rl.seeds import mix_seed
@@ -74,8 +77,12 @@ class EpochSampler(RepeatSampler):
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
+        return self.order(self._epoch())
+
+    def order(self, epoch: int) -> Iterator[int]:
+        """The order of this epoch."""
         if self.shuffle:
-            self.generator.manual_seed(mix_seed(self.seed or 0, self._epoch()))
+            self.generator.manual_seed(mix_seed(self.seed or 0, epoch))
         return super().__iter__()
 
 
@@ -119,6 +126,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
                 else make_sampler(self.accelerator.unwrap_model(self.model), self.eos_token_ids)
             )
         self._rows: list[GRPORow] = []
+        self._round: Round | None = None
+        """The round in hand."""
+        self._ahead = RoundsAhead(self.args.gradient_accumulation_steps) if self.args.async_rollouts else None
         self._rollouts: list[Rollout] = []
         self._conversations: dict[int, list[dict[str, str]]] = {}
         self._eval_rows = 0
@@ -156,7 +166,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     # Rows
 
-    def _get_train_sampler(self, dataset: Any = None) -> Any:
+    def _get_train_sampler(self, dataset: Any = None) -> EpochSampler:
         # A sampler is no argument of the trainer. The epoch comes from its state: set_epoch does not reach a
         # sampler whose first batches are skipped.
         like: Any = super()._get_train_sampler(dataset)
@@ -170,6 +180,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         # groups is already random.
         if self._prompt_encoder is None or self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
+        if self._ahead is not None:
+            self._ahead.begin_pass()
         steps = self.args.steps_per_sampling
         if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
             scored = self._generate_and_score_completions(generation_batch)
@@ -185,14 +197,15 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         advantages = scored["advantages"]
         scored["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
         scored[ROW_IDS] = [row.id for row in self._rows]
-        if self._prompt_encoder is not None:
-            mode = "train" if self.model is not None and self.model.training else "eval"
-            self._metrics[mode]["sampling/policy_version"].append(float(self._sampler.version))
+        if self._round is not None:
+            self._log_sampling("policy_version", float(self._round.version))
+            if self._ahead is not None:
+                self._log_sampling("staleness", float(self.state.global_step - self._round.version))
         return scored if self._prompt_encoder is None else {**scored, "rollouts": self._rollouts}
 
     def _calculate_rewards(self, inputs: list[dict[str, Any]], *arguments: Any) -> torch.Tensor:
-        if self._prompt_encoder is not None:
-            inputs = [{**row, POLICY_VERSION: self._sampler.version} for row in inputs]
+        if self._round is not None:
+            inputs = [{**row, POLICY_VERSION: self._round.version} for row in inputs]
         # In double precision, which reward functions cannot choose: in single, eight rewards of 0.7 (those of
         # rows without an oracle mode) have another mean than 0.7, and a group of equal rewards would look
         # unequal.
@@ -202,12 +215,13 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         # Around `rollout_func`: TRL decodes the replies behind it, and knows conversations only of its tools.
         if self._prompt_encoder is None:
             return super()._generate(prompts)
-        if self._prefetcher is not None:
-            self._prefetcher.prepare(self._rows)
         self._conversations = {}
         with self._weights_for_sampling():
-            self._rollouts = [Rollout((prompt,)) for prompt in self._prompt_encoder.encode(self._rows)]
+            self._round = self._written_ahead() or self._begin_round(self._rows, self._seed())
+            self._rollouts = [Rollout((prompt,)) for prompt in self._round.prompts]
             ids, written, mask, completions, *extras = super()._generate(prompts)
+            # After the second turns of this round, which the update waits for, and before its rewards.
+            self._write_ahead()
         # Two-turn rollouts as conversations.
         completions = [self._conversations.get(row, text) for row, text in enumerate(completions)]
         return (ids, written, mask, completions, *extras)
@@ -247,17 +261,19 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """What TRL calls for replies to the rows in hand."""
         assert self.model is not None
+        assert self._round is not None
         # Without dropout, as log-probabilities are computed.
         was_training = self.model.training
-        seed = self._seed()
         self.model.eval()
         try:
-            self._sampler.sync(self.state.global_step)
-            rows = range(len(self._rollouts))
-            first = self._write([rollout.prompts[0] for rollout in self._rollouts], seed, rows)
+            first = (
+                self._write(self._round.draws(), self._round.seed, self._round.version)
+                if self._round.ahead is None
+                else self._round.ahead.result()
+            )
             replies, logprobs = [_ids(reply) for reply in first], [_logprobs(reply) for reply in first]
             if self._next_turn is not None:
-                self._add_second_turns(self._next_turn, replies, logprobs, seed)
+                self._add_second_turns(self._round, self._next_turn, replies, logprobs)
         finally:
             self.model.train(was_training)
         if not was_training:
@@ -268,19 +284,85 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             "logprobs": logprobs if self._sampler.is_remote else None,
         }
 
+    def _begin_round(self, rows: Sequence[GRPORow], seed: int) -> Round:
+        """A round of sampling by the policy as it is now. Nothing of it is written yet."""
+        assert self._prompt_encoder is not None
+        if self._prefetcher is not None:
+            self._prefetcher.prepare(rows)
+        prompts = self._prompt_encoder.encode(rows)
+        # An evaluation may come between the two turns of the round that is written ahead.
+        keep = None if self._ahead is None else self._ahead.version
+        self._sampler.sync(self.state.global_step, keep)
+        first = self._eval_rows + self.accelerator.process_index * len(rows)
+        return Round(rows, prompts, seed, first, self._sampler.version)
+
+    def _written_ahead(self) -> Round | None:
+        """The round that was begun for the rows in hand, if one was; waits for it."""
+        if self._ahead is None or self.model is None or not self.model.training:
+            return None
+        began = time.perf_counter()
+        round = self._ahead.take(self._rows)
+        if round is not None:
+            self._log_sampling("wait_seconds", time.perf_counter() - began)
+        return round
+
+    def _write_ahead(self) -> None:
+        """Have the engine write the next round from now on, if rounds are written ahead and there is one."""
+        if self._ahead is None or self.model is None or not self.model.training:
+            return
+        passes = self.args.steps_per_sampling * self.num_iterations
+        batch, updates = self._ahead.upcoming(passes)
+        step = self.state.global_step + updates
+        # The one after the last step would be thrown away.
+        if step >= self.state.max_steps:
+            return
+        rows = [row_from_columns(columns) for columns in (batch or self._first_of_next_epoch())]
+        round = self._begin_round(rows, self._training_seed(step, self._step + passes))
+        self._ahead.begin(round, functools.partial(self._write, round.draws(), round.seed, round.version))
+
+    def _first_of_next_epoch(self) -> list[dict[str, Any]]:
+        """This process's part of the first round of the next epoch, whose order depends on its number."""
+        size = self._train_batch_size * self.args.steps_per_sampling
+        start = self.accelerator.process_index * size
+        order = self._get_train_sampler().order(int(self.state.epoch or 0) + 1)
+        dataset: Any = self.train_dataset
+        return [dataset[number] for number in itertools.islice(order, start, start + size)]
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
+        """The batches of the next update, as in transformers."""
+        if self._ahead is not None:
+            epoch_iterator = self._ahead.over(epoch_iterator)
+        return super().get_batch_samples(epoch_iterator, num_batches, device)
+
+    def train(self, *arguments: Any, **settings: Any) -> Any:
+        """As in transformers. Nothing is being written any more when it returns or raises."""
+        try:
+            return super().train(*arguments, **settings)
+        finally:
+            if self._ahead is not None:
+                self._ahead.discard()
+
+    def _log_sampling(self, name: str, value: float) -> None:
+        mode = "train" if self.model is not None and self.model.training else "eval"
+        self._metrics[mode][f"sampling/{name}"].append(value)
+
     def _add_second_turns(
-        self, next_turn: NextTurn, replies: list[list[int]], logprobs: list[list[float]], seed: int
+        self, round: Round, next_turn: NextTurn, replies: list[list[int]], logprobs: list[list[float]]
     ) -> None:
         """Sample second replies where `next_turn` asks for them, and append them to the first."""
         assert self._prompt_encoder is not None
         texts = self._texts(replies)
-        next_rows = enumerate(next_turn(self._rows, texts))
+        next_rows = enumerate(next_turn(round.rows, texts))
         refinements = {row: question for row, question in next_rows if question is not None}
         if not refinements:
             return
-        asked = list(refinements.values())
-        prompts = self._prompt_encoder.encode(asked)
-        written = self._write(prompts, mix_seed(seed, 1), list(refinements), asked)
+        prompts = self._prompt_encoder.encode(list(refinements.values()))
+        seed = mix_seed(round.seed, 1)
+        draws = [
+            Draw(prompt, question, (seed, round.first + row))
+            for prompt, (row, question) in zip(prompts, refinements.items(), strict=True)
+        ]
+        written = self._write(draws, seed, round.version)
         refined = self._texts([_ids(reply) for reply in written])
         for (row, question), prompt, reply, text in zip(
             refinements.items(), prompts, written, refined, strict=True
@@ -291,34 +373,20 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             logprobs[row] = logprobs[row] + _logprobs(reply)
             self._conversations[row] = conversation(texts[row], question.prompt, text)
 
-    def _write(
-        self,
-        prompts: Sequence[PolicyPrompt],
-        seed: int,
-        rows: Sequence[int],
-        asked: Sequence[GRPORow] | None = None,
-    ) -> list[SampledReply]:
-        """Sample a reply to each prompt; `rows`: the indices of their rows; `asked`: the rows that the
-        prompts are of (None: those of this batch). Each draw depends only on the seed and the row's index
-        among the rows of all processes; in an evaluation, among all held-out rows, whatever the size of a
-        batch."""
-        first = self._eval_rows + self.accelerator.process_index * len(self._rows)
-        asked = [self._rows[row] for row in rows] if asked is None else asked
-        draws = [
-            Draw(prompt, question, (seed, first + row))
-            for prompt, question, row in zip(prompts, asked, rows, strict=True)
-        ]
+    def _write(self, draws: Sequence[Draw], seed: int, version: int) -> list[SampledReply]:
+        """Have these replies drawn by this version of the policy. Rounds that are written ahead do this in
+        another thread."""
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         try:
-            return self._sampler.write(draws, sampling, functools.partial(self._submit, rows))
+            return self._sampler.write(draws, sampling, functools.partial(self._submit, draws), version)
         except NonFiniteLogits as error:
-            ids = [self._rows[rows[number]].id for number in error.rows]
+            ids = [draws[number].row.id for number in error.rows]
             raise self.stopped("the policy's output is NaN or infinite", ids) from error
 
-    def _submit(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
+    def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:
             (text,) = self._texts([_ids(reply)])
-            self._prefetcher.submit(self._rows[rows[number]], text)
+            self._prefetcher.submit(draws[number].row, text)
 
     def _texts(self, replies: Sequence[Sequence[int]]) -> list[str]:
         """The replies decoded as TRL decodes them for the rewards, so that both texts are equal."""
@@ -329,10 +397,12 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         """The seed of this round of sampling: the same in every process, and in a resumed run."""
         assert self.model is not None
         if self.model.training:
-            key = [0, self.state.global_step, self._step % self.args.gradient_accumulation_steps]
-        else:
-            key = [1, self.state.global_step]
-        return mix_seed(self.args.seed, *key)
+            return self._training_seed(self.state.global_step, self._step)
+        return mix_seed(self.args.seed, 1, self.state.global_step)
+
+    def _training_seed(self, step: int, passes: int) -> int:
+        """The seed of the round that begins in this step after so many passes of the run."""
+        return mix_seed(self.args.seed, 0, step, passes % self.args.gradient_accumulation_steps)
 
     # Log-probabilities
 
@@ -461,7 +531,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _correct(self, inputs: dict[str, Any], policy: torch.Tensor, mask: torch.Tensor) -> None:
         """Put the importance ratio into `inputs`, and log it. `policy`: the log-probabilities of this pass,
-        whose weights are those that drew the replies, unless TRL has noted others."""
+        whose weights are those before the round's first update, unless TRL has noted those."""
         drawn, before = inputs["sampling_per_token_logps"], inputs.get("old_per_token_logps", policy)
         ratio = importance_ratio(before, drawn, mask, self.args)
         inputs["importance_sampling_ratio"] = ratio.values
@@ -490,6 +560,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Rewards of replies to held-out prompts, if there are any, and the metrics of held-out questions."""
+        if self._ahead is not None:
+            # One round at a time: both would read and encode videos.
+            self._ahead.wait()
         # Each evaluation draws its replies by their place in it, so that two of the same weights are equal.
         # TRL's callbacks come after the first batch.
         self._eval_rows = 0

@@ -1,5 +1,6 @@
 """Code shared by all trainers: settings, trainable parts, checkpoints, evaluation and the loop."""
 
+from videopro.train.runtime.agreement import raise_everywhere
 from videopro.train.runtime.chat_rows import PLACEHOLDER, ChatRow, read_chat
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
 from videopro.train.runtime.coverage import coverage_line
@@ -43,6 +44,7 @@ __all__ = [
     "part_of",
     "publish_checkpoint",
     "put_trained",
+    "raise_everywhere",
     "read_chat",
     "read_reference",
     "read_rows_of_file",

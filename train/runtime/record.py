@@ -34,6 +34,7 @@ _UNRECORDED: Mapping[str, Any] = {
     "adapter": None,
     "form": "strict",
     "reasoned_confidence": "none",
+    "async_rollouts": False,
 }
 """What earlier versions did not record, and what that means; of other settings it means that it is not
 known."""

@@ -58,6 +58,20 @@ class GRPOSettings(TrainingConfig):
             " program: engine; its share of the GPU's memory is 0.45 here"
         },
     )
+    engine_gpus: str | None = field(
+        default=None,
+        metadata={
+            "help": "with sampler: vllm, GPUs that only engines use, such as 4,5,6,7, each engine on as many"
+            " as gpus in vllm says; the processes of a machine share them. Unset: one beside each process"
+        },
+    )
+    async_rollouts: bool = field(
+        default=False,
+        metadata={
+            "help": "with sampler: vllm, the engine writes the next replies while the policy trains on these:"
+            " one-step off-policy, corrected by the importance ratio"
+        },
+    )
     kept_features_gb: float = field(
         default=1.0,
         metadata={

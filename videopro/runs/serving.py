@@ -7,8 +7,7 @@ From the settings of a model in this process, `Served.of` makes what an engine s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from videopro.engine.serving import (
     ServedModel,
     adapter_rank,
     engine_devices,
+    started,
 )
 from videopro.errors import ConfigError, RunError
 from videopro.runs.folder import RunFolder, identity_difference
@@ -120,19 +120,7 @@ class Served:
             )
             for device in devices
         ]
-        with ExitStack() as started:
-            for process in processes:
-                started.callback(process.stop)
-            with ThreadPoolExecutor(len(processes)) as threads:
-                # All at once: each takes minutes.
-                futures = [threads.submit(process.start) for process in processes]
-                try:
-                    for future in futures:
-                        future.result()
-                except BaseException:
-                    for process in processes:
-                        process.stop()
-                    raise
+        with started(processes):
             yield Engines(
                 processes,
                 [

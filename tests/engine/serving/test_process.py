@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import ROOT, engine_folder, stub_engine
 from tests.support.engine_folder import is_alive, make, names, processes, soon
-from videopro.engine.serving import EngineSettings, ServedModel
+from videopro.engine.serving import AttachedEngine, EngineSettings, ServedModel
 from videopro.errors import BackboneError, ConfigError
 
 folder = engine_folder.folder
@@ -88,8 +88,14 @@ def test_the_cpu_build_is_started_again_before_an_adapter_takes_the_last_of_its_
 
 
 def test_one_that_keeps_dying_is_given_up(folder: Path) -> None:
+    """Another process that asks it reads why."""
     said: list[str] = []
-    with make(folder, said) as engine:
+    failure = folder / "failed"
+    failure.write_text("of an earlier run")
+    with make(folder, said, failure=failure) as engine:
+        attached = AttachedEngine(engine.url, failure)
+        attached.check()
+        assert attached.answers()
         stub_engine.behave(folder, fails="ValueError: max seq len (32768) is larger than the cache")
         os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
         soon(lambda: len(stub_engine.starts(folder)) == 4)
@@ -98,6 +104,9 @@ def test_one_that_keeps_dying_is_given_up(folder: Path) -> None:
         with pytest.raises(BackboneError, match="died 4 times"):
             engine.load_adapter("policy-v1", folder)
         assert engine.starts == 4
+        with pytest.raises(BackboneError, match=r"(?s)died 4 times.*larger than the cache"):
+            attached.check()
+        assert not attached.answers()
 
 
 @pytest.mark.parametrize(

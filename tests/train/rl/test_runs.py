@@ -214,11 +214,15 @@ def test_an_unreadable_video_is_dropped_counted_and_named(
 
 
 @pytest.mark.two_processes
-@pytest.mark.parametrize("kind", ["ddp", "zero2", "zero3"])
-def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) -> None:
-    """Groups lie across the processes: six replies each of groups of four."""
-    grpo_two.run(tmp_path / "one", 12)
-    words = ["tests/support/grpo_two.py", str(tmp_path / "two"), "6", str(world.folder())]
+@pytest.mark.parametrize(
+    ("kind", "ahead"), [("ddp", False), ("zero2", False), ("zero3", False), ("zero3", True)]
+)
+def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp_path: Path) -> None:
+    """Groups lie across the processes: six replies each of groups of four. The second round, of the next
+    epoch, may be written ahead."""
+    grpo_two.run(tmp_path / "one", 12, ahead=ahead)
+    more = ["ahead"] if ahead else []
+    words = ["tests/support/grpo_two.py", str(tmp_path / "two"), "6", str(world.folder()), *more]
     if kind == "ddp":
         two_processes(words, tmp_path / "log")
     else:

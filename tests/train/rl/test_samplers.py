@@ -4,6 +4,7 @@ difference between its log-probabilities and the update's."""
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,11 @@ from videopro.backbones import Sampling
 from videopro.backbones.qwen import SampledReply
 from videopro.engine.serving import ServedModel
 from videopro.errors import BackboneError, ConfigError
-from videopro.train.rl import EngineSampler, GRPORow, VideoGRPOTrainer
-from videopro.train.rl.adapter_files import write_adapter, write_random_adapter
+from videopro.train.rl import EngineSampler, GRPORow, TrainingEngines, VideoGRPOTrainer
+from videopro.train.rl.adapter_files import adapter_weights, random_weights, write_adapter
 from videopro.train.rl.importance import importance_ratio
 from videopro.train.rl.samplers import Draw, LocalSampler
+from videopro.train.rl.seeds import mix_seed
 
 FAMILY = "qwen3_vl"
 END = 7
@@ -58,11 +60,16 @@ class Engine:
     def check(self) -> None:
         pass
 
+    def answers(self) -> bool:
+        return True
 
-def served(made: VideoGRPOTrainer, engine: Engine, prompts: Mapping[str, Sequence[int]]) -> EngineSampler:
+
+def served(made: VideoGRPOTrainer, *engines: Any, first: int = 0) -> EngineSampler:
+    """A sampler of a process that has started all of these engines that take adapters."""
     frames: Any = made._prompt_encoder._frames  # type: ignore[union-attr]
+    started = [engine for engine in engines if isinstance(engine, Engine)]
     return EngineSampler(
-        engine,  # type: ignore[arg-type]
+        TrainingEngines(Engine.model, engines, started, first),  # type: ignore[arg-type]
         made.model,
         frames,
         pixels=PIXELS,
@@ -106,7 +113,7 @@ def test_an_engine_is_asked_by_version_and_seed_for_prompts_that_are_ours(made: 
     sampling = Sampling(5, temperature=0.5, top_p=0.9)
     with StubServer(reply, models=None, takes_video="times") as stub:
         engine = Engine(stub.url)
-        sampler = served(made, engine, ids)
+        sampler = served(made, engine)
         # An adapter that must change the replies was loaded for a moment.
         assert engine.loaded == []
         assert engine.files["policy-check"].keys() == {
@@ -144,7 +151,7 @@ def test_a_prompt_that_the_engine_makes_in_another_way_is_refused(made: VideoGRP
     row = grpo.rows()[-1]
     (prompt,) = made._prompt_encoder.encode([row])  # type: ignore[union-attr]
     with StubServer(replies({row.prompt: [*prompt.encoded.ids[:-1], 11]}), models=None) as stub:
-        sampler = served(made, Engine(stub.url), {})
+        sampler = served(made, Engine(stub.url))
         sampler.sync(0)
         with pytest.raises(BackboneError, match=f"row '{row.id}' is not ours.*another chat template"):
             sampler.write([Draw(prompt, row, (0, 0))], Sampling(5, temperature=1.0), lambda *_: None)
@@ -155,7 +162,7 @@ def test_an_engine_that_does_not_say_what_it_drew_is_refused(made: VideoGRPOTrai
     row = grpo.rows()[-1]
     (prompt,) = made._prompt_encoder.encode([row])  # type: ignore[union-attr]
     with StubServer(lambda body: completion("x", [entry("x", -0.5)]), models=None) as stub:
-        sampler = served(made, Engine(stub.url), {})
+        sampler = served(made, Engine(stub.url))
         sampler.sync(0)
         with pytest.raises(BackboneError, match="does not say which tokens it drew"):
             sampler.write([Draw(prompt, row, (0, 0))], Sampling(5, temperature=1.0), lambda *_: None)
@@ -164,7 +171,66 @@ def test_an_engine_that_does_not_say_what_it_drew_is_refused(made: VideoGRPOTrai
 
 def test_an_engine_that_takes_no_adapter_is_refused_at_once(made: VideoGRPOTrainer) -> None:
     with pytest.raises(BackboneError, match="answers with an adapter exactly as without it"):
-        served(made, Engine("http://127.0.0.1:9/v1", takes_adapters=False), {})
+        served(made, Engine("http://127.0.0.1:9/v1", takes_adapters=False))
+
+
+def test_prompts_are_shared_out_and_an_older_version_may_draw(made: VideoGRPOTrainer) -> None:
+    """Two engines, of which another process started the second: all replies to a prompt come from one; a
+    process that begins with the second gives its first prompt to that."""
+    rows = [grpo.rows()[number] for number in (0, 0, 1, 4, 4)]
+    prompts = made._prompt_encoder.encode(rows)  # type: ignore[union-attr]
+    ids = {row.prompt: prompt.encoded.ids for row, prompt in zip(rows, prompts, strict=True)}
+    draws = [Draw(prompt, row, (9, n)) for n, (prompt, row) in enumerate(zip(prompts, rows, strict=True))]
+    with (
+        StubServer(replies(ids), models=None, takes_video="times") as one,
+        StubServer(replies(ids), models=None, takes_video="times") as two,
+    ):
+        engine = Engine(one.url)
+        other = SimpleNamespace(url=two.url, check=lambda: None, answers=lambda: True)
+        sampler = served(made, engine, other, first=1)
+        for step, keep in ((4, None), (5, None), (6, 4)):
+            sampler.sync(step, keep)
+        assert engine.loaded == ["policy-v4", "policy-v6"]
+        numbers: list[int] = []
+        written = sampler.write(
+            draws, Sampling(5, temperature=1.0), lambda number, _: numbers.append(number), version=4
+        )
+        asked = [{body["seed"] for body in stub.chats} for stub in (one, two)]
+        models = {body["model"] for stub in (one, two) for body in stub.chats}
+        sampler.close()
+    assert sorted(numbers) == [0, 1, 2, 3, 4]
+    assert len(written) == 5
+    seeds = [mix_seed(9, number) for number in range(5)]
+    assert asked == [{seeds[2]}, {seeds[0], seeds[1], seeds[3], seeds[4]}]
+    assert models == {"policy-v4"}
+
+
+def test_an_error_of_one_of_several_engines_ends_the_others(made: VideoGRPOTrainer) -> None:
+    rows = [grpo.rows()[number] for number in (0, 1)]
+    prompts = made._prompt_encoder.encode(rows)  # type: ignore[union-attr]
+    ids = {row.prompt: prompt.encoded.ids for row, prompt in zip(rows, prompts, strict=True)}
+    draws = [Draw(prompt, row, (9, n)) for n, (prompt, row) in enumerate(zip(prompts, rows, strict=True))]
+    raised, answered = threading.Event(), threading.Event()
+
+    def slow(body: dict[str, Any]) -> Any:
+        raised.wait(60)
+        answered.set()
+        return replies(ids)(body)
+
+    def refuse(body: dict[str, Any]) -> Any:
+        return completion("x", [entry("x", -0.5)])
+
+    with (
+        StubServer(slow, models=None, takes_video="times") as one,
+        StubServer(refuse, models=None, takes_video="times") as two,
+    ):
+        sampler = served(made, Engine(one.url), Engine(two.url))
+        sampler.sync(0)
+        with pytest.raises(BackboneError, match="does not say which tokens it drew"):
+            sampler.write(draws, Sampling(5, temperature=1.0), lambda *_: None)
+        assert not answered.is_set()
+        raised.set()
+        sampler.close()
 
 
 def weights_of(made: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
@@ -173,9 +239,11 @@ def weights_of(made: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
 
 def test_adapters_are_written_as_peft_reads_them(made: VideoGRPOTrainer, tmp_path: Path) -> None:
     """The one in training as it is; the random one with the same names, and another effect."""
-    for name, write in (("own", write_adapter), ("random", write_random_adapter)):
+    weights = adapter_weights(made.model)
+    for name, written in (("own", weights), ("random", random_weights(weights))):
         (tmp_path / name).mkdir()
-        write(made.model, tmp_path / name)
+        write_adapter(made.model, written, tmp_path / name)
+    assert adapter_weights(made.model, needed=False) == {}
     own, random = (load_file(tmp_path / name / "adapter_model.safetensors") for name in ("own", "random"))
     trained = {name.replace(".default", ""): weight for name, weight in weights_of(made).items()}
     assert own.keys() == random.keys() == trained.keys()
@@ -230,11 +298,11 @@ class Remote:
     def version(self) -> int:
         return self._local.version
 
-    def sync(self, step: int) -> None:
+    def sync(self, step: int, keep: int | None = None) -> None:
         self.steps.append(step)
         self._local.sync(step)
 
-    def write(self, draws: Any, sampling: Any, on_reply: Any) -> list[SampledReply]:
+    def write(self, draws: Any, sampling: Any, on_reply: Any, version: Any = None) -> list[SampledReply]:
         # At temperature 1 the model's own log-probabilities are those that it was drawn with.
         return [self._shifted(reply) for reply in self._local.write(draws, sampling, on_reply)]
 

@@ -56,19 +56,21 @@ class AdapterVersions:
     def name(self) -> str:
         """The name by which requests ask for the newest version."""
         assert self.version is not None
-        return self._name_of(self.version)
+        return adapter_name(self._name, self.version)
 
-    def publish(self, version: int, write: Write) -> str:
+    def publish(self, version: int, write: Write, *, keep: int | None = None) -> str:
         """Write the adapter and have it served as this version. Returns its name. Does nothing for the
-        version that is the newest. Raises BackboneError if the engine refuses it, RunError if it cannot be
-        written."""
+        version that is the newest. `keep`: an older one that stays instead of the one before. Raises
+        BackboneError if the engine refuses it, RunError if it cannot be written."""
         if version == self.version:
             return self.name
-        self._load(self._name_of(version), write)
+        self._load(adapter_name(self._name, version), write)
         self._served.append(version)
         self.version = version
         while len(self._served) > _KEPT:
-            self._drop(self._name_of(self._served.pop(0)))
+            oldest = next(served for served in self._served if served != keep)
+            self._served.remove(oldest)
+            self._drop(adapter_name(self._name, oldest))
         return self.name
 
     def check_effect(self, write: Write) -> None:
@@ -89,9 +91,6 @@ class AdapterVersions:
         """Remove the files."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _name_of(self, version: int) -> str:
-        return f"{self._name}-v{version}"
-
     def _load(self, name: str, write: Write) -> None:
         folder = self._folder / name
         partial = self._folder / f"{name}.part"
@@ -109,6 +108,11 @@ class AdapterVersions:
     def _drop(self, name: str) -> None:
         self._engine.unload_adapter(name)
         shutil.rmtree(self._folder / name, ignore_errors=True)
+
+
+def adapter_name(name: str, version: int) -> str:
+    """The name by which requests ask for a version."""
+    return f"{name}-v{version}"
 
 
 def _roomy_folder() -> Path | None:

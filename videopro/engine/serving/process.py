@@ -6,7 +6,6 @@ every case (`guard`). It keeps its address meanwhile, so that clients who try ag
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -14,10 +13,9 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +23,7 @@ from typing import IO, Any, Self
 
 from videopro.cli import defer_signals
 from videopro.engine.serving import guard
+from videopro.engine.serving.local_http import HOST, answers, exempt_from_proxies, json_request, parsed, sent
 from videopro.engine.serving.settings import (
     CPU_LOADS,
     EngineSettings,
@@ -33,13 +32,13 @@ from videopro.engine.serving.settings import (
     serve_flags,
 )
 from videopro.errors import BackboneError, RunError, cannot_write
-from videopro.storage import InvalidJson, parse_json
+from videopro.storage import write_atomically
 
 _SHOWN_LINES = 15
-# Seconds between two looks at whether it answers, between two lines of progress, and for one short request.
+# Seconds between two looks at whether it answers, between two lines of progress, and until its end shows.
 _LOOK_SECONDS = 0.2
 _PROGRESS_SECONDS = 30.0
-_REQUEST_SECONDS = 10.0
+_END_SECONDS = 10.0
 # Loading an adapter reads its file, and an engine's first reply compiles.
 _ASK_SECONDS = 300.0
 # Deaths without having answered for this long before the engine is given up.
@@ -47,7 +46,6 @@ _MOST_DEATHS = 3
 _STABLE_SECONDS = 60.0
 # Other programs may take a free port before the engine does.
 _PORT_TRIES = 3
-_HOST = "127.0.0.1"
 _TAKEN = "address already in use"
 _ADVICE = (
     (("out of memory", "free memory on device", "no available memory for the cache"), "change --vllm memory"),
@@ -64,7 +62,8 @@ class EngineProcess:
 
     `device`: the GPUs that it sees, as CUDA_VISIBLE_DEVICES; None: it runs on the CPU. `log`: the file that
     gets what it prints. `say` is called with what the user has to know, such as that it died; it may be
-    called from another thread. Thread-safe.
+    called from another thread. `failure`: a file that says why it was given up, for other processes that use
+    it (`AttachedEngine`). Thread-safe.
     """
 
     def __init__(
@@ -75,6 +74,7 @@ class EngineProcess:
         log: Path,
         device: str | None = None,
         say: Say = lambda line: print(line, file=sys.stderr),
+        failure: Path | None = None,
     ) -> None:
         self.model = model
         self.log = log
@@ -94,11 +94,12 @@ class EngineProcess:
         self._is_stopping = threading.Event()
         self._is_up = threading.Event()
         self._failure: BackboneError | None = None
+        self._failure_file = failure
 
     @property
     def url(self) -> str:
         """The address of its OpenAI-compatible endpoint."""
-        return f"http://{_HOST}:{self._port}/v1"
+        return f"http://{HOST}:{self._port}/v1"
 
     def __enter__(self) -> Self:
         self.start()
@@ -116,7 +117,9 @@ class EngineProcess:
         last lines of its log, if it does not, and RunError if the log cannot be written."""
         self._is_stopping.clear()
         self._failure = None
-        _exempt_from_proxies()
+        if self._failure_file is not None:
+            self._failure_file.unlink(missing_ok=True)
+        exempt_from_proxies()
         try:
             for attempt in range(_PORT_TRIES):
                 self._port = _free_port()
@@ -149,6 +152,10 @@ class EngineProcess:
         """Raise BackboneError if the engine was given up."""
         if self._failure is not None:
             raise self._failure
+
+    def answers(self) -> bool:
+        """Whether it answers now."""
+        return answers(self.url)
 
     def wait(self) -> None:
         """Return when it answers: at once, or after it was started again. Raises BackboneError if it was
@@ -199,18 +206,11 @@ class EngineProcess:
                 assert self._process is not None
                 if self._is_stopping.is_set() or self._process.poll() is not None:
                     return False
-                if self._answers():
+                if self.answers():
                     self._say(f"vLLM answers after {time.monotonic() - began:.0f} s")
                     return True
                 self._is_stopping.wait(_LOOK_SECONDS)
         return False
-
-    def _answers(self) -> bool:
-        try:
-            health = f"http://{_HOST}:{self._port}/health"
-            return _sent(urllib.request.Request(health), _REQUEST_SECONDS)[0] == 200
-        except (OSError, HTTPException):
-            return False
 
     def _watch(self) -> None:
         """Start it again whenever it ends."""
@@ -225,8 +225,7 @@ class EngineProcess:
                 return
             deaths = 1 if time.monotonic() - up_since > _STABLE_SECONDS else deaths + 1
             if deaths > _MOST_DEATHS:
-                self._failure = self._not_started(None, f"it died {deaths} times in a row")
-                self._say(str(self._failure))
+                self._give_up(self._not_started(None, f"it died {deaths} times in a row"))
                 return
             self._say(
                 f"the engine of {self.model.name!r} ended (status {status}); starting it again "
@@ -235,14 +234,21 @@ class EngineProcess:
             try:
                 self._launch()
             except RunError as error:
-                self._failure = BackboneError(str(error))
-                self._say(str(error))
+                self._give_up(BackboneError(str(error)))
                 return
             if self._wait_until_up():
                 up_since = time.monotonic()
                 self._is_up.set()
             elif self._process.poll() is None:
                 _end(self._process)
+
+    def _give_up(self, error: BackboneError) -> None:
+        self._failure = error
+        self._say(str(error))
+        if self._failure_file is not None:
+            # A disk that is full hides it from other processes, whose requests then fail.
+            with suppress(OSError):
+                write_atomically(self._failure_file, str(error))
 
     def _printed(self, start: int | None) -> str:
         try:
@@ -322,7 +328,7 @@ class EngineProcess:
                 return None
             starts = self.starts
             try:
-                status, body = _sent(_json_request(f"{self.url}/{path}", content), _ASK_SECONDS)
+                status, body = sent(json_request(f"{self.url}/{path}", content), _ASK_SECONDS)
             except (OSError, HTTPException) as error:
                 if self._has_ended(starts):
                     continue
@@ -330,7 +336,7 @@ class EngineProcess:
                     f"the engine of {self.model.name!r} does not answer {path} ({type(error).__name__}); see "
                     f"{self.log}"
                 ) from None
-            reply = _parsed(body)
+            reply = parsed(body)
             if status != 200:
                 error_part = reply.get("error", reply) if isinstance(reply, dict) else reply
                 message = error_part.get("message") if isinstance(error_part, dict) else None
@@ -343,7 +349,7 @@ class EngineProcess:
 
     def _has_ended(self, starts: int) -> bool:
         """Whether the engine that was started as number `starts` has ended, or ends now."""
-        end = time.monotonic() + _REQUEST_SECONDS
+        end = time.monotonic() + _END_SECONDS
         while time.monotonic() < end:
             if self.starts != starts or not self._is_up.is_set():
                 return True
@@ -351,41 +357,9 @@ class EngineProcess:
         return False
 
 
-# No proxy stands between us and this machine.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def _json_request(url: str, content: Mapping[str, Any]) -> urllib.request.Request:
-    return urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
-
-
-def _sent(request: urllib.request.Request, timeout: float) -> tuple[int, bytes]:
-    """The status and the body of the reply."""
-    try:
-        with _OPENER.open(request, timeout=timeout) as reply:
-            return reply.status, reply.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return parse_json(body, infinite=True)
-    except InvalidJson:
-        return body.decode("utf-8", "replace")
-
-
-def _exempt_from_proxies() -> None:
-    """Have the clients of this process, and of those that it starts, reach engines without a proxy."""
-    for name in ("NO_PROXY", "no_proxy"):
-        hosts = [host for host in os.environ.get(name, "").split(",") if host]
-        if "*" not in hosts and _HOST not in hosts:
-            os.environ[name] = ",".join([*hosts, _HOST])
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind((_HOST, 0))
+        probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
 
@@ -395,7 +369,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(guard.PATIENCE + _REQUEST_SECONDS)
+            process.wait(guard.PATIENCE + _END_SECONDS)
     _kill_group(process)
     process.wait()
 
@@ -403,6 +377,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def started(processes: Sequence[EngineProcess]) -> Iterator[None]:
+    """Within, they run. Raises BackboneError or RunError if one does not start."""
+    with ExitStack() as running:
+        for process in processes:
+            running.callback(process.stop)
+        with ThreadPoolExecutor(max(1, len(processes))) as threads:
+            # All at once: each takes minutes.
+            futures = [threads.submit(process.start) for process in processes]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                for process in processes:
+                    process.stop()
+                raise
+        yield
 
 
 @contextmanager

@@ -1,0 +1,151 @@
+"""Engines on GPUs of their own, which the processes of a training share: who starts them, and that all
+processes end where one does not start. The processes are threads here, and a program stands in vLLM's place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support import engine_folder, stub_engine
+from tests.support import grpo_world as grpo
+from tests.support import sft_world as world
+from videopro.engine.serving import AttachedEngine, EngineProcess
+from videopro.errors import BackboneError, ConfigError
+from videopro.train.rl import engine as engines_module
+from videopro.train.rl.engine import TrainingEngines, training_engines
+from videopro.train.runtime import agreement
+
+folder = engine_folder.folder
+PROCESSES = 3
+
+
+@pytest.fixture
+def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[[int], None]]:
+    """The settings of a training, and what makes the current thread one of its processes, of which there are
+    `PROCESSES` on a machine with six GPUs."""
+    config = settings(folder)
+    # Before there is a launcher's environment, in which it would wait for the other processes.
+    assert config.device.type == "cpu"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(PROCESSES))
+    own = threading.local()
+    barrier = threading.Barrier(PROCESSES, timeout=60)
+    gathered: dict[int, list[Any]] = {}
+
+    def gather(objects: list[Any]) -> list[Any]:
+        barrier.wait()
+        gathered[own.rank] = objects
+        barrier.wait()
+        return [each for number in range(PROCESSES) for each in gathered[number]]
+
+    def state() -> Any:
+        return SimpleNamespace(process_index=own.rank, local_process_index=own.rank)
+
+    for module in (engines_module, agreement):
+        monkeypatch.setattr(module, "gather_object", gather)
+    monkeypatch.setattr(engines_module, "PartialState", state)
+    return config, lambda number: setattr(own, "rank", number)
+
+
+def settings(folder: Path, **changes: Any) -> Any:
+    vllm = {"program": str(folder / "vllm"), "gpus": 2}
+    return grpo.settings(folder / "run", sampler="vllm", engine_gpus="2, 3,4,5", vllm=vllm, **changes)
+
+
+def started(
+    folder: Path,
+    rank: tuple[Any, Callable[[int], None]],
+    use: Callable[[int, TrainingEngines], Any],
+) -> list[Any]:
+    """What `use` returns in each process within its engines, or the error."""
+    config, become = rank
+    start: Any = SimpleNamespace(
+        checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
+    )
+
+    def run(number: int) -> Any:
+        become(number)
+        try:
+            with training_engines(config, world.model_settings("qwen3_vl"), start) as engines:
+                return use(number, engines)
+        except BackboneError as error:
+            return error
+
+    with ThreadPoolExecutor(PROCESSES) as threads:
+        return list(threads.map(run, range(PROCESSES)))
+
+
+def test_an_engine_is_started_by_one_process_and_asked_by_all(
+    folder: Path, rank: tuple[Any, Callable[[int], None]]
+) -> None:
+    done = threading.Barrier(PROCESSES, timeout=60)
+
+    def use(number: int, engines: TrainingEngines) -> Any:
+        assert all(engine.answers() for engine in engines.engines)
+        for engine in engines.started:
+            engine.load_adapter("policy-v1", folder)
+        done.wait()
+        assert all(engine_folder.names(engine) == [folder.name, "policy-v1"] for engine in engines.engines)  # type: ignore[arg-type]
+        done.wait()
+        kinds = [type(engine) for engine in engines.engines]
+        return [engine.url for engine in engines.engines], kinds, len(engines.started), engines.first
+
+    first, second, third = started(folder, rank, use)
+    assert first[0] == second[0] == third[0]
+    assert len(set(first[0])) == 2
+    assert first[1:] == ([EngineProcess, AttachedEngine], 1, 0)
+    assert second[1:] == ([AttachedEngine, EngineProcess], 1, 1)
+    assert third[1:] == ([AttachedEngine, AttachedEngine], 0, 0)
+    starts = stub_engine.starts(folder)
+    assert sorted(start["environment"]["CUDA_VISIBLE_DEVICES"] for start in starts) == ["2,3", "4,5"]
+    for start in starts:
+        pairs = dict(pairwise(start["arguments"]))
+        # No training beside it: more than half of the memory.
+        assert (pairs["--tensor-parallel-size"], pairs["--gpu-memory-utilization"]) == ("2", "0.85")
+
+
+def test_all_processes_end_where_one_engine_does_not_start(
+    folder: Path, rank: tuple[Any, Callable[[int], None]]
+) -> None:
+    stub_engine.behave(folder, fails="torch.OutOfMemoryError: CUDA out of memory.", fails_on="4,5")
+    errors = started(folder, rank, lambda number, engines: None)
+    whole = r"(?s)does not serve .*: it ended; change --vllm memory .*CUDA out of memory"
+    with pytest.raises(BackboneError, match=whole):
+        raise errors[1]
+    # In one line, since the process that it happened to shows the log.
+    for error in (errors[0], errors[2]):
+        with pytest.raises(BackboneError, match=r"^process 1 stopped: vLLM does not serve [^\n]*$"):
+            raise error
+
+
+def test_one_process_may_start_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,3,4,5")
+    start: Any = SimpleNamespace(
+        checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
+    )
+    with ExitStack() as opened:
+        engines = opened.enter_context(
+            training_engines(settings(folder), world.model_settings("qwen3_vl"), start)
+        )
+        assert len(engines.started) == len(engines.engines) == 2
+    assert len(stub_engine.starts(folder)) == 2
+
+
+def test_gpus_of_their_own_need_engines(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="engine_gpus is set, but sampler is not 'vllm'"):
+        grpo.settings(tmp_path, engine_gpus="4,5")
+
+
+@pytest.mark.parametrize("named", ["4,5", "4, 5,", ["4", 5]])
+def test_gpus_may_be_a_list_or_text(named: Any, tmp_path: Path) -> None:
+    assert grpo.settings(tmp_path, sampler="vllm", engine_gpus=named).dedicated_gpus == ["4", "5"]

@@ -1,0 +1,158 @@
+"""A round of sampling, and rounds that an engine writes ahead: one-step off-policy training.
+
+While one round is trained on, the engine writes the next, with the policy as it was when this one began. The
+loss is corrected for that by the importance ratio (`importance`), since each token comes with the
+log-probability that it was drawn with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from videopro.backbones.qwen import SampledReply
+from videopro.errors import Cancellation, cancellable
+from videopro.train.rl.data import GRPORow
+from videopro.train.rl.prompt_encoder import PolicyPrompt
+from videopro.train.rl.samplers import Draw
+
+T = TypeVar("T")
+Columns = list[dict[str, Any]]
+"""The rows of a batch as TRL has them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The rows of a round of sampling in this process, and what decides their replies."""
+
+    rows: Sequence[GRPORow]
+    prompts: Sequence[PolicyPrompt]
+    seed: int
+    first: int
+    """The index of the first row among those of all processes."""
+    version: int
+    """The number of updates that the policy had which writes the replies."""
+    ahead: Future[list[SampledReply]] | None = None
+    """The first replies to the rows, if they are written ahead."""
+
+    def draws(self) -> list[Draw]:
+        """The first replies, to be drawn. Each depends only on the seed and its row's index."""
+        numbered = enumerate(zip(self.prompts, self.rows, strict=True), self.first)
+        return [Draw(prompt, row, (self.seed, number)) for number, (prompt, row) in numbered]
+
+
+class LookAhead(Iterator[T], Generic[T]):
+    """The batches of an epoch in order, of which one can be seen before its turn.
+
+    `batches`: one for each pass of the model; `per_update`: passes of an update, of which the last one of an
+    epoch may have fewer.
+    """
+
+    def __init__(self, batches: Iterator[T], per_update: int) -> None:
+        self.batches = batches
+        self._per_update = per_update
+        self._waiting: deque[T] = deque()
+        """Batches whose pass has not begun."""
+        self._handed_out = 0
+        """How many of them, the first ones, belong to the current update."""
+
+    def __next__(self) -> T:
+        if self._handed_out == len(self._waiting):
+            self._waiting.append(next(self.batches))
+        self._handed_out += 1
+        return self._waiting[self._handed_out - 1]
+
+    def begin(self) -> None:
+        """The pass of the next batch begins."""
+        self._waiting.popleft()
+        self._handed_out -= 1
+
+    def upcoming(self, passes: int) -> tuple[T | None, int]:
+        """The batch of the pass that comes so many passes after the current one, and how many updates there
+        are before it. None: it is the first of the next epoch."""
+        while len(self._waiting) < passes:
+            try:
+                self._waiting.append(next(self.batches))
+            except StopIteration:
+                left = len(self._waiting) - self._handed_out
+                return None, 1 + math.ceil(left / self._per_update)
+        later = passes - self._handed_out
+        return self._waiting[passes - 1], math.ceil(later / self._per_update) if later > 0 else 0
+
+
+class RoundsAhead:
+    """Has one round written ahead, in a thread of its own.
+
+    That thread only sends requests to the engine. It uses no model, whose weights the update changes
+    meanwhile, and takes part in no collective operation: those of two threads would reach the other processes
+    in any order.
+
+    `per_update`: as for `LookAhead`.
+    """
+
+    def __init__(self, per_update: int) -> None:
+        self._per_update = per_update
+        self._batches: LookAhead[Columns] | None = None
+        self._threads = ThreadPoolExecutor(1, "rollouts-ahead")
+        self._cancellation = Cancellation()
+        self._replies: Future[list[SampledReply]] | None = None
+        self._next: Round | None = None
+
+    # -- the batches of the run
+
+    def over(self, batches: Iterator[Columns]) -> Iterator[Columns]:
+        """An epoch's batches, whose later ones `upcoming` sees; the same object while they are the same."""
+        if self._batches is None or self._batches.batches is not batches:
+            self._batches = LookAhead(batches, self._per_update)
+        return self._batches
+
+    def begin_pass(self) -> None:
+        """The pass of the next batch begins."""
+        if self._batches is not None:
+            self._batches.begin()
+
+    def upcoming(self, passes: int) -> tuple[Columns | None, int]:
+        """See `LookAhead.upcoming`."""
+        assert self._batches is not None
+        return self._batches.upcoming(passes)
+
+    # -- the round that is written ahead
+
+    @property
+    def version(self) -> int | None:
+        """The policy's version that writes it; None: there is none."""
+        return None if self._next is None else self._next.version
+
+    def begin(self, round: Round, write: Callable[[], list[SampledReply]]) -> None:
+        """Start to write its first replies; returns at once. What `write` raises, `Round.ahead` raises."""
+        cancellation = self._cancellation = Cancellation()
+
+        def work() -> list[SampledReply]:
+            with cancellable(cancellation):
+                return write()
+
+        self._replies = self._threads.submit(work)
+        self._next = replace(round, ahead=self._replies)
+
+    def take(self, rows: Sequence[GRPORow]) -> Round | None:
+        """The round that was begun, which is of these rows, when it is written; None: there is none."""
+        round, self._next = self._next, None
+        if round is not None:
+            assert [row.id for row in round.rows] == [row.id for row in rows]
+            self.wait()
+        return round
+
+    def wait(self) -> None:
+        """Return when nothing is being written any more. Raises nothing."""
+        if self._replies is not None:
+            wait([self._replies])
+
+    def discard(self) -> None:
+        """Stop writing, and forget what was written."""
+        self._cancellation.cancel()
+        self.wait()
+        self._replies = self._next = self._batches = None
