@@ -15,19 +15,27 @@ from videopro.errors import RunError
 from videopro.methods.planners import Planner
 from videopro.methods.program import REASONED
 from videopro.modules import ModuleSettings
+from videopro.modules.models.encoders import AUTO_DTYPE, OLD_DTYPE
 from videopro.runs import identity_difference
 from videopro.traces import ReasonedRule
 
 
 def as_it_began(config: SynthesisConfig, folder: SynthesisFolder) -> SynthesisConfig:
-    """With the rule for reasoned letters that the folder began with, if the command names none: in one of an
-    earlier version they are guesses."""
-    if config.reasoned_confidence is not None:
-        return config
-    rule: ReasonedRule = REASONED
-    if folder.config.exists():
-        rule = folder.settings()["identity"]["synthesis"].get("reasoned_confidence", "none")
-    return replace(config, reasoned_confidence=rule)
+    """With the rule for reasoned letters and the precision of the clip encoder that the folder began with, if
+    the command names none: in one of an earlier version the letters are guesses, and the precision float32.
+    A new folder's precision is that of this machine."""
+    recorded = folder.settings()["identity"] if folder.config.exists() else None
+    if config.reasoned_confidence is None:
+        rule: ReasonedRule = REASONED
+        if recorded is not None:
+            rule = recorded["synthesis"].get("reasoned_confidence", "none")
+        config = replace(config, reasoned_confidence=rule)
+    if config.encoder_dtype == AUTO_DTYPE:
+        dtype = config.encoder_precision
+        if recorded is not None:
+            dtype = recorded["modules"].get("encoder_dtype", OLD_DTYPE)
+        config = replace(config, encoder_dtype=dtype)
+    return config
 
 
 def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
@@ -67,6 +75,7 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
     # What the preset stands for is in the other settings. A folder of an earlier version lacks newer ones.
     defaults = {option.name: option.default for option in fields(ModuleSettings) if option.name != "preset"}
+    defaults["encoder_dtype"] = OLD_DTYPE
     names = ("teacher", *sorted(sampling), *defaults)
     prompt_file = config.asked_prompts()
     texts = {"teacher_prompts": recorded["identity"]["teacher"].get("prompts")}

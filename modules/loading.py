@@ -21,7 +21,7 @@ from videopro.errors import BackboneError, ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
-from videopro.modules.models.encoders import check_dtype
+from videopro.modules.models.encoders import AUTO_DTYPE, OLD_DTYPE, check_dtype, resolve_dtype
 from videopro.modules.presets import PAPER, PAPER_FRAMES
 from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts
 from videopro.pocket import model_dir
@@ -73,9 +73,10 @@ class ModuleSettings:
         ),
     )
     encoder_dtype: str = field(
-        default="float32",
+        default=AUTO_DTYPE,
         metadata=setting(
-            "precision of the clip encoder: float32, bfloat16 or float16, as --dtype of videopro index"
+            "precision of the clip encoder, as --dtype of videopro index: float32, bfloat16 or float16; "
+            "auto: bfloat16 on a GPU, else float32"
         ),
     )
     text_encoder: str = field(
@@ -111,6 +112,13 @@ class ModuleSettings:
         for part, name in chosen.items():
             if getattr(self, part) == "auto":
                 object.__setattr__(self, part, name)
+
+    @property
+    def encoder_precision(self) -> str:
+        """The precision of the clip encoder on this machine."""
+        if self.encoder == "none" and self.encoder_dtype == AUTO_DTYPE:
+            return OLD_DTYPE
+        return resolve_dtype(self.encoder_dtype)
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:
         """Every part with "auto" replaced."""
@@ -178,7 +186,7 @@ class ModuleModels:
         self.transcripts = Transcripts(settings.speech, root)
         """Of the videos that list no subtitles."""
         self._clip_times = settings.clip_times
-        self._encoder_dtype = settings.encoder_dtype
+        self._encoder_dtype = settings.encoder_precision
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
@@ -199,10 +207,10 @@ class ModuleModels:
             for part, folder in folders.items()
         }
         parts = {**names, "summarize": self._summarize, "weights": weights}
-        # Only if they are not the defaults, so that older folders keep their keys.
+        # Only if they are not the old ones, so that older folders keep their keys.
         if self._clip_times != "video":
             parts["clip_times"] = self._clip_times
-        if self._encoder_dtype != "float32":
+        if self._encoder_dtype != OLD_DTYPE:
             parts["encoder_dtype"] = self._encoder_dtype
         return parts
 

@@ -29,6 +29,8 @@ _SHORTEST_SIDE = 480
 _TALLEST = 8
 # Pictures whose texts are kept: still scenes and repeated frames have the same pixels at several times.
 _KEPT_PICTURES = 4096
+# Cut-out texts of a pass of EasyOCR's recognizer on a GPU; by itself it takes one at a time.
+_TEXTS_PER_PASS = 16
 # Engines of a process, one for every two cores; the other half is left to decoding and programs. Threads are
 # enough: ONNX Runtime holds no lock of Python while it computes. Each engine holds a picture's activations.
 _MOST_ENGINES = 8
@@ -197,14 +199,18 @@ class EasyOcr(Ocr):
             ) from error
         self._languages = languages
         self._folder = folder
+        # On a CPU EasyOCR takes one, whatever it is asked for.
+        self._texts = 1 if self._reader.device == "cpu" else _TEXTS_PER_PASS
         self._lock = threading.Lock()
 
     def identity(self) -> object:
-        return ["easyocr", *self._languages, *([self._folder] if self._folder is not None else [])]
+        folder = [self._folder] if self._folder is not None else []
+        # The texts of a pass get the margin of the widest of them, which may change a score.
+        return ["easyocr", *self._languages, *folder, *([self._texts] if self._texts > 1 else [])]
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
         with acquired(self._lock):
-            results = self._reader.readtext(image)
+            results = self._reader.readtext(image, batch_size=self._texts)
         height, width = image.shape[:2]
         return [
             _text_region(text, np.asarray(corners), float(score), height, width)

@@ -56,16 +56,22 @@ class Sam3Tracker(Tracker):
 
     def __init__(self, name: str, *, device: str | None = None) -> None:
         """`name`: a hub name or a local directory. Raises ModelError if it cannot be loaded."""
+        import torch
         from transformers import Sam3VideoModel, Sam3VideoProcessor
 
         self._name = name
         self._device = device_of(device)
         self._model, self._processor = load_pretrained(name, "tracker", Sam3VideoModel, Sam3VideoProcessor)
-        self._model.to(self._device).eval()
+        self._model.to(self._device, torch.bfloat16 if self._is_narrow else torch.float32).eval()
         self._lock = threading.Lock()
 
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether it computes in bf16, as a detector does on a GPU."""
+        return self._device.startswith("cuda")
+
     def identity(self) -> object:
-        return ["sam3", self._name]
+        return ["sam3", self._name, *(["bfloat16"] if self._is_narrow else [])]
 
     def track(self, frames: Sequence[Frame], text: str) -> list[Track]:
         import torch

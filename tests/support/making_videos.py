@@ -59,6 +59,7 @@ def make(
     rotation: tuple[Any, ...] | None = None,
     aspect: Fraction | None = None,
     audio: float | None = None,
+    audio_seconds: float | None = None,
     size: tuple[int, int] = (HEIGHT, WIDTH),
     pixels: str = "yuv420p",
     planes: Sequence[int] | None = None,
@@ -68,8 +69,9 @@ def make(
     off).
 
     `times` are in units of 1 / `rate`, or a number of pictures one unit apart. `audio`: seconds at which a
-    silent track starts. `planes`: one (Y, U, V) for every pixel instead of numbered pictures; `colours`:
-    (matrix, range) as ITU-T H.273 and FFmpeg number them.
+    silent track starts, `audio_seconds` its length (None: that of the pictures). `planes`: one (Y, U, V) for
+    every pixel instead of numbered pictures; `colours`: (matrix, range) as ITU-T H.273 and FFmpeg number
+    them.
     """
     if codec == "libsvtav1" and multiprocessing.parent_process() is None:
         # As root, this encoder gives the calling thread real-time priority (SCHED_FIFO, 99), which everything
@@ -91,7 +93,8 @@ def make(
             stream.set_display_rotation(*rotation)
         sound = container.add_stream("aac", rate=16_000, layout="mono") if audio is not None else None
         if sound is not None:
-            for block in range(int(16_000 * (ticks[-1] + 1) / rate / 1024)):
+            seconds = (ticks[-1] + 1) / rate if audio_seconds is None else audio_seconds
+            for block in range(int(16_000 * seconds / 1024)):
                 frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
                 frame.sample_rate, frame.time_base = 16_000, Fraction(1, 16_000)
                 frame.pts = block * 1024 + int(audio * 16_000)

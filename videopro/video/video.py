@@ -174,8 +174,8 @@ class Video:
         ascending, (height, width) = list(times), size if size is not None else (self.height, self.width)
         if any(not math.isfinite(time) for time in ascending) or ascending != sorted(ascending):
             raise VideoError(f"{self.path}: give finite times in seconds, in ascending order")
-        self._check_unchanged()
         probe = self._probe
+        probe.check_unchanged()
         ticks = [probe.tick(time) for time in ascending]
         for pts, image in stream.in_order(probe, ticks, (int(height), int(width)), self._timeout):
             yield Frame(image, probe.time(pts), self.id)
@@ -204,7 +204,7 @@ class Video:
             # Once more: another thread may have decoded them while this one waited.
             left = look_up()
             if left:
-                self._check_unchanged()
+                self._probe.check_unchanged()
                 have: dict[int, np.ndarray] = {}
 
                 def is_cached(pts: int) -> bool:
@@ -214,6 +214,7 @@ class Video:
                     return image is not None
 
                 pictures = exact.pictures_at(self._probe, left, size, is_cached, self._timeout)
+                self._probe.check_unchanged()
                 for pts, image in pictures.images.items():
                     store.put((self.id, pts, size), image)
                 have.update(pictures.images)
@@ -221,14 +222,6 @@ class Video:
                     store.note_timestamp(self.id, tick, pts)
                     images[tick] = (pts, have[pts])
         return images
-
-    def _check_unchanged(self) -> None:
-        try:
-            state = os.stat(self.path)
-        except OSError:
-            raise VideoError(f"{self.path}: no longer exists; it was opened before") from None
-        if (state.st_size, state.st_mtime_ns) != (self._probe.size, self._probe.modified):
-            raise VideoError(f"{self.path}: has changed since it was opened; open it again")
 
 
 def distinct_frames(frames: Iterable[Frame]) -> list[Frame]:

@@ -10,12 +10,21 @@ from pathlib import Path
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.interfaces import BATCH_SIZE, DTYPES, TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders.interfaces import BATCH_SIZE, TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders.precision import (
+    AUTO_DTYPE,
+    DTYPES,
+    OLD_DTYPE,
+    check_dtype,
+    resolve_dtype,
+)
 
 __all__ = [
+    "AUTO_DTYPE",
     "BATCH_SIZE",
     "CHECKPOINTS",
     "DTYPES",
+    "OLD_DTYPE",
     "TextEncoder",
     "VideoTextEncoder",
     "check_dtype",
@@ -23,6 +32,7 @@ __all__ = [
     "load_text_encoder",
     "pocket_asp_folder",
     "pocket_folder",
+    "resolve_dtype",
 ]
 
 CHECKPOINTS = {
@@ -46,14 +56,14 @@ def pocket_asp_folder() -> Path:
     return Path(__file__).parent / "pocket_asp"
 
 
-def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32") -> VideoTextEncoder:
+def load_encoder(spec: str, device: str | None = None, *, dtype: str = AUTO_DTYPE) -> VideoTextEncoder:
     """Load a video-text encoder.
 
     `spec`: "pocket", "pocket-asp", or one of languagebind, clip, siglip2, pe_video, optionally followed by
     ":" and a directory or hub name of another checkpoint than the default; or "asp-clip:" and a directory,
     since none is on the hub. `device` None: the first accelerator, else the CPU. `dtype`:
-    float32, bfloat16 or float16. Raises `ConfigError` for an unknown `spec` or `dtype`, `ModelError` for a
-    checkpoint that cannot be loaded.
+    float32, bfloat16, float16, or "auto" (`resolve_dtype`). Raises `ConfigError` for an unknown `spec` or
+    `dtype`, `ModelError` for a checkpoint that cannot be loaded.
     """
     kind, _, source = spec.partition(":")
     kinds = [*CHECKPOINTS, "asp-clip", "pocket", "pocket-asp"]
@@ -63,6 +73,7 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
             "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT)"
         )
     check_dtype("dtype", dtype)
+    dtype = resolve_dtype(dtype, device)
     if kind == "asp-clip" and not source:
         raise ConfigError(
             "encoder 'asp-clip' needs the directory that train/retrieval/asp_clip.py wrote, as in "
@@ -86,12 +97,6 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     from videopro.modules.models.encoders.images import ImageTextEncoder
 
     return ImageTextEncoder(source, kind=kind, name=spec, device=device, dtype=dtype)
-
-
-def check_dtype(setting: str, dtype: str) -> None:
-    """Raise ConfigError, naming the `setting`, for a precision that encoders do not have."""
-    if dtype not in DTYPES:
-        raise ConfigError(f"{setting} is {dtype!r}; it must be {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
 
 
 def _shipped(folder: Path, weights: str, encoder: str, trainer: str) -> str:

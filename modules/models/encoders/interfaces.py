@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 BATCH_SIZE = 16
 """Clips or texts per forward pass."""
-DTYPES = ("float32", "bfloat16", "float16")
-"""The precisions in which encoders compute."""
 
 
 class StagedClips(list[Sequence["Frame"]]):

@@ -106,6 +106,35 @@ def test_what_its_reader_reads_is_what_we_read(weights: Path, read_by_easyocr: l
 
 
 @pytest.mark.long
+def test_off_the_cpu_the_texts_of_a_picture_are_recognized_together(
+    weights: Path, read_by_easyocr: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import easyocr
+
+    class ElsewhereReader(easyocr.Reader):  # type: ignore[misc]
+        """Takes this machine's CPU for a GPU once it is loaded."""
+
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.device = "cpu:0"
+
+    monkeypatch.setattr(easyocr, "Reader", ElsewhereReader)
+    reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
+    passes: list[int] = []
+    recognizer = reader._reader.recognizer  # type: ignore[attr-defined]
+    recognizer.register_forward_hook(lambda module, given, out: passes.append(len(given[0])))
+    regions = reader.read(picture())
+    # All of the picture's texts, and once more those of which it was unsure.
+    assert passes[0] == len(regions) == len(read_by_easyocr)
+    assert len(passes) <= 2
+    own = reader._reader.readtext(picture(), batch_size=16)  # type: ignore[attr-defined]
+    assert sorted((region.text, region.score) for region in regions) == sorted(
+        (text, float(score)) for _, text, score in own
+    )
+    assert reader.identity() != ["easyocr", "en", str(weights)]
+
+
+@pytest.mark.long
 def test_a_program_reads_with_it(weights: Path, read_by_easyocr: list[Any], monkeypatch: Any) -> None:
     reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
     read = type(reader).read

@@ -188,6 +188,22 @@ def test_sam3_tracks_objects_through_frames() -> None:
     assert any(box not in (None, (0.0, 0.0, 1.0, 1.0)) for track in tracks for box in track.boxes)
 
 
+def test_sam3_in_bf16_tracks_what_it_tracks_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = str(tiny_models.sam3())
+    frames = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
+    expected = Sam3Tracker(name, device="cpu").track(frames, "a red cat")
+    monkeypatch.setattr(Sam3Tracker, "_is_narrow", True)
+    tracker = Sam3Tracker(name, device="cpu")
+    assert tracker.identity() == ["sam3", name, "bfloat16"]
+    tracks = tracker.track(frames, "a red cat")
+    assert len(tracks) == len(expected) >= 2
+    for track, other in zip(tracks, expected, strict=True):
+        assert track.score == pytest.approx(other.score, abs=2e-2)
+        for box, near in zip(track.boxes, other.boxes, strict=True):
+            assert (box is None) == (near is None)
+            assert box is None or box == pytest.approx(near, abs=5e-2)
+
+
 def test_a_program_tracks_with_sam3() -> None:
     tracker = load_tracker(f"sam3:{tiny_models.sam3()}", None, device="cpu")
     lib = library(tracker=tracker)

@@ -17,14 +17,15 @@ from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
+from videopro.benchmarks import Protocol
 from videopro.commands.index import command as command
 from videopro.commands.index.command import IndexConfig, index_videos
 from videopro.engine import walk
 from videopro.errors import ConfigError, WorkerBug
-from videopro.methods import create
+from videopro.methods import Questions, RunRequest, create
 from videopro.modules import ModuleModels, ModuleSettings
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders import VideoTextEncoder
+from videopro.modules.models.encoders import VideoTextEncoder, precision
 from videopro.modules.search import build_index, index_path
 from videopro.video import Frame, Video
 
@@ -204,9 +205,85 @@ def test_the_precision_is_part_of_the_key_unless_it_is_the_old_one() -> None:
         "encoder_dtype": "bfloat16",
     }
     with pytest.raises(
-        ConfigError, match=r"encoder_dtype is 'bf16'; it must be float32, bfloat16 or float16"
+        ConfigError, match=r"encoder_dtype is 'bf16'; it must be auto, float32, bfloat16 or float16"
     ):
         ModuleSettings(encoder_dtype="bf16")
+
+
+@pytest.mark.parametrize("is_gpu", [False, True], ids=["cpu", "gpu"])
+def test_the_machine_decides_unless_a_run_began_in_another_precision(
+    is_gpu: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "_has_gpu", lambda: is_gpu)
+    here, other = ("bfloat16", "float32") if is_gpu else ("float32", "bfloat16")
+    assert ModuleModels(ModuleSettings(), pocket=True).identity().get("encoder_dtype", "float32") == here
+    assert "encoder_dtype" not in ModuleModels(ModuleSettings(encoder="none"), pocket=True).identity()
+    teacher, questions = {"planner": "pocket-teacher"}, Questions(Protocol("robust"))
+
+    def settled(recorded: dict[str, Any], **options: Any) -> tuple[str, str, str]:
+        """The precision that workers get, the one in the key ("": none), and what the user is told."""
+        request = RunRequest("videopro", {**teacher, **options}, "pocket", {}, lambda: questions, recorded)
+        made = create("videopro", request.options).adapt(request)
+        told = "".join(note for note in made.notes if note.startswith("encoder_dtype"))
+        return made.options["encoder_dtype"], made.method.identity().get("encoder_dtype", ""), told
+
+    def key(dtype: str) -> str:
+        return "" if dtype == "float32" else dtype
+
+    assert settled({}) == settled({}, encoder_dtype="auto") == (here, key(here), "")
+    assert settled({}, encoder_dtype="float16") == ("float16", "float16", "")
+    # A run of an earlier version, or of a CPU, records none.
+    began = create("videopro", {**teacher, "encoder_dtype": other}).identity()
+    goes_on = f"encoder_dtype: the run goes on with {other}, with which it began"
+    told = f"{goes_on}; a new run on this machine has {here}"
+    assert settled(began) == settled(began, encoder_dtype="auto") == (other, key(other), told)
+    assert settled(began, encoder_dtype=here) == (here, key(here), "")
+    same = create("videopro", {**teacher, "encoder_dtype": here}).identity()
+    assert settled(same) == (here, key(here), "")
+
+
+def test_an_index_in_float32_is_told_of_where_a_gpu_makes_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "a.mp4", 40, rate=2)
+    spec, root = f"languagebind:{languagebind_folder(tmp_path / 'model')}", tmp_path / "index"
+    indexing = [str(tmp_path / "a.mp4"), "--encoder", spec, "--root", str(root)]
+    assert command.main(indexing) == 0
+    assert "encoder_dtype" not in capsys.readouterr().err
+    video = Video.open(tmp_path / "a.mp4")
+    monkeypatch.setattr(precision, "_has_gpu", lambda: True)
+
+    def index(**settings: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+        chosen = ModuleSettings(**ONLY_ENCODER, encoder=spec, **settings)
+        context = ModuleModels(chosen, pocket=False, root=tmp_path).context(video, SceneBackbone(), None)
+        assert context.index is not None
+        return context.index.vectors, tuple(context.notes)
+
+    stored, notes = index(encoder_dtype="float32")
+    assert notes == ()
+    made, (note,) = index()
+    assert note.startswith("its clip index is there in float32, and is built again in bfloat16; ")
+    assert note.endswith("encoder_dtype=float32 would read it")
+    assert len(list(root.rglob("*.safetensors"))) == 2
+    # The rows have length 1, and bfloat16 eight significant bits.
+    assert not np.array_equal(made, stored)
+    assert (made * stored).sum(1).min() > 0.999
+    # Runs on this machine look for bfloat16: the command says how they find what it wrote.
+    assert command.main([*indexing, "--device", "cpu"]) == 0
+    assert "runs read indexes in float32 with encoder_dtype=float32 only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("files", "devices", "has_gpu"), [("null", 1, True), ("null", 0, False), ("no-such-file*", 1, False)]
+)
+def test_a_gpu_is_one_that_pytorch_counts_and_is_not_looked_for_without_a_driver(
+    files: str, devices: int, has_gpu: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "_DEVICE_FILES", (files,))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: devices)
+    assert precision.resolve_dtype("auto") == ("bfloat16" if has_gpu else "float32")
+    assert precision.resolve_dtype("auto", "cuda:1") == "bfloat16"
+    assert precision.resolve_dtype("auto", "cpu") == "float32"
 
 
 def test_a_second_video_is_begun_only_at_the_end_of_the_first(path: Path, tmp_path: Path) -> None:

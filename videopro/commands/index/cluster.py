@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from videopro.cli import Counter, trim_heap
+from videopro.commands.index.precision import tell_precision
 from videopro.commands.unprepared import Unprepared
 from videopro.engine import CrashRecord, Unit
 from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
@@ -111,7 +112,7 @@ def index_on_cluster(
         make = partial(IndexingWorker, load)
         pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
         with WorkerPool(cluster, make, settings, most=len(work)) as pool:
-            pool.start()
+            identity = pool.start()
             # No file remembers crashes: the next command tries the video again.
             for results, given_up in pool.run(work, job, CrashRecord.empty(), lambda ids, reason: None):
                 for name, result in results:
@@ -129,6 +130,7 @@ def index_on_cluster(
                     print(f"error: {item.path}: given up, because {reason}, twice", file=sys.stderr)
                     failed += 1
                 counter.advance(len(results) + len(given_up))
+    tell_precision(identity)
     return failed
 
 

@@ -23,13 +23,14 @@ from typing import Any, Literal
 
 from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting
 from videopro.commands.index.cluster import index_on_cluster
+from videopro.commands.index.precision import tell_precision
 from videopro.commands.unprepared import Unprepared
 from videopro.commands.video_files import VIDEOS_HELP, named_videos
 from videopro.engine import Walk, shard
 from videopro.engine.cluster import ENGINE, RAY, read_ray_settings
 from videopro.errors import ConfigError, VideoError
 from videopro.modules import cache_need, check_scope, part_needs
-from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder, load_encoder
+from videopro.modules.models.encoders import AUTO_DTYPE, BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
 from videopro.pocket import VIDEO_PREFIX
 from videopro.video import Video
@@ -61,8 +62,11 @@ class IndexConfig:
         default=None, metadata=setting("such as cuda:1; default: the first accelerator")
     )
     dtype: str = field(
-        default="float32",
-        metadata=setting("float32, bfloat16 or float16; runs read it with the same encoder_dtype"),
+        default=AUTO_DTYPE,
+        metadata=setting(
+            "float32, bfloat16 or float16; runs read it with the same encoder_dtype; "
+            "auto: bfloat16 on a GPU, else float32"
+        ),
     )
     shard: str | None = field(
         default=None,
@@ -117,13 +121,9 @@ def index(config: IndexConfig) -> int:
             raise ConfigError("--query: searches on this machine; leave out --engine ray")
         failed = index_on_cluster(paths, load, shares, clip_seconds=config.clip_seconds, root=config.root)
     else:
-        failed = index_videos(paths, load(), config)
-    if config.dtype != "float32":
-        print(
-            f"runs read indexes in {config.dtype} with encoder_dtype={config.dtype} only (videopro infer "
-            f"--options encoder_dtype={config.dtype}, videopro synthesize --encoder-dtype {config.dtype})",
-            file=sys.stderr,
-        )
+        loaded = load()
+        failed = index_videos(paths, loaded, config)
+        tell_precision(loaded.identity())
     return 2 if failed else 0
 
 

@@ -41,7 +41,7 @@ from videopro.modules import (
     speech_identity,
     speech_needs,
 )
-from videopro.modules.models.encoders import VideoTextEncoder
+from videopro.modules.models.encoders import OLD_DTYPE, VideoTextEncoder
 from videopro.question import Answer, prompts
 from videopro.traces import (
     AGENT,
@@ -223,7 +223,7 @@ class AgentMethod(Method):
 
     def encoder(self, scene: Scene, name: str, use: str) -> VideoTextEncoder:
         """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""
-        encoder = self.module_models(scene, ModuleSettings(encoder=name)).encoder()
+        encoder = self.module_models(scene, ModuleSettings(encoder=name, encoder_dtype=OLD_DTYPE)).encoder()
         if encoder is None:
             raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or name one")
         return encoder

@@ -50,6 +50,7 @@ from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
+from videopro.modules.models.encoders import OLD_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
     Cost,
@@ -125,6 +126,7 @@ class BaseProgramMethod(Method):
         final = facts.pop("final")
         if self._reasoning.max_rounds > 0:
             facts["final_answer"] = final
+        facts["encoder_dtype"] = self.settings.encoder_precision
         # Left out if empty, so that older runs keep their keys.
         without = facts.pop("without")
         if without:
@@ -145,7 +147,7 @@ class BaseProgramMethod(Method):
             ("planner_weights", None),
             ("planner_program", None),
             ("clip_times", "video"),
-            ("encoder_dtype", "float32"),
+            ("encoder_dtype", OLD_DTYPE),
             ("module_seconds", DEFAULT_LIMITS.module_seconds),
             # Not today's default: runs of earlier versions had this rule, and record none.
             ("reasoned_confidence", "none"),
@@ -178,6 +180,8 @@ class BaseProgramMethod(Method):
         if questions.protocol.subtitles == "none" and options.get("speech", "auto") == "auto":
             options["speech"] = "none"
         adapted = self.with_options(options)
+        # Settled here, where the run's key is made: a worker's machine may differ from this one.
+        options["encoder_dtype"] = adapted.settings.encoder_precision
         adapted._refuse_open(questions)
         if adapted._prompt_file is not None:
             # Workers get the texts that were checked, even if the file changes meanwhile.

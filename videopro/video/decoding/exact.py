@@ -26,7 +26,7 @@ from videopro.errors import VideoError
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.picture import RgbConverter
 from videopro.video.decoding.probe import Probe
-from videopro.video.decoding.reader import Reader, SeekPoint, timestamp
+from videopro.video.decoding.reader import Reader, SeekPoint
 
 # Bytes of packets of a group that are kept between choosing and decoding; a larger group is read twice.
 _HELD_BYTES = 64 * 2**20
@@ -35,9 +35,6 @@ _HELD_BYTES = 64 * 2**20
 _RETRIES = 3
 MOST_THREADS = 8
 """Threads that decode one video's pictures at a time."""
-# Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses them
-# again.
-_SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
 
 
 @dataclass
@@ -103,7 +100,7 @@ def pictures_at(
 
     with open_container(probe.path, deadlines[0]) as container:
         reader = Reader(container, probe.path, deadlines[0])
-        groups = deque(_plan(reader, sorted(set(ticks)), probe.first))
+        groups = deque(_plan(reader, sorted(set(ticks)), probe))
         workers = min(len(groups), cpus, MOST_THREADS)
         if workers == 1:
             # With one group there is nothing to distribute: the decoder then splits each picture into slices
@@ -129,12 +126,20 @@ def pictures_at(
     return pictures
 
 
-def _plan(reader: Reader, ticks: list[int], first: int) -> list[_Group]:
+def painted(
+    painter: RgbConverter, picture: VideoFrame, probe: Probe, pts: int, size: tuple[int, int]
+) -> np.ndarray:
+    """The picture of that timestamp as upright RGB of `size`. Raises VideoError if its data are damaged."""
+    if picture.is_corrupt:
+        raise damaged(probe, pts)
+    return painter.rgb(picture, *size, probe.turn)
+
+
+def _plan(reader: Reader, ticks: list[int], probe: Probe) -> list[_Group]:
     """Ascending ticks, grouped by the key frame before them."""
     groups: dict[int | None, _Group] = {}
-    seekable = reader.container.format.name in _SEEKABLE
     for tick in ticks:
-        start = reader.start_before(tick, first) if seekable else None
+        start = reader.start_before(tick, probe.first) if probe.is_seekable else None
         groups.setdefault(start.key if start else None, _Group([], start)).ticks.append(tick)
     return list(groups.values())
 
@@ -304,34 +309,16 @@ class _GroupDecoder:
 
     def _decode_in_order(self, ticks: list[int]) -> None:
         """Fallback: decode every picture from the start of the file."""
-        waiting = deque(ticks)
+        at, images = self._pictures.at, self._pictures.images
         with open_container(self._probe.path, self._reader.deadline) as container:
             reader = Reader(container, self._probe.path, self._reader.deadline)
-            before: tuple[int, VideoFrame] | None = None
-            for picture in reader.pictures():
-                pts = timestamp(picture)
-                if pts is None or (before is not None and pts <= before[0]):
-                    continue
-                if before is not None:
-                    self._assign(waiting, before, pts)
-                if not waiting:
-                    return
-                before = (pts, picture)
-            if before is not None:
-                self._assign(waiting, before, None)
-        if waiting:
-            raise damaged(self._probe, waiting[0])
-
-    def _assign(self, waiting: deque[int], current: tuple[int, VideoFrame], until: int | None) -> None:
-        """Assign the current picture to the waiting ticks before `until` (None: to all of them)."""
-        pts, picture = current
-        while waiting and (until is None or waiting[0] < until):
-            self._pictures.at[waiting.popleft()] = pts
-            if pts not in self._pictures.images and not self._is_cached(pts):
-                if picture.is_corrupt:
-                    raise damaged(self._probe, pts)
-                self._pictures.images[pts] = self._painter.rgb(picture, *self._size, self._probe.turn)
-                self._reader.deadline.renew()
+            for tick, pts, picture in reader.on_display(ticks):
+                at[tick] = pts
+                if pts not in images and not self._is_cached(pts):
+                    images[pts] = painted(self._painter, picture, self._probe, pts, self._size)
+                    self._reader.deadline.renew()
+        if ticks[-1] not in at:
+            raise damaged(self._probe, ticks[0])
 
 
 def damaged(probe: Probe, pts: int) -> VideoError:

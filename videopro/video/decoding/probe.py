@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,7 @@ from videopro.errors import VideoError
 from videopro.video.decoding.clocks import Clocks, check_clocks, differing
 from videopro.video.decoding.opening import Deadline, check_complete, check_file, content_id, open_container
 from videopro.video.decoding.picture import Orientation
-from videopro.video.decoding.reader import Reader, timestamp
+from videopro.video.decoding.reader import SEEKABLE, Reader, timestamp
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Probe:
     width: int
     turn: Orientation
     interlaced: bool
+    is_seekable: bool
+    """Whether a search in the file leads to a picture, with the timestamps that it has."""
     notes: tuple[str, ...] = ()
     """Harmless oddities of the file's times."""
 
@@ -57,6 +60,16 @@ class Probe:
     def time(self, tick: int) -> float:
         """Seconds from the origin."""
         return float(tick * self.time_base - self.origin)
+
+    def check_unchanged(self) -> None:
+        """Raise VideoError if the file has changed since it was probed: its pictures would pass for those of
+        the file before."""
+        try:
+            state = os.stat(self.path)
+        except OSError:
+            raise VideoError(f"{self.path}: no longer exists; it was opened before") from None
+        if (state.st_size, state.st_mtime_ns) != (self.size, self.modified):
+            raise VideoError(f"{self.path}: has changed since it was opened; open it again")
 
 
 def probe_video(path: Path, timeout: float) -> Probe:
@@ -117,6 +130,7 @@ def probe_video(path: Path, timeout: float) -> Probe:
             width=width,
             turn=turn,
             interlaced=picture.interlaced_frame,
+            is_seekable=container.format.name in SEEKABLE,
             notes=(*clocks.notes, *differing(clocks.stated, float((end - first) * time_base))),
         )
 
@@ -152,12 +166,21 @@ def _end(reader: Reader, first: int) -> tuple[int, int, float]:
     start = reader.start_before(first + claimed, first) if claimed else None
     if start is None:
         reader.container.seek(first, stream=stream)
-    last, length = first, 0
+    last, length, last_read = first, 0, 0
+    is_last_read = True
     for packet in reader.packets_from(start) if start else reader.packets():
         pts = timestamp(packet)
-        if pts is not None and pts >= last and not packet.is_discard:
-            last, length = pts, packet.duration or 0
+        if pts is None or packet.is_discard:
+            continue
+        last_read, is_last_read = packet.duration or 0, pts >= last
+        if is_last_read:
+            last, length = pts, last_read
     rate = stream.average_rate or stream.guessed_rate
+    # MP4 has the time up to the next picture in decoding order. At a variable rate, that of a picture that is
+    # decoded before others but shown after them may be any other picture's.
+    is_mp4 = reader.container.format.name.startswith("mov,")
+    if is_mp4 and not is_last_read and rate and length > 2 / (rate * stream.time_base):
+        length = last_read
     # Many containers give no duration for a packet, as MPEG program streams.
     if length <= 0 and rate:
         length = round(1 / (rate * stream.time_base))

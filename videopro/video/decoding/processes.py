@@ -157,6 +157,15 @@ def decoding_processes(pictures: int) -> DecodingProcesses | None:
         return _shared
 
 
+def _after_fork() -> None:
+    """A forked child has none of the threads that wait for the processes."""
+    global _shared, _sharing
+    _shared, _sharing = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _begin(parent: int) -> None:
     # Ctrl-C reaches every process of a terminal; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

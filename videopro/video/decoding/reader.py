@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from av.video.stream import VideoStream
 
 from videopro.video.decoding import h264
 from videopro.video.decoding.opening import MAX_PIXELS, Deadline, video_stream
+
+SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
+"""Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses
+them again."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Reader:
         self.context.thread_count = threads
         self.is_h264 = self.context.codec.canonical_name == "h264"
         self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
+        # In ticks.
+        self._second = max(1, int(1 / (self.stream.time_base or 1)))
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets from the current position to the end, in decoding order."""
@@ -56,6 +63,28 @@ class Reader:
         for packet in self.packets():
             yield from self.context.decode(packet)
         yield from self.context.decode(None)
+
+    def on_display(self, ticks: Iterable[int]) -> Iterator[tuple[int, int, VideoFrame]]:
+        """Each of the ascending ticks with the timestamp of the picture on display at it, and the picture, of
+        those from the current position on; none if there is no picture."""
+        waiting = deque(ticks)
+        before: tuple[int, VideoFrame] | None = None
+        renewed: int | None = None
+        for picture in self.pictures():
+            pts = timestamp(picture)
+            if pts is None or (before is not None and pts <= before[0]):
+                continue
+            # A picture late in a long file is no slow one. A second at a time, so that there is an end to it.
+            if renewed is None or pts >= renewed + self._second:
+                renewed = pts
+                self.deadline.renew()
+            while before is not None and waiting and waiting[0] < pts:
+                yield waiting.popleft(), *before
+            if not waiting:
+                return
+            before = (pts, picture)
+        while before is not None and waiting:
+            yield waiting.popleft(), *before
 
     def is_start(self, packet: Packet[VideoStream]) -> bool:
         """Whether decoding can start at this packet and is exact."""
@@ -73,7 +102,7 @@ class Reader:
 
         `first` is the tick of the video's first picture: no earlier key frame is searched for.
         """
-        second = max(1, int(1 / (self.stream.time_base or 1)))
+        second = self._second
         # Transport streams are searched by decoding time, which is earlier: their start lies well before the
         # first picture.
         earliest = first - 10 * second

@@ -14,10 +14,14 @@ import numpy as np
 from videopro.errors import check_cancelled
 from videopro.video.decoding.ahead import made_ahead
 from videopro.video.decoding.exact import DecodedPictures, pictures_at
+from videopro.video.decoding.one_pass import pictures_in_one_pass
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import Probe
 from videopro.video.decoding.processes import DecodingProcesses, PartInProcess, decoding_processes
 from videopro.video.decoding.reader import Reader
+
+_Part = tuple[list[int], DecodedPictures]
+"""Ticks, and what is on display at them."""
 
 # Pictures decoded together: enough groups for every thread, few enough for memory.
 _PICTURES_PER_PART = 64
@@ -31,25 +35,44 @@ def in_order(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(timestamp, picture) on display at each of `ticks` (ascending, within the video), as RGB of `size`
     (height, width). Many pictures are decoded by processes of their own, others by threads; their errors are
-    raised here."""
-    pool = decoding_processes(len(ticks))
-    parts = (
-        _by_thread(probe, ticks, size, timeout)
-        if pool is None
-        else _by_processes(pool, probe, ticks, size, timeout)
-    )
+    raised here. Raises VideoError if the file changes meanwhile."""
+    parts = _parts_decoded_ahead(probe, ticks, size, timeout)
     try:
         for part, pictures in parts:
             check_cancelled()
+            # A video may be indexed for hours. What was decoded of another file would count as its own.
+            probe.check_unchanged()
             for tick in part:
                 yield pictures.at[tick], pictures.images[pictures.at[tick]]
     finally:
         parts.close()
 
 
+def _parts_decoded_ahead(
+    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
+) -> Generator[_Part, None, None]:
+    """The parts' pictures in order, decoded by processes, or by threads of this one."""
+    if not probe.is_seekable:
+        # Each part by itself would begin at the start of the file.
+        decoded = pictures_in_one_pass(probe, ticks, size, timeout, _PICTURES_PER_PART)
+    elif (pool := decoding_processes(len(ticks))) is not None:
+        return _by_processes(pool, probe, ticks, size, timeout)
+    else:
+        decoded = _one_by_one(probe, ticks, size, timeout)
+    # One part waits while the next is decoded; more would only take memory.
+    return made_ahead(decoded, most=1, name="stream")
+
+
+def _one_by_one(
+    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
+) -> Generator[_Part, None, None]:
+    for part in _parts(probe, ticks, timeout):
+        yield part, pictures_at(probe, part, size, lambda pts: False, timeout)
+
+
 def _by_processes(
     pool: DecodingProcesses, probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
-) -> Generator[tuple[list[int], DecodedPictures], None, None]:
+) -> Generator[_Part, None, None]:
     """The parts' pictures in order. Each process has a part, and one more waits."""
     parts = _parts(probe, ticks, timeout)
     ahead: deque[PartInProcess] = deque()
@@ -65,19 +88,6 @@ def _by_processes(
         parts.close()
         for part_in_process in ahead:
             part_in_process.cancel()
-
-
-def _by_thread(
-    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
-) -> Generator[tuple[list[int], DecodedPictures], None, None]:
-    """The parts' pictures in order, decoded by threads of this process."""
-
-    def decoded() -> Generator[tuple[list[int], DecodedPictures], None, None]:
-        for part in _parts(probe, ticks, timeout):
-            yield part, pictures_at(probe, part, size, lambda pts: False, timeout)
-
-    # One part waits while the next is decoded; more would only take memory.
-    return made_ahead(decoded(), most=1, name="stream")
 
 
 def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Generator[list[int], None, None]:

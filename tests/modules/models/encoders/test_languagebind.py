@@ -194,6 +194,24 @@ def test_a_published_folder_loads_and_embeds(folder: Path) -> None:
         encoder.encode_clips([])
 
 
+def test_in_bfloat16_embeddings_are_those_of_float32_but_for_its_rounding(folder: Path) -> None:
+    full, half = (
+        load_encoder(f"languagebind:{folder}", "cpu", dtype=dtype) for dtype in ("float32", "bfloat16")
+    )
+    clips, texts = [clip(seed) for seed in range(20)], [f"w{number} w{number + 9}" for number in range(20)]
+    seen, read = full.encode_clips(clips), full.encode_texts(texts)
+    narrow_seen, narrow_read = half.encode_clips(clips), half.encode_texts(texts)
+    for rows, narrow in ((seen, narrow_seen), (read, narrow_read)):
+        # Unit rows in float32; a step of bfloat16 is 2**-8 of a number.
+        assert narrow.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(narrow, axis=1), 1, atol=1e-6)
+        assert 0 < np.abs(rows - narrow).max() < 0.02
+    # What a search goes by, beside how far clips are apart.
+    spread = np.ptp(full.similarities(read, seen), axis=1).min()
+    assert np.abs(full.similarities(read, seen) - half.similarities(narrow_read, narrow_seen)).max() < 0.02
+    assert spread > 0.05
+
+
 def test_texts_are_embedded_as_the_published_ids_are(folder: Path) -> None:
     encoder = load_encoder(f"languagebind:{folder}", "cpu")
     rows = encoder.encode_texts(["w5 w6 w7 w8 w9 w10 w11", "w20 w21"])
