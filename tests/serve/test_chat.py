@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from openai import APIError, APIStatusError, OpenAI
 
 from tests.support.fakes import make_video
 from tests.support.serve_world import World
+from videopro.pocket import model_dir
 from videopro.serve.chat import read_messages
 from videopro.serve.problems import Problem
 
@@ -209,3 +211,18 @@ def test_the_pocket_model_says_what_it_knows(tmp_path: Any) -> None:
     assert "red.mp4: model 'pocket' knows the generated pocket videos only" in about["problem"]
     reply = pocket.client.post("/v1/videopro/questions", json={"file_id": film, "question": "Q?"})
     assert (reply.status_code, reply.json()["error"]["message"]) == (400, about["problem"])
+
+
+def test_a_folder_of_the_hubs_cache_is_called_as_on_the_hub_and_not_by_its_path(tmp_path: Any) -> None:
+    folder = tmp_path / "models--narrator--small" / "snapshots" / "0123456789abcdef"
+    folder.mkdir(parents=True)
+    # Of the pocket model's shape, so that it is refused other films.
+    shutil.copy(model_dir() / "config.json", folder)
+    world = World(tmp_path, model=str(folder))
+    (model,) = world.client.get("/v1/models").json()["data"]
+    assert model["id"] == "narrator/small"
+    film = world.film("red")
+    about = world.client.get(f"/v1/files/{film}").json()["videopro"]
+    refused = world.client.post("/v1/videopro/questions", json={"file_id": film, "question": "Q?"}).json()
+    for told in (about["problem"], refused["error"]["message"]):
+        assert told.startswith("red.mp4: model 'narrator/small' knows the generated pocket videos only")

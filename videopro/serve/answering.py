@@ -35,7 +35,7 @@ from videopro.serve.film_indexes import FilmIndexes
 from videopro.serve.films import Film
 from videopro.serve.loaded_model import LoadedModel
 from videopro.serve.prepared_methods import PreparedMethods
-from videopro.serve.requests import AskRequest, called_by_its_name
+from videopro.serve.requests import AskRequest, called_by_name
 from videopro.serve.rounds import RoundsSoFar
 from videopro.storage import encodable
 from videopro.traces import Trace
@@ -119,17 +119,25 @@ class Answerer:
     def scope_problem(self, film: Film) -> str | None:
         """Why the model cannot answer about a film at all; None: it can."""
         try:
-            check_scope({"model": self.model}, [film.path])
+            with called_by_name(self._names(film)):
+                check_scope({"model": self.model}, [film.path])
         except ConfigError as error:
-            return str(error).replace(str(film.path), film.name)
+            return str(error)
         return None
+
+    def _names(self, film: Film) -> dict[str, str]:
+        """What clients call the film and the model, by their paths on the server."""
+        names = {str(film.path): film.name}
+        is_path = "/" in self.model and Path(self.model).expanduser().is_dir()
+        return {**names, self.model: self.name} if is_path else names
 
     # -- questions
 
     def check(self, request: AskRequest) -> None:
         """Raise VideoProError for a question that cannot be answered, before it waits for its turn."""
-        prepared, _ = self._methods.of(request)
-        self._loaded.backbone_for(prepared)
+        with called_by_name(self._names(request.film)):
+            prepared, _ = self._methods.of(request)
+            self._loaded.backbone_for(prepared)
 
     def settings(self, request: AskRequest) -> dict[str, Any]:
         """The settings of the run that a question belongs to, for its readers."""
@@ -165,7 +173,7 @@ class Answerer:
             film = request.film
             rounds = RoundsSoFar(EventObserver(emit))
             begun(rounds)
-            with called_by_its_name(film):
+            with called_by_name(self._names(film)):
                 prepared, protocol = self._methods.of(request)
                 backbone, video = self._loaded.backbone_for(prepared), self._video(film)
             question = self._question(request)
@@ -182,7 +190,7 @@ class Answerer:
                     doing=rounds.on_wait,
                 )
 
-            with called_by_its_name(film):
+            with called_by_name(self._names(film)):
                 ((_, result),) = answer_each(prepared.method, [item], new_context)
             if request.earlier and self.is_pocket:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
@@ -215,7 +223,7 @@ class Answerer:
             cancellation.check()
             emit({"type": "progress", "doing": "indexing", "done": done, "total": total})
 
-        with cancellable(cancellation), called_by_its_name(film):
+        with cancellable(cancellation), called_by_name(self._names(film)):
             self._indexes.make(self._video(film), progress)
 
     def _video(self, film: Film) -> Video:

@@ -30,7 +30,14 @@ class LoadedModel:
         """The model as clients call it: without the address of its server or the path of its folder."""
         if self._spec.startswith("server:"):
             return self._spec.removeprefix("server:").split("@")[0]
-        return Path(self._spec).name if Path(self._spec).expanduser().is_dir() else self._spec
+        folder = Path(self._spec).expanduser()
+        if not folder.is_dir():
+            return self._spec
+        repository = folder.resolve().parent.parent.name
+        # A snapshot in the hub's cache is named by its commit, which says nothing to a client.
+        if folder.resolve().parent.name == "snapshots" and repository.startswith("models--"):
+            return repository.removeprefix("models--").replace("--", "/")
+        return folder.resolve().name
 
     @property
     def backbone(self) -> Backbone:

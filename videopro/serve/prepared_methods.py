@@ -16,7 +16,7 @@ from videopro.errors import VideoProError
 from videopro.methods import PreparedRun, Questions, RunRequest, favouring_answers, prepare
 from videopro.modules import ModuleSettings, is_pocket_video
 from videopro.serve.films import Film
-from videopro.serve.requests import AskRequest, called_by_its_name
+from videopro.serve.requests import AskRequest
 
 _KEPT = 8
 _PLANNING_METHOD = "videopro"
@@ -81,8 +81,7 @@ class PreparedMethods:
         with self._lock:
             prepared = self._kept.get(key) if scope in self._in_scope else None
         if prepared is None:
-            with called_by_its_name(request.film):
-                prepared = self._prepare(method, options, protocol, is_open=is_open, film=request.film)
+            prepared = self._prepare(method, options, protocol, is_open=is_open, film=request.film)
             with self._lock:
                 prepared = self._kept.setdefault(key, prepared)
                 self._in_scope.add(scope)

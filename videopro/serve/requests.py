@@ -40,12 +40,15 @@ class AskRequest:
 
 
 @contextmanager
-def called_by_its_name(film: Film) -> Iterator[None]:
-    """Errors call the film by its name, and not by its path on the server."""
+def called_by_name(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors call a film and a model by the names that clients know, and not by their paths on the server,
+    which `names` has them under."""
     try:
         yield
     except VideoProError as error:
-        message = str(error)
-        if isinstance(error, Problem) or str(film.path) not in message:
+        message = shown = str(error)
+        for inner, name in names.items():
+            shown = shown.replace(inner, name)
+        if isinstance(error, Problem) or shown == message:
             raise
-        raise type(error)(message.replace(str(film.path), film.name)) from error
+        raise type(error)(shown) from error
