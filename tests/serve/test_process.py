@@ -139,7 +139,7 @@ def test_a_key_that_cannot_be_sent(
 def test_a_served_model_answers_and_is_let_go(tmp_path: Path) -> None:
     make_video(tmp_path / "red.mp4", "red")
     with StubServer(lambda body: letter("A", [("A", -0.1), ("B", -3.0)])) as stub:
-        world = World(tmp_path, answerer=Answerer(f"server:served@{stub.url}"))
+        world = World(tmp_path, answerer=Answerer(f"server:served@{stub.url}", backbone={"retries": 1}))
         assert world.client.get("/v1/models").json()["data"][0]["id"] == "served", "without its address"
         film = world.film("red")
         question = world.ask(film, choices=["red", "blue"])
@@ -153,5 +153,13 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path) -> None:
         assert world.state.line.wait_until_idle(20)
         assert time.monotonic() - began < 10, "the stub would have taken thirty seconds"
         assert world.answered(slow)["state"] == "stopped"
+        stub.faults = []
+        stub.is_down = True
+        lost = world.answered(world.ask(film, question="Which, then?", choices=["red", "blue"]))
+        assert "server served cannot be reached" in lost["error"]["message"], "without its address"
+        # Nothing is kept of that: the next question finds the server again.
+        stub.is_down = False
+        again = world.answered(world.ask(film, question="And now?", choices=["red", "blue"]))
+        assert again["final"]["letter"] == "A"
         world.close()
         world.answerer.close()

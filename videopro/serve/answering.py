@@ -35,7 +35,7 @@ from videopro.serve.film_indexes import FilmIndexes
 from videopro.serve.films import Film
 from videopro.serve.loaded_model import LoadedModel
 from videopro.serve.prepared_methods import PreparedMethods
-from videopro.serve.requests import AskRequest, called_by_name
+from videopro.serve.requests import AskRequest, called_by_name, with_names
 from videopro.serve.rounds import RoundsSoFar
 from videopro.storage import encodable
 from videopro.traces import Trace
@@ -126,10 +126,13 @@ class Answerer:
         return None
 
     def _names(self, film: Film) -> dict[str, str]:
-        """What clients call the film and the model, by their paths on the server."""
+        """What clients call the film and the model, by their paths, or the address of the model's server."""
         names = {str(film.path): film.name}
-        is_path = "/" in self.model and Path(self.model).expanduser().is_dir()
-        return {**names, self.model: self.name} if is_path else names
+        if self.model.startswith("server:"):
+            names[self.model.rpartition("@")[2]] = self.name
+        elif "/" in self.model and Path(self.model).expanduser().is_dir():
+            names[self.model] = self.name
+        return names
 
     # -- questions
 
@@ -195,7 +198,7 @@ class Answerer:
             if request.earlier and self.is_pocket:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
-                message = result.error.message.replace(str(film.path), film.name)
+                message = with_names(result.error.message, self._names(film))
                 result = replace(result, error=replace(result.error, message=message))
             plain = replace(item, question=replace(question, text=encodable(request.question)))
             trace = make_trace(plain, result, video_ref(item, video), run_key="", protocol=protocol)

@@ -41,14 +41,19 @@ class AskRequest:
 
 @contextmanager
 def called_by_name(names: Mapping[str, str]) -> Iterator[None]:
-    """Errors call a film and a model by the names that clients know, and not by their paths on the server,
-    which `names` has them under."""
+    """Errors call a film and a model by the names that clients know, and not by their paths or addresses,
+    under which `names` has them."""
     try:
         yield
     except VideoProError as error:
-        message = shown = str(error)
-        for inner, name in names.items():
-            shown = shown.replace(inner, name)
-        if isinstance(error, Problem) or shown == message:
+        shown = with_names(str(error), names)
+        if isinstance(error, Problem) or shown == str(error):
             raise
         raise type(error)(shown) from error
+
+
+def with_names(message: str, names: Mapping[str, str]) -> str:
+    """The message with these names."""
+    for inner, name in names.items():
+        message = message.replace(inner, name)
+    return message
