@@ -53,9 +53,11 @@ def tool_calling_server(turns: Sequence[Turn]) -> Iterator[ToolCallingServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply = json.dumps(server.reply(body)).encode()
+            whole = server.reply(body)
+            reply = _streamed(whole) if body.get("stream") else json.dumps(whole).encode()
             self.send_response(200)
-            self.send_header("Content-Type", "application/json")
+            kind = "text/event-stream" if body.get("stream") else "application/json"
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
             self.wfile.write(reply)
@@ -73,3 +75,18 @@ def tool_calling_server(turns: Sequence[Turn]) -> Iterator[ToolCallingServer]:
         http.shutdown()
         http.server_close()
         thread.join()
+
+
+def _streamed(reply: dict[str, Any]) -> bytes:
+    """The reply as events: all of the message, its end, and its usage."""
+    (choice,) = reply["choices"]
+    message = {**choice["message"]}
+    if "tool_calls" in message:
+        message["tool_calls"] = [{"index": n, **each} for n, each in enumerate(message["tool_calls"])]
+    head = {**reply, "object": "chat.completion.chunk", "choices": [], "usage": None}
+    chunks: list[dict[str, Any]] = [
+        {**head, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]},
+        {**head, "usage": reply["usage"]},
+    ]
+    return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in chunks) + b"data: [DONE]\n\n"

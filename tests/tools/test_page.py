@@ -3,10 +3,10 @@ of other libraries need `bash launch/agents.sh`, whose environment has the libra
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +22,7 @@ from tests.support.tool_calling_server import ToolCallingServer, tool_calling_se
 
 PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
+(VF_EVAL,) = re.findall(r"<!-- command: verifiers -->\n```bash\n(.*?)```", PAGE, re.DOTALL)
 ANSWER = "At 30 s; a bridge."
 SEARCH = ("get_informative_subtitles", {"query": "storm bridge"})
 LOOK = ("look", {"frames": ["line-1"], "side": 64})
@@ -115,49 +116,39 @@ def test_the_same_tools_in_langgraph(folder: Path) -> None:
     assert [frame["time"] for frame in frames["result"]] == [30.75, 32.25]
 
 
-@needs("verifiers")
-def test_the_same_tools_in_verifiers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tools of the page's environment, served by the library and called by a client as its harnesses
-    do."""
-    from mcp import Client  # that of the library's environment
-
-    program = SNIPPETS["verifiers"].replace("FilmTools.run()", "_serve()")
-    program = program.replace("if __name__", _SERVE + "\n\nif __name__")
-    (folder / "snippet.py").write_text(program)
-    port = folder / "port"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MCP_PORT_FILE": str(port)}
-    server = subprocess.Popen([sys.executable, "snippet.py"], cwd=folder, env=environment)
-    try:
-
-        async def called() -> list[Any]:
-            while not port.exists() or not port.read_text():
-                assert server.poll() is None
-                await asyncio.sleep(0.1)
-            for _ in range(600):
-                try:
-                    async with Client(f"http://127.0.0.1:{port.read_text()}/mcp") as client:
-                        listed = await client.list_tools()
-                        reply = await client.call_tool(*SEARCH)
-                        return [sorted(tool.name for tool in listed.tools), reply.content[0].text]
-                except Exception:
-                    assert server.poll() is None
-                    await asyncio.sleep(0.1)
-            raise AssertionError("the server does not answer")
-
-        names, text = asyncio.run(called())
-    finally:
-        server.kill()
-        server.wait()
-    assert {"look", "trim_frames", "get_informative_subtitles"} <= set(names)
-    assert json.loads(text)["result"][0]["text"] == LINES[2].text
-    assert json.loads(text)["left"] == {"calls": 19}
-
-
-# The library hands a server its task over a channel of the rollout, which is not run here.
-_SERVE = """def _serve():
-    class Served(FilmTools):
-        async def _setup_task_from_channel(self, url, secret):
-            await self.setup_task(FilmTask(film="film.mp4"))
-
-    Served(vf.ToolsetConfig())._serve()
-"""
+@needs("verifiers", "uv")
+def test_a_rollout_in_verifiers(folder: Path) -> None:
+    """The page's environment, by the page's command: the library starts the tools and its harness, whose
+    model calls them, and scores the reply."""
+    program = SNIPPETS["verifiers"].replace("/films/film.mp4", str(folder / "film.mp4"))
+    (folder / "films.py").write_text(program)
+    called = [("film_tools_get_informative_subtitles", SEARCH[1])]
+    programs = Path(sys.executable).parent
+    with tool_calling_server([called, ANSWER]) as server:
+        environment = {
+            **os.environ,
+            "OPENAI_API_KEY": "none",
+            "NO_PROXY": "127.0.0.1",
+            "PYTHONPATH": f"{folder}:{ROOT}",
+            "PATH": f"{programs}:{os.environ['PATH']}",
+        }
+        command = VF_EVAL.replace("MODEL", "scripted", 1).replace("URL", server.url, 1)
+        done = subprocess.run(
+            shlex.split(command.replace("\\\n", " ")),
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
+    first, second = server.requests
+    names = {each["function"]["name"].removeprefix("film_tools_") for each in first["tools"]}
+    assert {"look", "trim_frames", "get_informative_subtitles"} <= names
+    (found,) = results(second)
+    assert found["result"][0]["text"] == LINES[2].text
+    assert found["left"] == {"calls": 19}
+    (file,) = folder.glob("rollouts/*/traces.jsonl")
+    (trace,) = json.loads(file.read_text())["traces"]
+    assert trace["errors"] == []
+    assert trace["rewards"]["is_right"]["score"] == 1.0
