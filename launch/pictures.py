@@ -43,7 +43,7 @@ QUESTION = "demo/videopro/view/index.html#/q/test_long_007_color"
 
 @dataclass(frozen=True)
 class Picture:
-    """A page, and the part of it that is shown. `top`: what is scrolled to; `height` 0: the whole page."""
+    """A page, and the part of it that is shown. `top`: what is scrolled to."""
 
     file: Path
     page: str
@@ -58,8 +58,8 @@ def pictures() -> Iterator[Picture]:
     yield Picture(VIEW / "list.png", "demo/videopro/view/index.html")
     yield Picture(VIEW / "question.png", f"{QUESTION}?t=924", height=940)
     yield Picture(VIEW / "refinement.png", QUESTION, top=".round >> nth=1")
-    yield Picture(VIEW / "vca.png", "vca/view/index.html#/q/test_short_016_shape", height=0)
-    yield Picture(VIEW / "lvagent.png", "lvagent/view/index.html#/q/test_long_013_color", height=0)
+    yield Picture(VIEW / "vca.png", "vca/view/index.html#/q/test_short_016_shape", height=1500)
+    yield Picture(VIEW / "lvagent.png", "lvagent/view/index.html#/q/test_long_013_color", height=1500)
     for name, page in (("question", QUESTION), ("report", "report/report.html")):
         for width, height in SIZES:
             for dark in (False, True):
@@ -70,7 +70,7 @@ def pictures() -> Iterator[Picture]:
 def take(picture: Picture, browser: Any, folder: Path) -> None:
     """Write the picture."""
     page = browser.new_page(
-        viewport={"width": picture.width, "height": picture.height or 900},
+        viewport={"width": picture.width, "height": picture.height},
         color_scheme="dark" if picture.dark else "light",
     )
     file, _, anchor = picture.page.partition("#")
@@ -82,13 +82,13 @@ def take(picture: Picture, browser: Any, folder: Path) -> None:
         page.locator(picture.top).evaluate(
             "part => window.scrollTo(0, part.getBoundingClientRect().top - 62)"
         )
-    save(page, picture.file, full_page=not picture.height)
+    save(page, picture.file)
     page.close()
 
 
-def save(page: Any, file: Path, *, full_page: bool = False) -> None:
+def save(page: Any, file: Path) -> None:
     """Write what a page shows in 256 colours, which a page of text needs no more than."""
-    image = Image.open(io.BytesIO(page.screenshot(full_page=full_page)))
+    image = Image.open(io.BytesIO(page.screenshot()))
     file.parent.mkdir(exist_ok=True)
     image.convert("RGB").quantize(256).save(file, optimize=True)
     print(f"{file.relative_to(DOCS)}: {file.stat().st_size // 1000} kB")
