@@ -20,6 +20,7 @@ from accelerate.utils import is_peft_model
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
+from trl.models.utils import add_hooks, remove_hooks
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from videopro.backbones import Sampling
@@ -247,16 +248,22 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         ):
             yield
 
-    def _gathered_tower(self) -> contextlib.AbstractContextManager[Any]:
+    @contextlib.contextmanager
+    def _gathered_tower(self) -> Iterator[None]:
         if not is_deepspeed_zero3_enabled():
-            return contextlib.nullcontext()
+            yield
+            return
         import deepspeed
 
         core: Any = self._run.model
-        gathered: contextlib.AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(
-            list(core.model.visual.parameters())
-        )
-        return gathered
+        with deepspeed.zero.GatheredParameters(list(core.model.visual.parameters())):
+            # They would give its weights back after each video and gather them for the next, in which all
+            # processes take part; but each has videos of its own, and not as many as the others.
+            remove_hooks(self.model_wrapped)
+            try:
+                yield
+            finally:
+                add_hooks(self.model_wrapped)
 
     def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """What TRL calls for replies to the rows in hand."""
