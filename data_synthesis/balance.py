@@ -60,19 +60,19 @@ def limited(datasets: Datasets, sft: RowLimits, grpo: RowLimits, *, seed: int) -
 def _limited(
     rows: Sequence[dict[str, Any]], limits: RowLimits, name: str, seed: int, rejected: Counter[str]
 ) -> list[dict[str, Any]]:
-    kept = list(rows)
+    accepted = list(rows)
     for key, cap in limits.caps.items():
-        chosen = even([row for row in kept if _counts_for(row, key)], cap, [_family], seed)
+        chosen = even([row for row in accepted if _counts_for(row, key)], cap, [_family], seed)
         ids = {row["id"] for row in chosen}
-        left = [row for row in kept if not _counts_for(row, key) or row["id"] in ids]
-        _count(rejected, f"{name}: beyond the cap of {key}", len(kept) - len(left))
-        kept = left
+        left = [row for row in accepted if not _counts_for(row, key) or row["id"] in ids]
+        _count(rejected, f"{name}: beyond the cap of {key}", len(accepted) - len(left))
+        accepted = left
     if limits.rows is not None:
-        ids = {row["id"] for row in even(kept, limits.rows, [rule_of, _family], seed)}
-        left = [row for row in kept if row["id"] in ids]
-        _count(rejected, f"{name}: beyond {name}_rows", len(kept) - len(left))
-        kept = left
-    return kept
+        ids = {row["id"] for row in even(accepted, limits.rows, [rule_of, _family], seed)}
+        left = [row for row in accepted if row["id"] in ids]
+        _count(rejected, f"{name}: beyond {name}_rows", len(accepted) - len(left))
+        accepted = left
+    return accepted
 
 
 def even(

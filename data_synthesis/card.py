@@ -250,10 +250,11 @@ def _planned(card: Mapping[str, Any]) -> list[str]:
         ]
     happened = {"sft": card["sft"]["by rule"], "grpo": card["grpo"]["by kind"]}
     for name, counts in happened.items():
-        kept = plan["rows"][name]["kept"]
+        planned = plan["rows"][name]["kept"]
         rows.append((f"rows of {name}.jsonl", plan["rows"][name]["rows"], card[name]["rows"]))
         rows += [
-            (f"- {group}", kept.get(group, 0), counts.get(group, 0)) for group in sorted({*kept, *counts})
+            (f"- {group}", planned.get(group, 0), counts.get(group, 0))
+            for group in sorted({*planned, *counts})
         ]
     basis = "; ".join(f"{figure}: {source}" for figure, source in plan["rests on"].items())
     return [

@@ -35,8 +35,8 @@ class Filters:
         """Remove the questions for which `reason` is true, or a text: the closer reason. A filter that
         removes none is a step too: that it found nothing is worth knowing."""
         reasons = [(item, reason(item)) for item in self.items]
-        self.items = [item for item, why in reasons if not why]
-        because = Counter(why for _, why in reasons if isinstance(why, str))
+        self.items = [item for item, reason in reasons if not reason]
+        because = Counter(reason for _, reason in reasons if isinstance(reason, str))
         removed = len(reasons) - len(self.items)
         self.steps.append(
             FilterStep(name, removed, len(self.items), _videos(self.items), dict(sorted(because.items())))

@@ -138,22 +138,22 @@ def _reply_tokens(config: SynthesisConfig, items: Sequence[Item], replies: Reply
             "basis": f"{replies.count} recorded replies",
         }
     file, reference = config.asked_prompts(), full_reference()
-    shown = [item.question for item in items[:: max(1, len(items) // _PROMPTS)]]
-    asked = refining = 0
-    for question in shown:
+    sampled = [item.question for item in items[:: max(1, len(items) // _PROMPTS)]]
+    planning = refining = 0
+    for question in sampled:
         if file is not None:
-            asked += len(file.fill("plan_program", question, reference=reference))
+            planning += len(file.fill("plan_program", question, reference=reference))
         else:
-            asked += len(prompts.plan(question, adaptive=False, reference=reference, examples=True))
+            planning += len(prompts.plan(question, adaptive=False, reference=reference, examples=True))
         refining += len(
             refinement_prompt("native_refinement", question, prompts.NATIVE_PROGRAM, reference=reference)
         )
     return {
-        "in_first": asked / len(shown) / _CHARACTERS,
+        "in_first": planning / len(sampled) / _CHARACTERS,
         "out_first": ASSUMED.tokens_out,
-        "in_refined": refining / len(shown) / _CHARACTERS,
+        "in_refined": refining / len(sampled) / _CHARACTERS,
         "out_refined": ASSUMED.tokens_out,
-        "basis": f"prompts of {len(shown)} questions at {_CHARACTERS} characters a token; "
+        "basis": f"prompts of {len(sampled)} questions at {_CHARACTERS} characters a token; "
         f"replies assumed at {ASSUMED.tokens_out:,.0f} tokens",
     }
 
@@ -216,12 +216,12 @@ def _rows(counts: Counts, limits: RowLimits, rules: Mapping[str, Sequence[str]])
         group = rule_of.get(kind, kind)
         groups[group] = groups.get(group, 0.0) + count
     left = sum(groups.values()) if limits.rows is None else min(limits.rows, sum(groups.values()))
-    kept: Counts = {}
+    limited: Counts = {}
     for position, (group, count) in enumerate(sorted(groups.items(), key=lambda entry: entry[1])):
-        kept[group] = min(count, (left - sum(kept.values())) / (len(groups) - position))
+        limited[group] = min(count, (left - sum(limited.values())) / (len(groups) - position))
     return {
         "by kind": {kind: round(count) for kind, count in counts.items()},
-        "kept": {group: round(count) for group, count in sorted(kept.items())},
-        "rows": round(sum(kept.values())),
+        "kept": {group: round(count) for group, count in sorted(limited.items())},
+        "rows": round(sum(limited.values())),
         "target": limits.rows,
     }

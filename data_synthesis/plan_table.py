@@ -24,7 +24,7 @@ def filter_rows(steps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str,
 
 def plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What to expect, and what each figure rests on."""
-    return [(name, shown, basis) for name, shown, basis in _rows(plan) if shown]
+    return [(name, value, basis) for name, value, basis in _rows(plan) if value]
 
 
 def _rows(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -71,12 +71,12 @@ def assumed_rates(
     """The rates of a side under ASSUMED."""
     a = ASSUMED
     unsure = 1 - a.native_sure
-    asked = {
+    requests_of = {
         "bug_fix": programs * a.failed,
         "native_refinement": unsure,
         "program_refinement": programs * (1 - a.failed - a.sure),
     }
-    refined = {kind: number * refinements for kind, number in asked.items()}
+    refined = {kind: number * refinements for kind, number in requests_of.items()}
     sft: dict[str, float] = {}
     if side == "sft":
         sft = {
@@ -87,7 +87,7 @@ def assumed_rates(
             "native_refinement": refined["native_refinement"] * a.corrected,
             "program_refinement": refined["program_refinement"] * a.corrected,
         }
-    grpo = {"plan": 1.0, **asked} if side == "grpo" or not is_divided else {}
+    grpo = {"plan": 1.0, **requests_of} if side == "grpo" or not is_divided else {}
     return Rates(
         requests=programs + sum(refined.values()),
         refinements=sum(refined.values()),
@@ -109,9 +109,9 @@ def measured_rates(
     grpo: Counter[str] = Counter()
     requests = refinements = 0
     for trace in of_side:
-        asked = trace.rounds[NATIVE + 1 :]
-        requests += len(asked)
-        refinements += sum(round.prompt_kind != PLAN for round in asked)
+        rounds = trace.rounds[NATIVE + 1 :]
+        requests += len(rounds)
+        refinements += sum(round.prompt_kind != PLAN for round in rounds)
         if split.serves(trace.video.key, "sft"):
             rows, _ = select_trajectories(trace, settings.tau, always_program=always_program)
             sft.update(row.kind for row in rows)

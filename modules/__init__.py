@@ -23,7 +23,7 @@ from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
 from videopro.modules.reference import (
     api_reference,
     full_reference,
-    modules_shown,
+    modules_of_prompt,
     named_modules,
     reference_text,
 )
@@ -70,7 +70,7 @@ __all__ = [
     "module",
     "module_needs",
     "other_results",
-    "modules_shown",
+    "modules_of_prompt",
     "named_modules",
     "paper_notes",
     "part_needs",

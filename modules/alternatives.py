@@ -45,18 +45,18 @@ from videopro.question import LETTERS, Answer
 # Beyond this a number in a text is no count, time or price.
 _MOST_DIGITS = 6
 _UNSURE = 0.5
-_MOST_FOUND = 32
+_MOST_RESULTS = 32
 """The most that a search finds which found nothing."""
 
 
-def other_results(made: MadeCall, texts: Sequence[str], context: VideoContext) -> list[Any]:
+def other_results(call: MadeCall, texts: Sequence[str], context: VideoContext) -> list[Any]:
     """What a call of a program's run could have returned instead, the likeliest first; empty if nothing else
     is known of its kind. `texts`: those of the question's options."""
-    if made.error is None:
-        return alternatives(made.result, made.values, texts, context)
+    if call.error is None:
+        return alternatives(call.result, call.values, texts, context)
     # A search that found nothing could have found something; other errors are the program's own.
-    is_search = isinstance(made.error, NotFoundError) and made.module.family == "retrieval"
-    return first_values(made.module, made.values, texts, context) if is_search else []
+    is_search = isinstance(call.error, NotFoundError) and call.module.family == "retrieval"
+    return first_values(call.module, call.values, texts, context) if is_search else []
 
 
 def alternatives(
@@ -107,9 +107,9 @@ def first_values(
     if module.name == "track_object":
         return [[], [_some_track(values)]]
     if module.name == "get_informative_clips":
-        return _other_clips(([], [None] * min(int(values["top_k"]), _MOST_FOUND)), values, context)
+        return _other_clips(([], [None] * min(int(values["top_k"]), _MOST_RESULTS)), values, context)
     if module.name == "get_informative_subtitles":
-        lines = _moved_lines(min(int(values["top_k"]), _MOST_FOUND), context)
+        lines = _moved_lines(min(int(values["top_k"]), _MOST_RESULTS), context)
         return [*lines, *_saying(lines[0], texts)]
     return []
 
@@ -123,11 +123,11 @@ def _other_answers(answer: AnswerHandle, texts: Sequence[str]) -> Iterator[Answe
         for text in _other_texts(reply.raw, texts):
             yield replace(answer, reply=replace(reply, raw=text))
         return
-    others = [letter for letter in reply.letters if letter != reply.letter]
+    other_letters = [letter for letter in reply.letters if letter != reply.letter]
     if answer.mode == "count" and reply.letter is not None:
         number = int(reply.letter)
-        others.sort(key=lambda letter: abs(int(letter) - number))
-    for other in others:
+        other_letters.sort(key=lambda letter: abs(int(letter) - number))
+    for other in other_letters:
         letters = dict(reply.letters)
         if reply.letter is not None:
             letters[other], letters[reply.letter] = letters[reply.letter], letters[other]
@@ -151,8 +151,15 @@ def _other_lists(
 ) -> list[Any]:
     if result and all(isinstance(one, LineHandle) for one in result):
         moved = [lines for lines in _moved_lines(len(result), context) if _keys(lines) != _keys(result)]
-        said = _saying(result, texts)
-        return [*moved, *(lines for lines in said if _keys(lines, said=True) != _keys(result, said=True))]
+        texts_moved = _saying(result, texts)
+        return [
+            *moved,
+            *(
+                lines
+                for lines in texts_moved
+                if _keys(lines, with_text=True) != _keys(result, with_text=True)
+            ),
+        ]
     if result and all(isinstance(one, BoxHandle) for one in result):
         return [[], *_fewer_and_more(result), [_mirrored(box, values) for box in result]]
     if result and all(isinstance(one, TrackHandle) for one in result):
@@ -217,12 +224,12 @@ def _other_clips(result: Any, values: Mapping[str, Any], context: VideoContext) 
     moved = []
     for start in (first, last - length * len(clips)):
         spans = [(start + length * number, start + length * (number + 1)) for number in range(len(clips))]
-        made = [
+        candidates = [
             context.clip(begin, end, None if old is None else old.score)
             for (begin, end), old in zip(spans, clips, strict=True)
         ]
-        if clips[0] is None or _keys(made) != _keys(clips):
-            moved.append(([(clip.start, clip.end) for clip in made], made))
+        if clips[0] is None or _keys(candidates) != _keys(clips):
+            moved.append(([(clip.start, clip.end) for clip in candidates], candidates))
     return moved
 
 
@@ -237,5 +244,5 @@ def _saying(lines: Sequence[LineHandle], texts: Sequence[str]) -> list[list[Line
     return [[replace(line, subtitles=text) for line in lines] for text in texts]
 
 
-def _keys(clips: Sequence[ClipHandle], *, said: bool = False) -> list[Any]:
-    return [(clip.key, clip.subtitles if said else "") for clip in clips]
+def _keys(clips: Sequence[ClipHandle], *, with_text: bool = False) -> list[Any]:
+    return [(clip.key, clip.subtitles if with_text else "") for clip in clips]

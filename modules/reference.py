@@ -56,14 +56,14 @@ def reference_text(form: ReferenceForm, modules: Sequence[Module], clip_times: C
 @lru_cache(maxsize=256)
 def _short_reference(form: ReferenceForm, modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
     line = _signature_line if form == "signatures" else _compact_line
-    shown = [
+    listing = [
         module
         for family in FAMILIES
         for module in modules
         if module.family == family and module.is_documented
     ]
-    lines = [line(module) for module in shown]
-    if clip_times == "clip" and any(module.family == "localization" for module in shown):
+    lines = [line(module) for module in listing]
+    if clip_times == "clip" and any(module.family == "localization" for module in listing):
         lines.append(_FROM_CLIP.strip())
     return "\n".join(lines) + "\n"
 
@@ -98,21 +98,21 @@ def named_modules(names: Sequence[str]) -> list[Module]:
     return [registered[name] for name in names]
 
 
-def modules_shown(prompt: str, form: ReferenceForm, clip_times: ClipTimes = "video") -> list[str]:
+def modules_of_prompt(prompt: str, form: ReferenceForm, clip_times: ClipTimes = "video") -> list[str]:
     """The names of the modules that a prompt describes in this form. Raises RunError if that is not what the
     form says of them now."""
     lines = set(prompt.splitlines())
-    shown = [
+    listing = [
         module
         for module in modules_for(is_open=False).values()
         if module.is_documented and not lines.isdisjoint(_lines_of(module, form))
     ]
-    if not shown or reference_text(form, shown, clip_times).strip() not in prompt:
+    if not listing or reference_text(form, listing, clip_times).strip() not in prompt:
         raise RunError(
             f"a prompt that shows modules in the form {form!r} was not made by this version; make the run "
             "again"
         )
-    return [module.name for module in shown]
+    return [module.name for module in listing]
 
 
 def _lines_of(module: Module, form: ReferenceForm) -> list[str]:

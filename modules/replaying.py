@@ -38,7 +38,7 @@ class ReplayLibrary(ModuleLibrary):
         self.is_guessed = False
         self.repeated: list[Hashable] = []
         """The keys of the calls of cached modules so far."""
-        self._run_made = run.made
+        self._recorded_calls = run.made
         self._changed = changed
         self._guess = guess
         self._texts: Sequence[str] = question.choices
@@ -53,17 +53,17 @@ class ReplayLibrary(ModuleLibrary):
             return (self._calculated(spec, values), (), 0, None), False
         key = call_key(spec, values)
         self.repeated.append(key)
-        places = self._order.setdefault(spec.name, {})
+        positions = self._order.setdefault(spec.name, {})
         # Equal calls have equal results, also where these are made up.
-        place = places.setdefault(key, len(places))
+        position = positions.setdefault(key, len(positions))
         if key in self._changed:
             return (self._changed[key], (), 0, None), True
-        made = self._run_made.get(key)
-        if made is None:
-            return (self._stand_in(spec, values, place), (), 0, None), True
-        if made.error is not None:
-            raise made.error
-        return (made.result, (), 0, made.confidence), True
+        recorded = self._recorded_calls.get(key)
+        if recorded is None:
+            return (self._stand_in(spec, values, position), (), 0, None), True
+        if recorded.error is not None:
+            raise recorded.error
+        return (recorded.result, (), 0, recorded.confidence), True
 
     def _calculated(self, spec: Module, values: Mapping[str, Any]) -> Any:
         try:
@@ -73,14 +73,14 @@ class ReplayLibrary(ModuleLibrary):
         except Exception as error:  # It looks at the video, or asks a model.
             raise NeverMade(spec.name) from error
 
-    def _stand_in(self, spec: Module, values: Mapping[str, Any], place: int) -> Any:
+    def _stand_in(self, spec: Module, values: Mapping[str, Any], position: int) -> Any:
         results = [
-            made.result
-            for made in self._run_made.values()
-            if made.module.name == spec.name and made.error is None
+            recorded.result
+            for recorded in self._recorded_calls.values()
+            if recorded.module.name == spec.name and recorded.error is None
         ]
-        if place < len(results):
-            return results[place]
+        if position < len(results):
+            return results[position]
         self.is_guessed = True
         possible = first_values(spec, values, self._texts, self.context)
         if not possible:

@@ -70,11 +70,11 @@ class Transcripts:
         root = (cache_root() if self._root is None else self._root) / "speech"
         try:
             with (turn or self._turn)(transcript_path(video, speech, root)):
-                made = transcribe_video(video, speech, self._load, root)
+                transcript = transcribe_video(video, speech, self._load, root)
         except BrokenSound:
             return Spoken(notes=(BROKEN_SOUND,))
-        subtitles = made.subtitles(f"{video.path}, transcribed by {self.speech}")
-        return Spoken(subtitles, (made.preparation,), () if made.has_sound else (NO_TRANSCRIPT,))
+        subtitles = transcript.subtitles(f"{video.path}, transcribed by {self.speech}")
+        return Spoken(subtitles, (transcript.preparation,), () if transcript.has_sound else (NO_TRANSCRIPT,))
 
     def _turn(self, file: Path) -> AbstractContextManager[object]:
         return nullcontext() if file.exists() else acquired(self._making)

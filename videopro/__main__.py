@@ -28,38 +28,43 @@ _EXAMPLES = ("infer", "view", "sft")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit status, 2 for an unknown one."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if len(words) > 1 and words[0] in HELP:
-        words = [*words[1:], "--help"]
-    name, rest = _named(words)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if len(arguments) > 1 and arguments[0] in HELP:
+        arguments = [*arguments[1:], "--help"]
+    name, command_arguments = _named(arguments)
     if name in COMMANDS:
-        if HELP.intersection(rest) and _show_help(name, rest):
+        if HELP.intersection(command_arguments) and _show_help(name, command_arguments):
             return 0
         # A command may need an extra to be imported.
         with exit_status(stopped="stopped") as status, importing():
             try:
                 module = import_module(COMMANDS[name].module)
             except MissingExtra as missing:
-                if not missing.show_help(rest):
+                if not missing.show_help(command_arguments):
                     raise
                 return 0
-        return status.code or int(module.main([*name.split()[1:], *rest]))
+        return status.code or int(module.main([*name.split()[1:], *command_arguments]))
     with exit_status() as status:
-        in_group = _in_group(words[0]) if words else []
-        if words and not words[0].startswith("-") and not in_group:
-            known = list(dict.fromkeys(command.split()[0] for command in COMMANDS))
-            raise ConfigError(f"videopro: unknown command {words[0]!r}; {did_you_mean(words[0], known)}")
-        if in_group and len(words) > 1 and not words[1].startswith("-"):
-            known = [command.split()[1] for command in in_group]
+        in_group = _in_group(arguments[0]) if arguments else []
+        if arguments and not arguments[0].startswith("-") and not in_group:
+            names = list(dict.fromkeys(command.split()[0] for command in COMMANDS))
             raise ConfigError(
-                f"videopro {words[0]}: unknown command {words[1]!r}; {did_you_mean(words[1], known)}"
+                f"videopro: unknown command {arguments[0]!r}; {did_you_mean(arguments[0], names)}"
+            )
+        if in_group and len(arguments) > 1 and not arguments[1].startswith("-"):
+            names = [command.split()[1] for command in in_group]
+            raise ConfigError(
+                f"videopro {arguments[0]}: unknown command {arguments[1]!r}; "
+                f"{did_you_mean(arguments[1], names)}"
             )
         try:
-            overview()(words, exit_on_error=False, print_error=False)
+            overview()(arguments, exit_on_error=False, print_error=False)
         except cyclopts.CycloptsError as error:
-            program, flag = (f"videopro {words[0]}", words[1]) if in_group else ("videopro", words[0])
-            known = ["--help"] if in_group else ["--help", "--version"]
-            raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, known)}") from error
+            program, flag = (
+                (f"videopro {arguments[0]}", arguments[1]) if in_group else ("videopro", arguments[0])
+            )
+            names = ["--help"] if in_group else ["--help", "--version"]
+            raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, names)}") from error
     return status.code
 
 
@@ -90,7 +95,7 @@ def overview() -> App:
         help_format="plaintext",
         result_action="return_value",
     )
-    groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
+    groups = {name: Group(name, sort_key=position) for position, name in enumerate(GROUPS)}
     common = Group("Common", sort_key=len(groups))
     for flag in ("--help", "--version"):
         app[flag].group = (common,)
@@ -113,13 +118,13 @@ def _app(name: str, help: str, group: Group | None) -> App:
 _OF_GROUP = {"benchmarks": "List and check benchmarks, grade open answers, write submissions."}
 
 
-def _named(words: Sequence[str]) -> tuple[str, list[str]]:
+def _named(arguments: Sequence[str]) -> tuple[str, list[str]]:
     """The longest command at the start of the words, and what follows it."""
     for length in (2, 1):
-        name = " ".join(words[:length])
-        if len(words) >= length and name in COMMANDS:
-            return name, list(words[length:])
-    return "", list(words)
+        name = " ".join(arguments[:length])
+        if len(arguments) >= length and name in COMMANDS:
+            return name, list(arguments[length:])
+    return "", list(arguments)
 
 
 def _in_group(word: str) -> list[str]:

@@ -49,10 +49,10 @@ class SoundTrack:
         sound, BrokenSound if more than half of it is damaged, VideoError for an unreadable file."""
         length, last = 0, math.inf if math.isinf(until) else round(until * SAMPLE_RATE)
         for block in self._all_blocks():
-            kept = block if length + len(block) <= last else block[: int(last) - length]
-            length += len(kept)
-            if len(kept):
-                yield kept.astype(np.float32, copy=False)
+            part = block if length + len(block) <= last else block[: int(last) - length]
+            length += len(part)
+            if len(part):
+                yield part.astype(np.float32, copy=False)
             if length >= last:
                 break
         if self.damaged * 2 > self._packets:
@@ -84,7 +84,7 @@ class SoundTrack:
                 if frame.pts is not None and frame.time_base is not None:
                     at = round(float(frame.pts * frame.time_base - probe.origin) * SAMPLE_RATE)
                     if at - length > _SLACK:
-                        for block in resampler.rest():
+                        for block in resampler.flush():
                             length += len(block)
                             yield block
                         while length < at:
@@ -97,7 +97,7 @@ class SoundTrack:
                     length += len(block)
                     yield block
                     deadline.renew()
-            yield from resampler.rest()
+            yield from resampler.flush()
 
     def _frames(
         self, container: av.container.InputContainer, track: Any, deadline: Deadline
@@ -128,13 +128,13 @@ class _Resampler:
             return _samples(self._inner.resample(frame))
         except ValueError:
             # The format changes within the track, as in a recording of a broadcast.
-            return [*self.rest(), *_samples(self._inner.resample(frame))]
+            return [*self.flush(), *_samples(self._inner.resample(frame))]
 
-    def rest(self) -> list[np.ndarray]:
+    def flush(self) -> list[np.ndarray]:
         """What it still holds; it then starts afresh."""
-        held = _samples(self._inner.resample(None))
+        samples = _samples(self._inner.resample(None))
         self._start()
-        return held
+        return samples
 
 
 def _samples(frames: list[av.AudioFrame]) -> list[np.ndarray]:

@@ -164,12 +164,12 @@ def _with_text(lines: Iterable[SubtitleLine]) -> tuple[SubtitleLine, ...]:
 
 def checked_language(language: str | None, codes: Iterable[str], model: str) -> str | None:
     """The code of a language. Raises ConfigError if it is none of the model's `codes`."""
-    known = sorted(codes)
-    if language is None or language in known:
+    languages = sorted(codes)
+    if language is None or language in languages:
         return language
     raise ConfigError(
         f"language {language!r}: speech model {model!r} does not know this code; "
-        f"{did_you_mean(language, known)}"
+        f"{did_you_mean(language, languages)}"
     )
 
 
@@ -195,8 +195,8 @@ class SpeechSpec:
 
     def load(self, device: str | None = None) -> SpeechRecognizer:
         """The recognizer. Raises ModelError or ConfigError."""
-        made = Whisper if self.kind == "whisper" else FasterWhisper
-        return made(self.name, language=self.language, device=device)
+        recognizer = Whisper if self.kind == "whisper" else FasterWhisper
+        return recognizer(self.name, language=self.language, device=device)
 
 
 def read_speech(spec: str) -> SpeechSpec:

@@ -102,21 +102,21 @@ def transcribe_video(
     try:
         with closing(JsonLinesLog(chunks, make_folder=True)) as log, _turn(log, wait):
             # The process that had the turn before may have made it.
-            made = _read(path)
-            if made is None:
+            transcript = _read(path)
+            if transcript is None:
                 try:
-                    made = _made(video, load, path, log, progress)
+                    transcript = _transcribe(video, load, path, log, progress)
                 except BrokenSound:
                     chunks.unlink(missing_ok=True)
                     raise
-                write_atomically(path, json.dumps(_document(made, speech)), shared=True)
+                write_atomically(path, json.dumps(_document(transcript, speech)), shared=True)
             chunks.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(
             f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
             "space there, or choose another directory (VIDEOPRO_CACHE)"
         ) from error
-    return made
+    return transcript
 
 
 def _turn(log: JsonLinesLog, wait: bool) -> AbstractContextManager[None]:
@@ -149,7 +149,7 @@ class _Chunk:
         }
 
 
-def _made(
+def _transcribe(
     video: Video,
     load: Callable[[], SpeechRecognizer],
     path: Path,
@@ -219,7 +219,7 @@ class _Pieces:
 
     def __init__(self, blocks: Iterator[np.ndarray]) -> None:
         self._blocks = blocks
-        self._held: list[np.ndarray] = []
+        self._blocks: list[np.ndarray] = []
         self._first = 0
         """The number of the first sample that is held."""
         self._count = 0
@@ -236,13 +236,13 @@ class _Pieces:
             elif self._first + self._count + len(block) <= at:
                 # It was heard by an earlier command.
                 self._first += self._count + len(block)
-                self._held, self._count = [], 0
+                self._blocks, self._count = [], 0
             else:
-                self._held.append(block)
+                self._blocks.append(block)
                 self._count += len(block)
-        held = np.concatenate([np.zeros(0, dtype=np.float32), *self._held])[max(0, at - self._first) :]
-        self._first, self._held, self._count = max(self._first, at), [held], len(held)
-        return held[:size], self._has_ended and len(held) <= size
+        samples = np.concatenate([np.zeros(0, dtype=np.float32), *self._blocks])[max(0, at - self._first) :]
+        self._first, self._blocks, self._count = max(self._first, at), [samples], len(samples)
+        return samples[:size], self._has_ended and len(samples) <= size
 
 
 def _placed(lines: tuple[SubtitleLine, ...], start: float, end: float, last: float) -> list[SubtitleLine]:
@@ -268,9 +268,9 @@ def _language(chunks: list[_Chunk]) -> str | None:
 def _done_chunks(log: JsonLinesLog) -> list[_Chunk]:
     """The chunks of an earlier command, up to one that is missing or damaged."""
     log.cut_torn_tail()
-    found = {chunk.start: chunk for line in log.read().splitlines() if (chunk := _chunk(line)) is not None}
+    by_start = {chunk.start: chunk for line in log.read().splitlines() if (chunk := _chunk(line)) is not None}
     done: list[_Chunk] = []
-    while (chunk := found.get(done[-1].end if done else 0.0)) is not None:
+    while (chunk := by_start.get(done[-1].end if done else 0.0)) is not None:
         done.append(chunk)
     return done
 
@@ -286,16 +286,16 @@ def _chunk(line: bytes) -> _Chunk | None:
     return chunk if end > start else None
 
 
-def _document(made: Transcript, speech: SpeechSpec) -> dict[str, Any]:
+def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "model": speech.identity(),
-        "language": made.language,
-        "has_sound": made.has_sound,
-        "sound_seconds": made.sound_seconds,
-        "seconds": made.seconds,
-        "damaged": made.damaged,
-        "lines": _rows(made.lines),
+        "language": transcript.language,
+        "has_sound": transcript.has_sound,
+        "sound_seconds": transcript.sound_seconds,
+        "seconds": transcript.seconds,
+        "damaged": transcript.damaged,
+        "lines": _rows(transcript.lines),
     }
 
 

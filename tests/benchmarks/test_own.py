@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -13,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.fakes import make_video
@@ -24,6 +21,7 @@ from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
 from videopro.commands.view import main as view_main
 from videopro.errors import BenchmarkError
+from videopro.runs.making import Supervisor
 from videopro.traces import read_traces
 
 FILE = '''"""Colours: which colour is it?"""
@@ -395,21 +393,13 @@ def test_a_benchmark_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[
 # ---- worker processes -------------------------------------------------------------------------------------
 
 
-def command(file: Path, output: Path) -> subprocess.CompletedProcess[str]:
-    flags = ["--benchmark", file.name, "--root", "root", "--model", "m", "--output", str(output)]
-    return subprocess.run(
-        [sys.executable, "-m", "tests.support.fakes", *flags],
-        cwd=file.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_workers_read_replies_with_the_files_parser(file: Path, tmp_path: Path) -> None:
+def test_workers_read_replies_with_the_files_parser(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """In processes of their own, by a path that is relative to where the command runs."""
-    done = command(file, tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr("videopro.commands.infer.Supervisor", Supervisor)
+    monkeypatch.chdir(file.parent)
+    assert infer(Path("root"), tmp_path / "run", "--benchmark", file.name) == 0
     traces = read_traces(tmp_path / "run/traces.jsonl")
     assert sorted((trace.question_id, trace.official) for trace in traces) == [
         ("q1", "A"),
@@ -418,8 +408,9 @@ def test_workers_read_replies_with_the_files_parser(file: Path, tmp_path: Path) 
     ]
     content = FILE.replace('return reply.strip("( ")[:1] or None', "return reply.letter")
     file.write_text(content)
-    done = command(file, tmp_path / "other")
-    assert done.returncode == 2
+    capfd.readouterr()
+    assert infer(Path("root"), tmp_path / "other", "--benchmark", file.name) == 2
+    told = capfd.readouterr().err
     line = line_of("return reply.letter", content)
-    assert f"{file}, line {line}: AttributeError: 'str' object has no attribute 'letter'" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert f"{file}, line {line}: AttributeError: 'str' object has no attribute 'letter'" in told
+    assert "Traceback" not in told

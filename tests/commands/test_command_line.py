@@ -87,7 +87,7 @@ class Chooser:
     options: dict[str, Any] = field(default_factory=dict, metadata=setting("options of the way"))
 
 
-WAYS = OptionFlags({"quick": Quick, "deep": Deep}, "way", shown=("quick",))
+WAYS = OptionFlags({"quick": Quick, "deep": Deep}, "way", default_choices=("quick",))
 CHOOSER = CommandLine("videopro.chooser", Chooser, summary="A chooser.", options=WAYS)
 
 

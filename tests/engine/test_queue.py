@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import make_benchmark
-from tests.support.infer_world import check_complete, finish, lines, rewrite, start, wait_for
+from tests.support.fakes import load_fake, make_benchmark
+from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
 from tests.support.infer_world import root as root
+from videopro.commands.infer import main
 from videopro.engine import read_crashes
 
 
@@ -22,12 +23,12 @@ def test_a_torn_or_invalid_crash_record_is_left_out(tmp_path: Path) -> None:
     assert read_crashes(path).alone == {"q": 1}
 
 
-def test_a_question_that_kills_its_worker(tmp_path: Path) -> None:
+def test_a_question_that_kills_its_worker(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Three workers die of it, then it is recorded; the questions beside it are answered."""
     make_benchmark(tmp_path / "b", videos=2)
     rewrite(tmp_path / "b", "v0q1", "What is it? (kill)")
-    text = finish(start(tmp_path / "b", tmp_path / "run"))
-    assert text.count("starting another") == 3
+    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
+    assert capfd.readouterr().err.count("starting another") == 3
     traces = {t.question_id: t for t in check_complete(tmp_path / "run", 6)}
     error = traces.pop("v0q1").error
     assert error is not None

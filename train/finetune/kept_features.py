@@ -23,16 +23,16 @@ class KeptFeatures:
     def __init__(self, core: Any, device: torch.device, kept_bytes: int) -> None:
         self._core = core
         self._device = device
-        self._kept: LRUCache[str, Mapping[str, Any]] = LRUCache(kept_bytes, features_bytes)
+        self._cache: LRUCache[str, Mapping[str, Any]] = LRUCache(kept_bytes, features_bytes)
         self.encoded = 0
         """How often the tower was run."""
 
     def put(self, batch: Mapping[str, Any], videos: Sequence[str]) -> dict[str, Any]:
         """The batch with features instead of pixels. `videos`: the video of each row that has one."""
-        shown = [int(kind) for kind in batch["mm_token_type_ids"].amax(1).tolist() if kind]
+        kinds = [int(kind) for kind in batch["mm_token_type_ids"].amax(1).tolist() if kind]
         at = dict.fromkeys(_KINDS, (0, 0))
         rows = []
-        for kind, video in zip(shown, videos, strict=True):
+        for kind, video in zip(kinds, videos, strict=True):
             pixels, grid = _KINDS[kind]
             patch, number = at[kind]
             size = batch[grid][number : number + 1]
@@ -40,20 +40,20 @@ class KeptFeatures:
             tensors = {pixels: batch[pixels][patch:end], grid: size}
             at[kind] = end, number + 1
             rows.append(self._encoded(EncodedPrompt((), (), tensors), video))
-        others = {name: value for name, value in batch.items() if name not in VISUAL}
-        return {**others, **visual_inputs(rows, self._device)}
+        text_inputs = {name: value for name, value in batch.items() if name not in VISUAL}
+        return {**text_inputs, **visual_inputs(rows, self._device)}
 
     def _encoded(self, row: EncodedPrompt, video: str) -> EncodedPrompt:
         grids = {name: tensor for name, tensor in row.tensors.items() if name.endswith("grid_thw")}
-        features = self._kept.get(video)
+        features = self._cache.get(video)
         if features is not None:
             return EncodedPrompt((), (), grids, features=features)
         with torch.no_grad():
             row = encode_vision(self._core, row, self._device)
         self.encoded += 1
         # The cache raises for an entry that is larger than all of it.
-        if features_bytes(row.features) <= self._kept.maxsize:
-            self._kept[video] = {kind: _on_host(output) for kind, output in row.features.items()}
+        if features_bytes(row.features) <= self._cache.maxsize:
+            self._cache[video] = {kind: _on_host(output) for kind, output in row.features.items()}
         return row
 
 

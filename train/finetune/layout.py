@@ -63,7 +63,7 @@ def joined(batch: Mapping[str, Any], core: Any, shape: RowShape) -> dict[str, An
     """The batch as one row of documents. `core`: the module that has `visual` and the language model."""
     mask = batch["attention_mask"].bool()
     rows, width = mask.shape
-    places = torch.arange(width, device=mask.device).expand(rows, -1)
+    columns = torch.arange(width, device=mask.device).expand(rows, -1)
     extra = {
         name: batch[name]
         for name in ("image_grid_thw", "video_grid_thw", "second_per_grid_ts")
@@ -73,20 +73,20 @@ def joined(batch: Mapping[str, Any], core: Any, shape: RowShape) -> dict[str, An
         batch["input_ids"], batch["mm_token_type_ids"], attention_mask=batch["attention_mask"], **extra
     )
     # The first row restarts with each document: by it transformers tells documents apart.
-    positions = torch.cat([places[None], visual.to(places)])[:, mask][:, None]
+    positions = torch.cat([columns[None], visual.to(columns)])[:, mask][:, None]
     documents = torch.arange(rows, device=mask.device)[:, None].expand(-1, width)[mask][None]
     tokens = {name: value[mask][None] for name, value in batch.items() if name in _TOKENS}
-    kept = {name: value for name, value in batch.items() if name not in _TOKENS}
+    inputs = {name: value for name, value in batch.items() if name not in _TOKENS}
     del tokens["attention_mask"]
     if core.config._attn_implementation != "sdpa":
         # Flash attention finds the documents by their positions.
-        return {**kept, **tokens, "position_ids": positions}
+        return {**inputs, **tokens, "position_ids": positions}
     length = documents.shape[1]
     missing = shape.width(length, least=_LEAST_JOINED) - length
     tokens = {name: pad(value, (0, missing), value=_TOKENS[name]) for name, value in tokens.items()}
     segments = pad(documents, (0, missing), value=PADDING)
     return {
-        **kept,
+        **inputs,
         **tokens,
         "position_ids": pad(positions, (0, missing)),
         "attention_mask": shape.mask(segments, torch.full_like(segments, NO_BRANCH)),

@@ -18,12 +18,12 @@ needs."""
 
 
 class SamplingWeights:
-    """The policy's adapted layers while replies are sampled. `is_whole`: this process has all weights, at
+    """The policy's adapted layers while replies are sampled. `is_unsharded`: this process has all weights, at
     addresses that stay, as it has without ZeRO-3 and FSDP."""
 
-    def __init__(self, model: Any, device: torch.device, *, is_whole: bool) -> None:
+    def __init__(self, model: Any, device: torch.device, *, is_unsharded: bool) -> None:
         self.copy: MergedCopy | None = None
-        if is_whole and can_copy(model):
+        if is_unsharded and can_copy(model):
             copy = MergedCopy(model)
             if copy.nbytes <= _SHARE * _memory(device):
                 self.copy = copy

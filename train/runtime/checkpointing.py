@@ -61,14 +61,14 @@ class CudaMemory:
 class LayerCosts:
     """What a training pass needs for each token, in bytes."""
 
-    kept: float
+    activations: float
     """By a layer that is not checkpointed."""
-    rest: float
+    transient: float
     """By all else, every layer being checkpointed."""
 
     def layers_that_fit(self, tokens: int, free: float) -> int:
         """How many layers a pass over so many tokens can keep in `free` bytes."""
-        return max(0, int((free - tokens * self.rest) // (tokens * self.kept)))
+        return max(0, int((free - tokens * self.transient) // (tokens * self.activations)))
 
 
 class FittingCheckpoints:
@@ -101,8 +101,8 @@ class FittingCheckpoints:
         free = _USED * self._memory.limit() - self._memory.allocated()
         if self._costs is None:
             self._costs = self._first.costs()
-            kept = min(self._costs.layers_that_fit(tokens, free), len(self._layers))
-            self._tell(self._line(tokens, free, kept))
+            without_checkpoint = min(self._costs.layers_that_fit(tokens, free), len(self._layers))
+            self._tell(self._line(tokens, free, without_checkpoint))
         self._keep(self._costs.layers_that_fit(tokens, free))
 
     def _keep(self, count: int) -> None:
@@ -110,10 +110,10 @@ class FittingCheckpoints:
         for number, layer in enumerate(self._layers):
             layer.gradient_checkpointing = number < len(self._layers) - count
 
-    def _line(self, tokens: int, free: float, kept: int) -> str:
+    def _line(self, tokens: int, free: float, without_checkpoint: int) -> str:
         assert self._costs is not None
-        size = self._costs.kept * tokens / 2**30
-        again = len(self._layers) - kept
+        size = self._costs.activations * tokens / 2**30
+        again = len(self._layers) - without_checkpoint
         return (
             f"checkpoint: auto: {again} of {len(self._layers)} layers are computed again in the backward "
             f"pass of {tokens:,} tokens: a layer would keep {size:.2f} GiB, and {max(free, 0) / 2**30:.1f} "
@@ -130,7 +130,7 @@ class _FirstPass:
         memory.reset_peak()
         # What is saved but kept anyway: weights, and what the layer is called with.
         self._storages: dict[int, int] = {}
-        self._others = {_storage(weight) for weight in layer.parameters()}
+        self._not_activations = {_storage(weight) for weight in layer.parameters()}
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor)
         self._handles = [
             layer.register_forward_pre_hook(self._enter, with_kwargs=True),
@@ -138,8 +138,10 @@ class _FirstPass:
         ]
 
     def _enter(self, layer: Any, arguments: Any, inputs: dict[str, Any]) -> None:
-        given = [*arguments, *inputs.values(), *(inputs.get("position_embeddings") or ())]
-        self._others |= {_storage(each) for each in given if isinstance(each, torch.Tensor)}
+        inputs_of_layer = [*arguments, *inputs.values(), *(inputs.get("position_embeddings") or ())]
+        self._not_activations |= {
+            _storage(each) for each in inputs_of_layer if isinstance(each, torch.Tensor)
+        }
         self._hooks.__enter__()
 
     def _leave(self, *_: Any) -> None:
@@ -149,15 +151,15 @@ class _FirstPass:
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
         storage = _storage(tensor)
-        if storage not in self._others:
+        if storage not in self._not_activations:
             self._storages[storage] = tensor.untyped_storage().nbytes()
         return tensor.detach()
 
     def costs(self) -> LayerCosts:
         """Called after the backward pass."""
-        kept = sum(self._storages.values())
-        rest = max(self._memory.peak() - self._before - kept, 0)
-        return LayerCosts(kept / self._tokens, rest / self._tokens)
+        activations = sum(self._storages.values())
+        transient = max(self._memory.peak() - self._before - activations, 0)
+        return LayerCosts(activations / self._tokens, transient / self._tokens)
 
 
 def _storage(tensor: torch.Tensor) -> int:

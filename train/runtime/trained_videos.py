@@ -50,12 +50,12 @@ def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[HasVideo]) ->
 
 def overlap_warning(before: VideosByStage, rows: Iterable[HasVideo], start: str) -> str | None:
     """What to tell before GRPO on videos that the start was fine-tuned on; None if there are none."""
-    asked = contents(rows)
-    taught = sorted(path for content, path in asked.items() if content in set(before.get("sft", ())))
+    to_train = contents(rows)
+    taught = sorted(path for content, path in to_train.items() if content in set(before.get("sft", ())))
     if not taught:
         return None
     return (
-        f"warning: {len(taught)} of {len(asked)} videos of train_data are among those that {start} was "
+        f"warning: {len(taught)} of {len(to_train)} videos of train_data are among those that {start} was "
         f"fine-tuned on (the first: {taught[0]}); on questions that SFT has taught, GRPO has little to gain: "
         "make the two sets of different videos, with videopro synthesize --sft-share"
     )

@@ -42,10 +42,10 @@ def read_settings(
     ConfigError."""
     program = f"videopro {command}"
     parser = TrlParser((kind, ModelConfig), **parser_texts(command))  # type: ignore[arg-type]
-    words = list(sys.argv[1:] if argv is None else argv)
-    if HELP.intersection(words):
-        store_help(command, parser.format_help(), words)
-    arguments = _with_config_file(words, command)
+    flags = list(sys.argv[1:] if argv is None else argv)
+    if HELP.intersection(flags):
+        store_help(command, parser.format_help(), flags)
+    arguments = _with_config_file(flags, command)
     _check_names(kind, arguments, program)
     try:
         training, model = parser.parse_args_and_config(arguments)

@@ -69,11 +69,11 @@ class CommandLine(Generic[T]):
         A mapping takes `key=value` words, whose values are read as YAML scalars, and is merged key by key
         over the file's. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
         """
-        words = list(sys.argv[1:] if argv is None else argv)
-        if HELP.intersection(words):
-            self.show_help(words)
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        if HELP.intersection(arguments):
+            self.show_help(arguments)
             raise SystemExit(0)
-        flags = self._read_flags(words)
+        flags = self._read_flags(arguments)
         _refuse_empty(self.settings, flags, self.program)
         wants_print = flags.pop("print_config", False)
         file = config_file(flags.pop("config"), self.configs) if "config" in flags else None
@@ -120,9 +120,9 @@ class CommandLine(Generic[T]):
         choices: Sequence[str] = [chosen] if isinstance(chosen, str) else chosen or ()
         options.take_from_file(self.settings, merged, choices, file)
         values = options.take_from_flags(self.settings, flags, choices, self.program)
-        words = flags.pop(options.mapping, ())
-        if values or words:
-            pairs = dict(_key_value(word, options.mapping) for word in words)
+        assignments = flags.pop(options.mapping, ())
+        if values or assignments:
+            pairs = dict(_key_value(word, options.mapping) for word in assignments)
             flags[options.mapping] = merge_options(pairs, values, "{flag}", f"--{options.mapping}")
 
     def app(self, argv: Sequence[str] = ()) -> App:

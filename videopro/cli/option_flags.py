@@ -29,7 +29,7 @@ class OptionFlags:
     """The settings of each choice: a dataclass by its name."""
     chosen_by: str = ""
     """The command's setting that names the choice, or several of them; empty for the only one there is."""
-    shown: Sequence[str] = ()
+    default_choices: Sequence[str] = ()
     """The choices whose options --help shows if none is named."""
     mapping: str = "options"
     """The command's setting that holds the options."""
@@ -50,15 +50,19 @@ class OptionFlags:
 
     def parameters(self, command: type, argv: Sequence[str]) -> list[inspect.Parameter]:
         """The flags for cyclopts; --help shows those of the choice that `argv` names."""
-        shown = [choice for choice in self._named(argv) or self.shown or self.kinds if choice in self.kinds]
+        choices = [
+            choice
+            for choice in self._named(argv) or self.default_choices or self.kinds
+            if choice in self.kinds
+        ]
         flags, groups = self.names(command), dict[str, Group]()
         parameters = []
-        first = (option.name for choice in shown for option in _own_first(self.kinds[choice]))
+        first = (option.name for choice in choices for option in _own_first(self.kinds[choice]))
         for name in dict.fromkeys((*first, *self._declared)):
             if name not in flags:
                 continue
             by_choice = self._declared[name]
-            having = [choice for choice in shown if choice in by_choice]
+            having = [choice for choice in choices if choice in by_choice]
             title = f"Options of {self.chosen_by or next(iter(self.kinds))} {', '.join(having)}".rstrip()
             group = groups.setdefault(title, Group(title, sort_key=500 + len(groups)))
             parameters.append(_parameter(name, by_choice, having, group))
@@ -137,8 +141,8 @@ class _Option:
     def help(self) -> str:
         """Its help with its default."""
         default = self.option.default
-        shown = "" if default in (MISSING, None, "", ()) else f" (default: {default})"
-        return f"{self.option.metadata['help']}{shown}"
+        note = "" if default in (MISSING, None, "", ()) else f" (default: {default})"
+        return f"{self.option.metadata['help']}{note}"
 
 
 def merge_options(
@@ -154,21 +158,21 @@ def merge_options(
 
 
 def _parameter(
-    name: str, by_choice: Mapping[str, _Option], shown: Sequence[str], group: Group
+    name: str, by_choice: Mapping[str, _Option], choices: Sequence[str], group: Group
 ) -> inspect.Parameter:
     """The flag of an option, shown with the help of the choices in `shown`."""
     kinds = [each.kind for each in by_choice.values()]
     is_same = all(kind == kinds[0] for kind in kinds)
     is_many = typing.get_origin(kinds[0]) is tuple
-    helps = dict.fromkeys(by_choice[choice].help for choice in shown)
+    helps = dict.fromkeys(by_choice[choice].help for choice in choices)
     if len(helps) > 1:
-        helps = dict.fromkeys(f"{choice}: {by_choice[choice].help}" for choice in shown)
+        helps = dict.fromkeys(f"{choice}: {by_choice[choice].help}" for choice in choices)
     read: Any = tuple[str, ...] if is_many else kinds[0] if is_same and not _is_union(kinds[0]) else str
     about = Parameter(
         name=_flag(name),
         help="; ".join(helps),
         group=group,
-        show=bool(shown),
+        show=bool(choices),
         show_default=False,
         negative_iterable=(),
         allow_repeating=True,

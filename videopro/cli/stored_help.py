@@ -46,14 +46,14 @@ def store_help(command: str, text: str, argv: Sequence[str] = ()) -> None:
 
 def _file(command: str, argv: Sequence[str]) -> Path:
     console = Console()
-    facts = [
+    parts = [
         # The lines are fitted to the terminal, its colours and its letters.
         *(console.width, console.color_system, console.encoding, sys.stdout.isatty()),
         *(f"{name} {_version(name)}" for name in _LIBRARIES),
         *(word for word in argv if word not in HELP),
         *_sources(_PACKAGE),
     ]
-    key = hashlib.sha256("\0".join(map(str, facts)).encode("utf-8", "surrogateescape"))
+    key = hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape"))
     return cache_root() / "help" / f"{command.replace(' ', '-')}-{key.hexdigest()[:16]}.txt"
 
 

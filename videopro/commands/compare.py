@@ -185,17 +185,17 @@ def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
     """The runs at `paths`; a folder with several stands for all of them, direct answers first. Runs of one
     name are told apart by their folders. Raises RunError."""
     # A method of somebody's own, which this process does not know, comes last.
-    places = {name: place for place, name in enumerate(METHODS)}
-    found: dict[Path, ComparisonRun] = {}
+    order = {name: position for position, name in enumerate(METHODS)}
+    by_folder: dict[Path, ComparisonRun] = {}
     for path in paths:
         runs = [(folder, read_comparison_run(folder)) for folder in find_runs([path])]
-        runs.sort(key=lambda item: places.get(item[1].summary["method"], len(places)))
+        runs.sort(key=lambda item: order.get(item[1].summary["method"], len(order)))
         for folder, run in runs:
-            found.setdefault(folder.resolve(), run)
+            by_folder.setdefault(folder.resolve(), run)
     parts = 1
-    while len({_name(folder, parts) for folder in found}) < len(found):
+    while len({_name(folder, parts) for folder in by_folder}) < len(by_folder):
         parts += 1
-    return [replace(run, name=_name(folder, parts)) for folder, run in found.items()]
+    return [replace(run, name=_name(folder, parts)) for folder, run in by_folder.items()]
 
 
 def _name(folder: Path, parts: int) -> str:
@@ -211,8 +211,8 @@ def read_comparison_run(path: Path) -> ComparisonRun:
         raise RunError(
             f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
         ) from error
-    known = summary if isinstance(summary, dict) else {}
-    lacking = [key for key in ("modes", "output", "method", "settings") if key not in known]
+    fields = summary if isinstance(summary, dict) else {}
+    lacking = [key for key in ("modes", "output", "method", "settings") if key not in fields]
     if lacking:
         raise RunError(
             f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; re-run the run's own "
@@ -249,8 +249,8 @@ _INTERVAL = "95 % interval"
 
 def _accuracies(runs: Sequence[ComparisonRun]) -> TextTable:
     gaps = [
-        paired_difference(run.records, runs[0].records) if place and not run.lacks else None
-        for place, run in enumerate(runs)
+        paired_difference(run.records, runs[0].records) if index and not run.lacks else None
+        for index, run in enumerate(runs)
     ]
     presets = ("settings",) if any(run.preset for run in runs) else ()
     rows = tuple(
@@ -267,11 +267,11 @@ def _accuracies(runs: Sequence[ComparisonRun]) -> TextTable:
 
 
 def _accuracy(run: ComparisonRun, gap: Difference | None) -> list[str]:
-    found = accuracy(run.records)
-    counts = [str(found.n), str(found.clusters)]
+    result = accuracy(run.records)
+    counts = [str(result.n), str(result.clusters)]
     if run.lacks:
         return [*counts, "-", "-", "", ""]
-    cells = [*counts, percent(found.accuracy), percent_interval(found.shown_ci95)]
+    cells = [*counts, percent(result.accuracy), percent_interval(result.shown_ci95)]
     if gap is None or gap.difference is None:
         return [*cells, "", ""]
     return [*cells, f"{100 * gap.difference:+.1f}", percent_interval(gap.shown_ci95)]
@@ -287,9 +287,9 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
         "n: scored questions. Gap: points more than the first row, paired by question, on the questions "
         "that both have. Intervals are clustered by video."
     )
-    own: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
-    own += [gap for gap in gaps if gap is not None]
-    if any(found.n and found.shown_ci95 is None for found in own):
+    estimates: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
+    estimates += [gap for gap in gaps if gap is not None]
+    if any(estimate.n and estimate.shown_ci95 is None for estimate in estimates):
         yield FEW_VIDEOS_NOTE
     yield from _exclusions(runs)
     for run in runs:
@@ -297,16 +297,16 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
             yield f"{run.name} {run.lacks}"
     if any(run.preset for run in runs):
         yield "settings: paper, the agent's own paper's; equal, as many frames a call as the others"
-    asked = [{record.question_id for record in run.records} for run in runs]
-    if any(ids != asked[0] for ids in asked):
+    questions = [{record.question_id for record in run.records} for run in runs]
+    if any(ids != questions[0] for ids in questions):
         yield "the runs do not have the same questions: accuracies are over each run's own"
 
 
 def _exclusions(runs: Sequence[ComparisonRun]) -> Iterator[str]:
     """What the accuracy of each run leaves out, by reason."""
     for run in runs:
-        if found := exclusions(run.traces):
-            yield f"{run.name}: left out: {exclusions_text(found)}"
+        if excluded := exclusions(run.traces):
+            yield f"{run.name}: left out: {exclusions_text(excluded)}"
 
 
 def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
@@ -319,10 +319,10 @@ def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
         direct = next((other for other in runs if other.is_fallback and _is_comparable(other, run)), None)
         natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
         read = [rescore_all(run.traces, reading, natives) for reading in RESCORINGS.values()]
-        scores = [None if own is None else accuracy(records_of(own)) for own in read]
-        cells = ["-" if found is None else percent(found.accuracy) for found in scores]
-        own = accuracy(run.records)
-        rows.append((run.name, str(own.n), str(own.clusters), *cells))
+        scores = [None if traces is None else accuracy(records_of(traces)) for traces in read]
+        cells = ["-" if score is None else percent(score.accuracy) for score in scores]
+        overall = accuracy(run.records)
+        rows.append((run.name, str(overall.n), str(overall.clusters), *cells))
     return [
         TextTable(
             "accuracy % by each rule of the final answer",
@@ -337,17 +337,17 @@ def _open_answers(runs: Sequence[ComparisonRun]) -> TextTable:
     """Exact match and token F1 of the open questions."""
     rows = []
     for run in runs:
-        found = open_metrics(run.opened)
-        assert found is not None
+        metrics = open_metrics(run.opened)
+        assert metrics is not None
         gap = None if run is runs[0] else open_difference(run.opened, runs[0].opened)
         rows.append(
             (
                 run.name,
-                str(found.n),
-                str(found.videos),
-                percent(found.exact_match),
-                percent(found.f1),
-                percent_interval(shown_interval(found.f1_ci95, found.videos)),
+                str(metrics.n),
+                str(metrics.videos),
+                percent(metrics.exact_match),
+                percent(metrics.f1),
+                percent_interval(shown_interval(metrics.f1_ci95, metrics.videos)),
                 "" if gap is None else f"{100 * gap.f1:+.1f}",
                 "" if gap is None else percent_interval(shown_interval(gap.f1_ci95, gap.videos)),
             )

@@ -119,7 +119,7 @@ class InferConfig:
 
 def load_benchmark(config: InferConfig) -> Benchmark:
     """The benchmark that a run answers. Raises VideoProError."""
-    found = benchmarks.load(
+    benchmark = benchmarks.load(
         config.benchmark,
         split=config.split or benchmarks.default_split(config.benchmark),
         root=config.root,
@@ -128,7 +128,7 @@ def load_benchmark(config: InferConfig) -> Benchmark:
         annotations=config.annotations,
         skip_broken=config.skip_broken,
     )
-    return found.with_subtitle_track(config.subtitle_track)
+    return benchmark.with_subtitle_track(config.subtitle_track)
 
 
 def runs_of(config: InferConfig) -> list[InferConfig]:

@@ -146,32 +146,32 @@ def draw_questions(config: SelectConfig) -> list[Item]:
     closed = [item for item in drawn if not item.question.is_open]
     if not closed:
         raise ConfigError(f"{benchmark.name}: has open questions only; a majority needs options to vote for")
-    kept = [item for item in closed if _is_in(item, config.domain)]
-    if not kept:
-        known = sorted(
+    in_domain = [item for item in closed if _is_in(item, config.domain)]
+    if not in_domain:
+        domains = sorted(
             {f"{key}={each}" for item in closed for key in item.groups for each in _groups(item, key)}
         )
         raise ConfigError(
-            f"domain: no question is in {config.domain!r}; {did_you_mean(config.domain, known)}"
+            f"domain: no question is in {config.domain!r}; {did_you_mean(config.domain, domains)}"
         )
-    return kept[: config.questions]
+    return in_domain[: config.questions]
 
 
 def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> TeamFile:
     """The team, from each model's answers to the same questions. Reads letters and costs only."""
-    found = agreement({name: _letters(own) for name, own in traces.items()})
+    agreement_rates = agreement({name: _letters(of_model) for name, of_model in traces.items()})
     cost = Cost()
-    for own in traces.values():
-        for trace in own:
+    for of_model in traces.values():
+        for trace in of_model:
             cost = cost + trace.cost
     return TeamFile(
         benchmark=config.benchmark,
         split=config.split or benchmarks.default_split(config.benchmark),
         domain=config.domain,
         questions=len(next(iter(traces.values()))),
-        labelled=found.labelled,
-        agents=found.best(config.size),
-        library=_members(found),
+        labelled=agreement_rates.labelled,
+        agents=agreement_rates.best(config.size),
+        library=_members(agreement_rates),
         cost=TeamCost(
             seconds=cost.seconds,
             frames=cost.frames,
@@ -197,8 +197,8 @@ def table_of(team: TeamFile) -> Table:
     return table
 
 
-def _members(found: Agreement) -> tuple[LibraryMember, ...]:
-    return tuple(LibraryMember(model=name, agreement=rate) for name, rate in found.rates.items())
+def _members(rates: Agreement) -> tuple[LibraryMember, ...]:
+    return tuple(LibraryMember(model=name, agreement=rate) for name, rate in rates.rates.items())
 
 
 def _letters(traces: Sequence[Trace]) -> dict[str, str | None]:
@@ -208,8 +208,8 @@ def _letters(traces: Sequence[Trace]) -> dict[str, str | None]:
 
 def _answered(folder: RunFolder, items: Sequence[Item]) -> list[Trace]:
     """The traces of these questions, in their order: the folder may hold more, of an earlier command."""
-    found = {trace.question_id: trace for trace in folder.read()}
-    return [found[item.id] for item in items]
+    by_id = {trace.question_id: trace for trace in folder.read()}
+    return [by_id[item.id] for item in items]
 
 
 def _model(folder: RunFolder) -> Mapping[str, object]:
@@ -247,8 +247,8 @@ def _folder_name(name: str) -> str:
 def _is_in(item: Item, domain: str) -> bool:
     if not domain:
         return True
-    kind, _, wanted = domain.partition("=")
-    return wanted in _groups(item, kind)
+    kind, _, group = domain.partition("=")
+    return group in _groups(item, kind)
 
 
 def _groups(item: Item, kind: str) -> list[str]:

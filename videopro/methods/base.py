@@ -44,7 +44,7 @@ class MethodContext:
         meter: Meter,
         seed: int = 0,
         observer: Observer | None = None,
-        doing: Callable[[str], None] = lambda what: None,
+        doing: Callable[[str], None] = lambda activity: None,
     ) -> None:
         self.video = video
         self.meter = meter

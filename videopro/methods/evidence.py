@@ -53,11 +53,11 @@ def _of_round(
     execution = round.execution
     if execution is None:
         return
-    for place, call in enumerate(execution.calls, 1):
+    for index, call in enumerate(execution.calls, 1):
         for piece in _of_call(call, size):
-            yield {**piece, "source": f"call {place} {call.fn}", "round": number}
+            yield {**piece, "source": f"call {index} {call.fn}", "round": number}
     # An agent's steps are counted over its question.
-    numbers = {id(step): place for place, step in enumerate(steps, 1)}
+    numbers = {id(step): index for index, step in enumerate(steps, 1)}
     for step in execution.steps:
         for piece in _of_step(step):
             yield {**piece, "source": f"step {numbers[id(step)]} {step.kind}", "round": number}

@@ -106,7 +106,7 @@ class NativeSettings:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _VisualPrompt:
     """How one question is asked: its frames with what stands between them, and its prompt."""
 
     visual: Sequence[Frame]
@@ -133,10 +133,10 @@ class NativeMethod(Method):
     def identity(self) -> dict[str, Any]:
         """Settings that older runs did not have only if they are given."""
         newer = ("reply", "reply_tokens", "sampling", "system")
-        own = super().identity()
-        del own["speech"]
-        own |= speech_identity(self.settings.speech)
-        return {name: value for name, value in own.items() if name not in newer or value is not None}
+        identity = super().identity()
+        del identity["speech"]
+        identity |= speech_identity(self.settings.speech)
+        return {name: value for name, value in identity.items() if name not in newer or value is not None}
 
     def adapt(self, request: RunRequest) -> Adaptation:
         """With the protocol's subtitles, unless the options say otherwise."""
@@ -177,8 +177,8 @@ class NativeMethod(Method):
             yield item, replace(result, cost=cost)
 
     def _alone(self, item: Item, context: MethodContext) -> Result:
-        shown = self._shown(item, self._frames(context, item.shown), context)
-        (result,) = self._answer([item], [shown], shown.visual, context)
+        prompt = self._prompt_of(item, self._frames(context, item.shown), context)
+        (result,) = self._answer([item], [prompt], prompt.visual, context)
         return result
 
     def _batch(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
@@ -187,28 +187,32 @@ class NativeMethod(Method):
             frames = self._frames(context, items[0].shown)
         except VideoError as error:
             return [failed_result(error) for _ in items]
-        asked: dict[int, _Shown] = {}
+        turns: dict[int, _VisualPrompt] = {}
         results: dict[int, Result] = {}
         for i, item in enumerate(items):
             try:
-                asked[i] = self._shown(item, frames, context)
+                turns[i] = self._prompt_of(item, frames, context)
             except SubtitleError as error:
                 results[i] = failed_result(error)
-        if asked:
-            if len({_between(shown) for shown in asked.values()}) > 1:
+        if turns:
+            if len({_between(prompt) for prompt in turns.values()}) > 1:
                 return None
-            visual = next(iter(asked.values())).visual
+            visual = next(iter(turns.values())).visual
             try:
                 with context.backbone.prefix(visual, system=self._system(context)) as prefix:
-                    batch = [items[i] for i in asked]
-                    answered = self._answer(batch, list(asked.values()), prefix, context)
+                    batch = [items[i] for i in turns]
+                    answered = self._answer(batch, list(turns.values()), prefix, context)
             except BackboneError:
                 return None
-            results.update(zip(asked, answered, strict=True))
+            results.update(zip(turns, answered, strict=True))
         return [results[i] for i in range(len(items))]
 
     def _answer(
-        self, items: Sequence[Item], asked: Sequence[_Shown], visual: Visual, context: MethodContext
+        self,
+        items: Sequence[Item],
+        turns: Sequence[_VisualPrompt],
+        visual: Visual,
+        context: MethodContext,
     ) -> list[Result]:
         """Ask questions about one visual, each in its own way. Raises BackboneError."""
         system, prefill = self._system(context), _prefill(context)
@@ -220,7 +224,7 @@ class NativeMethod(Method):
         if written:
             limit = self.settings.reply_tokens or context.protocol.reply_tokens
             replies = context.backbone.generate_batch(
-                [GenerateRequest(visual, asked[i].prompt, system=system, prefill=prefill) for i in written],
+                [GenerateRequest(visual, turns[i].prompt, system=system, prefill=prefill) for i in written],
                 Sampling(limit),
             )
             for i, reply in zip(written, replies, strict=True):
@@ -237,19 +241,19 @@ class NativeMethod(Method):
                 )
         if chosen:
             requests = [
-                ChoiceRequest(visual, items[i].question, asked[i].prompt, system, prefill) for i in chosen
+                ChoiceRequest(visual, items[i].question, turns[i].prompt, system, prefill) for i in chosen
             ]
             answers.update(zip(chosen, context.backbone.answer_batch(requests), strict=True))
         return [
             _result(
                 answers[i],
                 notes.get(i, {}),
-                shown,
-                recorded_prompt(_whole(shown), items[i].question, system=system, prefill=prefill),
+                prompt,
+                recorded_prompt(_user_turn(prompt), items[i].question, system=system, prefill=prefill),
                 _intervals(answers[i].raw, context.protocol) if names_intervals else (),
                 is_open=items[i].question.is_open,
             )
-            for i, shown in enumerate(asked)
+            for i, prompt in enumerate(turns)
         ]
 
     def _is_written(self, item: Item, context: MethodContext) -> bool:
@@ -261,17 +265,17 @@ class NativeMethod(Method):
         official = context.protocol.answer_prompt
         return official.system if official is not None else ""
 
-    def _frames(self, context: MethodContext, shown: Sequence[tuple[float, float]] = ()) -> list[Frame]:
+    def _frames(self, context: MethodContext, clues: Sequence[tuple[float, float]] = ()) -> list[Frame]:
         protocol, video = context.protocol, context.video
         budget = self.settings.frames or context.backbone.frames
         if protocol.max_frames is not None:
             budget = min(budget, protocol.max_frames)
-        if shown:
-            return context.frames(clue_times(shown, video.duration, video.fps, budget))
+        if clues:
+            return context.frames(clue_times(clues, video.duration, video.fps, budget))
         rule = self.settings.sampling or protocol.sampling
         return context.frames(frame_times(video, rule, budget, self.settings.fps or protocol.fps))
 
-    def _shown(self, item: Item, frames: Sequence[Frame], context: MethodContext) -> _Shown:
+    def _prompt_of(self, item: Item, frames: Sequence[Frame], context: MethodContext) -> _VisualPrompt:
         """What the model is shown. Raises SubtitleError."""
         times = [frame.time for frame in frames]
         spoken = self._spoken(item, context)
@@ -282,16 +286,16 @@ class NativeMethod(Method):
         visual = frames
         if self.settings.subtitles == "interleaved":
             *before, lines = lines_before(lines, times)
-            texts = ["".join(f"{_said(line, official)}\n" for line in own) for own in before]
+            texts = ["".join(f"{_line_text(line, official)}\n" for line in group) for group in before]
             visual = Interleaved(frames, texts)
-        said = [_said(line, official) for line in lines]
+        subtitles = [_line_text(line, official) for line in lines]
         if self.settings.subtitles == "frames_inside":
-            said = list(dict.fromkeys(said))
+            subtitles = list(dict.fromkeys(subtitles))
         if official is not None:
-            prompt = official.fill(item.question, said, len(frames), times)
+            prompt = official.fill(item.question, subtitles, len(frames), times)
         else:
-            prompt = prompts.with_context("\n".join(said), prompts.direct(item.question))
-        return _Shown(visual, prompt, spoken.notes, spoken.prepared)
+            prompt = prompts.with_context("\n".join(subtitles), prompts.direct(item.question))
+        return _VisualPrompt(visual, prompt, spoken.notes, spoken.prepared)
 
     def _spoken(self, item: Item, context: MethodContext) -> Spoken:
         """What is said, if the prompt shows any of it. Raises SubtitleError."""
@@ -303,20 +307,20 @@ class NativeMethod(Method):
         return spoken
 
 
-def _said(line: SubtitleLine, official: AnswerPrompt | None) -> str:
+def _line_text(line: SubtitleLine, official: AnswerPrompt | None) -> str:
     return line.text if official is None else official.subtitle_line(line)
 
 
-def _between(shown: _Shown) -> tuple[str, ...]:
-    return shown.visual.texts if isinstance(shown.visual, Interleaved) else ()
+def _between(prompt: _VisualPrompt) -> tuple[str, ...]:
+    return prompt.visual.texts if isinstance(prompt.visual, Interleaved) else ()
 
 
-def _whole(shown: _Shown) -> str:
+def _user_turn(prompt: _VisualPrompt) -> str:
     """All that the model read of a user turn. Frames between texts are named by their times."""
-    if not isinstance(shown.visual, Interleaved):
-        return shown.prompt
-    pairs = zip(shown.visual.texts, shown.visual, strict=True)
-    return "".join(f"{text}[frame at {frame.time:.2f} s]\n" for text, frame in pairs) + shown.prompt
+    if not isinstance(prompt.visual, Interleaved):
+        return prompt.prompt
+    pairs = zip(prompt.visual.texts, prompt.visual, strict=True)
+    return "".join(f"{text}[frame at {frame.time:.2f} s]\n" for text, frame in pairs) + prompt.prompt
 
 
 def _prefill(context: MethodContext) -> str:
@@ -328,22 +332,22 @@ def _intervals(reply: str, protocol: Protocol) -> tuple[tuple[float, float], ...
     """The finite intervals that a reply names, as a trace can hold them: those that count."""
     # CG-Bench's metrics are of what its own script reads.
     is_grounding = any(metric.kind == "grounding" for metric in protocol.metrics)
-    found = extract_intervals(reply) if is_grounding else written_intervals(reply) or ()
-    return tuple(pair for pair in found if all(map(math.isfinite, pair)))
+    intervals = extract_intervals(reply) if is_grounding else written_intervals(reply) or ()
+    return tuple(pair for pair in intervals if all(map(math.isfinite, pair)))
 
 
 def _result(
     answer: Answer,
     notes: Mapping[str, str],
-    shown: _Shown,
-    prompt: Prompt,
+    prompt: _VisualPrompt,
+    recorded: Prompt,
     intervals: tuple[tuple[float, float], ...],
     *,
     is_open: bool,
 ) -> Result:
-    refs = frame_refs(shown.visual)
+    refs = frame_refs(prompt.visual)
     call = Call("answer", {"frames": len(refs)}, answer.raw, refs, intervals=intervals)
     is_answered = answer.letter is not None or bool(intervals) or (is_open and bool(answer.raw.strip()))
     execution = Execution("ok" if is_answered else "empty", answer, calls=(call,))
-    only = Round("native", answer.raw, execution=execution, mode="native", notes=notes, prompt=prompt)
-    return Result((only,), answer, answer, selected=0, notes=shown.notes, prepared=shown.prepared)
+    only = Round("native", answer.raw, execution=execution, mode="native", notes=notes, prompt=recorded)
+    return Result((only,), answer, answer, selected=0, notes=prompt.notes, prepared=prompt.prepared)

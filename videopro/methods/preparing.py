@@ -56,18 +56,18 @@ def prepare(request: RunRequest) -> PreparedRun:
     method = kind.with_options(options)
     # A wrong setting of the model shows before a server is asked and the questions are read.
     _model_config(request.model, request.backbone, request.load)
-    made = method.adapt(replace(request, options=options))
+    adapted = method.adapt(replace(request, options=options))
     models = prepare_models(
         request.model,
-        made.backbone,
+        adapted.backbone,
         load=request.load,
-        names={**asdict(made.method.settings), **made.models},
+        names={**asdict(adapted.method.settings), **adapted.models},
         videos=lambda: request.questions().videos,
-        notes=(*notes, *made.notes),
-        needs=made.needs,
+        notes=(*notes, *adapted.notes),
+        needs=adapted.needs,
     )
     return PreparedRun(
-        **vars(models), method=made.method, options=made.options, identity=made.method.identity()
+        **vars(models), method=adapted.method, options=adapted.options, identity=adapted.method.identity()
     )
 
 

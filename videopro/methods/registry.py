@@ -53,6 +53,8 @@ def takes(name: str, key: str, value: Any) -> bool:
 
 
 METHOD_OPTIONS = OptionFlags(
-    {name: method.Settings for name, method in METHODS.items()}, "method", shown=("native", "videopro")
+    {name: method.Settings for name, method in METHODS.items()},
+    "method",
+    default_choices=("native", "videopro"),
 )
 """The options of `--method`, as flags of a command."""

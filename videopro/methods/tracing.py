@@ -57,8 +57,8 @@ def official_letter(
         return None
     if parser is None:
         parser = extract_letter if protocol.parser == ROBUST else OFFICIAL_EXTRACTORS[protocol.parser]
-    found = parser(result.final.raw, item.question)
-    return found if isinstance(found, str) else None
+    letter = parser(result.final.raw, item.question)
+    return letter if isinstance(letter, str) else None
 
 
 def _official_intervals(
@@ -70,10 +70,10 @@ def _official_intervals(
         return None
     if parser is None and protocol.parser == ROBUST:
         parser = extract_intervals
-    found = parser(result.final.raw, item.question) if parser is not None else None
-    if not found or isinstance(found, str):
+    intervals = parser(result.final.raw, item.question) if parser is not None else None
+    if not intervals or isinstance(intervals, str):
         return None
-    return tuple((float(start), float(end)) for start, end in found)
+    return tuple((float(start), float(end)) for start, end in intervals)
 
 
 @cache

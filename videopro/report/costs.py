@@ -131,11 +131,11 @@ def _all(cost: Cost) -> tuple[Cell, ...]:
 def _prepared(traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
     """What was made once for the questions of a run, by kind."""
     rows: list[tuple[Cell, ...]] = []
-    for kind, made in cost_metrics(traces)["preparations"].items():
-        cost, minutes = made["cost"], made["audio_seconds"] / 60
-        seconds = _bounded(cost["seconds"], 1, bool(made["unknown"]))
+    for kind, totals in cost_metrics(traces)["preparations"].items():
+        cost, minutes = totals["cost"], totals["audio_seconds"] / 60
+        seconds = _bounded(cost["seconds"], 1, bool(totals["unknown"]))
         rows.append(
-            (kind, made["n"], made["questions"], Number(cost["frames"], 0), Number(cost["calls"], 0),
+            (kind, totals["n"], totals["questions"], Number(cost["frames"], 0), Number(cost["calls"], 0),
              Number(cost["tokens_in"], 0), Number(cost["tokens_out"], 0), seconds,
              Number(minutes, 1) if kind == "transcript" else None)
         )  # fmt: skip

@@ -80,7 +80,7 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
 
     async def ask() -> None:
         nonlocal question
-        wanted = await ask_request(
+        prepared = await ask_request(
             state,
             conversation.film,
             conversation.question,
@@ -89,7 +89,7 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
             conversation.earlier,
             chat.max_completion_tokens or chat.max_tokens,
         )
-        question = await to_thread.run_sync(state.questions.ask, wanted, client_of(request), cancellation)
+        question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request), cancellation)
         if not chat.stream:
             async for _ in question.log.follow():
                 pass
@@ -104,7 +104,7 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
         return EventStream(reply.chunks(with_usage=with_usage), on_hang_up=hang_up)
     if question.problem is not None:
         raise question.problem
-    return JSONResponse(reply.whole())
+    return JSONResponse(reply.completion())
 
 
 def _check(chat: ChatRequest, state: ServerState) -> None:
@@ -122,19 +122,19 @@ def _check(chat: ChatRequest, state: ServerState) -> None:
 def read_messages(messages: list[dict[str, Any]]) -> Conversation:
     """The question, its film, and what was asked and answered about that film before. Raises Problem."""
     film, exchanges, text = "", list[prompts.Exchange](), ""
-    asked = ""
-    for place, message in enumerate(messages):
-        param, role = f"messages.{place}", message.get("role")
+    question = ""
+    for index, message in enumerate(messages):
+        param, role = f"messages.{index}", message.get("role")
         if role == "assistant":
             answer = _texts(message.get("content") or "", param)
-            if asked:
-                exchanges.append(prompts.Exchange(asked, answer))
-            asked = ""
+            if question:
+                exchanges.append(prompts.Exchange(question, answer))
+            question = ""
         elif role == "user":
             text, named = _user_message(message.get("content"), param)
             if named and named != film:
                 film, exchanges = named, []
-            asked = text
+            question = text
         else:
             reason = "messages of users and assistants are read, as methods have their own prompts"
             refusal = f"{param}: role {str(role)[:40]!r}; {reason}: leave it out"
@@ -204,7 +204,7 @@ class _Reply:
             "model": state.answerer.name,
         }
 
-    def whole(self) -> dict[str, Any]:
+    def completion(self) -> dict[str, Any]:
         """The reply at once."""
         answer = self._answer()
         about = {

@@ -148,9 +148,9 @@ class FilmStore:
         try:
             id = _id(digest)
             with self._lock:
-                known = self._films.get(id)
-            if known is not None and not _has_changed(known):
-                return known
+                film = self._films.get(id)
+            if film is not None and not _has_changed(film):
+                return film
             video = _opened(part, name)
             ending = PurePath(name).suffix.lower()
             home = self._folder / id
@@ -182,9 +182,9 @@ class FilmStore:
         id = _id(_digest(path, check))
         with self._writing:
             with self._lock:
-                known = self._films.get(id)
-            if known is not None and not _has_changed(known):
-                return known
+                stored = self._films.get(id)
+            if stored is not None and not _has_changed(stored):
+                return stored
             (self._folder / id).mkdir(exist_ok=True)
             return self._keep(_film(id, name, path, video, is_uploaded=False, subtitles=_subtitles(path)))
 
@@ -205,7 +205,7 @@ class FilmStore:
             load_subtitles(new, duration=film.duration)
             new.replace(path)
         except SubtitleError as error:
-            message = str(error).replace(str(new), _shown(name))
+            message = str(error).replace(str(new), _printable_name(name))
             raise Problem(400, message, code="no_subtitles", param="file") from error
         finally:
             new.unlink(missing_ok=True)
@@ -236,7 +236,7 @@ def _id(digest: str) -> str:
     return ID_PREFIX + digest[:_DIGITS]
 
 
-def _shown(name: str) -> str:
+def _printable_name(name: str) -> str:
     """A name that a client gave, as it can be shown and stored: the last part of a path, on one line."""
     last = PurePath(name.replace("\\", "/").replace("\0", "")).name
     return printable(encodable(last), _LONGEST_NAME) or _STEM
@@ -246,7 +246,7 @@ def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool, su
     state = path.stat()
     return Film(
         id,
-        _shown(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
+        _printable_name(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
         path,
         state.st_size,
         state.st_mtime_ns,
@@ -264,7 +264,7 @@ def _opened(path: Path, name: str) -> Video:
         return Video.open(path)
     except VideoError as error:
         # The client's name for the file, and not the server's.
-        message = str(error).replace(str(path), _shown(name))
+        message = str(error).replace(str(path), _printable_name(name))
         raise Problem(400, message, code="no_film", param="file") from error
 
 

@@ -16,18 +16,18 @@ def jpeg_of(video: Video, time: float, side: int, box: str | None = None) -> byt
     """The frame on display at `time` (s), or its part within `box`, with a longer side of at most `side`
     pixels. Raises Problem for a box that is none, VideoError for a frame that cannot be read."""
     corners = None if box is None else _corners(box)
-    whole = max(video.width, video.height)
+    longest = max(video.width, video.height)
     # A part of a picture is cut from one that is large enough for it.
     share = 1.0 if corners is None else max(corners[2] - corners[0], corners[3] - corners[1])
-    scale = min(1.0, side / (whole * max(share, 1e-3)))
+    scale = min(1.0, side / (longest * max(share, 1e-3)))
     size = max(1, round(video.height * scale)), max(1, round(video.width * scale))
-    (shown,) = video.frames([time], size=size)
+    (frame,) = video.frames([time], size=size)
     if corners is not None:
         try:
-            shown = shown.crop(corners)
+            frame = frame.crop(corners)
         except VideoError as error:
             raise Problem(400, str(error), code="no_box", param="box") from error
-    return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(shown.image), quality=_QUALITY))
+    return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(frame.image), quality=_QUALITY))
 
 
 def _corners(box: str) -> tuple[float, float, float, float]:

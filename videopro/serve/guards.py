@@ -130,10 +130,10 @@ class Guard:
         path = get_route_path(scope)
         if not self._limits.keys or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
             return ""
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             for key in self._limits.keys:
-                if hmac.compare_digest(key.encode(), given.strip().encode()):
+                if hmac.compare_digest(key.encode(), token.strip().encode()):
                     return session_of(key)[:8]
         elif scope["method"] in _READS:
             session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")

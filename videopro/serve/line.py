@@ -59,7 +59,10 @@ class FairLine:
         return sum(len(tickets) for tickets in self._clients.values())
 
     def enter(
-        self, client: str, start: Callable[[], None], on_position: Callable[[int], None] = lambda place: None
+        self,
+        client: str,
+        start: Callable[[], None],
+        on_position: Callable[[int], None] = lambda position: None,
     ) -> Ticket:
         """Take a place. `start` is called on a thread of its own when it is its turn, and the place is free
         again when it returns; `on_position` is told the place, from 1, while it waits. Raises Problem if too
@@ -68,8 +71,8 @@ class FairLine:
         with self._changed:
             is_free = len(self._running) < self._at_once
             # One client may fill the line, but not keep the others out of it.
-            has_place = client in self._clients
-            most = self._most_waiting if has_place else 2 * self._most_waiting
+            is_waiting = client in self._clients
+            most = self._most_waiting if is_waiting else 2 * self._most_waiting
             if not is_free and self._count() >= most:
                 raise Problem(
                     429,

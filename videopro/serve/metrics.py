@@ -34,7 +34,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._whole = Histogram(
+        self._total = Histogram(
             "videopro_answer_seconds",
             "From a question to its answer",
             buckets=_SECONDS,
@@ -76,7 +76,7 @@ class Metrics:
         outcome = "answered" if error is None else "stopped" if is_stopped else "failed"
         self._questions.labels(outcome).inc()
         if error is None:
-            self._whole.observe(passed)
+            self._total.observe(passed)
         self._tokens.labels("in").inc(cost["tokens_in"])
         self._tokens.labels("out").inc(cost["tokens_out"])
         self._frames.inc(cost["frames"])

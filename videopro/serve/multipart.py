@@ -93,7 +93,7 @@ class _Reader:
         self._header = self._value = b""
         self._disposition = Message()
         self._text = bytearray()
-        self._is_file = self._has_file = self._is_whole = False
+        self._is_file = self._has_file = self._is_complete = False
         callbacks: dict[str, Callable[..., Any]] = {
             "on_part_begin": self._begin,
             "on_header_field": self._header_field,
@@ -118,7 +118,7 @@ class _Reader:
 
     def finished(self) -> Form:
         """The form. Raises Problem if it was cut off."""
-        if not self._is_whole:
+        if not self._is_complete:
             raise Problem(400, "the form was cut off before its end; send it again", code="cut_off")
         self._form.digest = self._digest.hexdigest()
         return self._form
@@ -169,4 +169,4 @@ class _Reader:
             self._form.texts[self._param("name")] = self._text.decode("utf-8", "replace")
 
     def _finish(self) -> None:
-        self._is_whole = True
+        self._is_complete = True

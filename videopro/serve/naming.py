@@ -25,7 +25,7 @@ async def film_named(state: ServerState, name: str, cancellation: Cancellation) 
     if name.startswith(ID_PREFIX):
         return state.films.get(name)
 
-    def found() -> Film:
+    def find() -> Film:
         if name.startswith(PREFIX):
             return state.films.from_folder(name.removeprefix(PREFIX), cancellation.check)
         if name.startswith(VIDEO_PREFIX) and state.answerer.is_pocket:
@@ -39,7 +39,7 @@ async def film_named(state: ServerState, name: str, cancellation: Cancellation) 
         raise Problem(400, message, code="no_film", param="file_id")
 
     # Fetching takes long: it must not take the threads of all other requests.
-    return await to_thread.run_sync(found, abandon_on_cancel=True, limiter=_AT_ONCE)
+    return await to_thread.run_sync(find, abandon_on_cancel=True, limiter=_AT_ONCE)
 
 
 def _fetched(state: ServerState, url: str, cancellation: Cancellation) -> Film:

@@ -12,10 +12,10 @@ from videopro.pocket import NOTE
 
 def is_made_here(size: int, digest: str) -> bool:
     """Whether a file of this content is a pocket video of this machine."""
-    return any(made == (size, digest) for made in _made())
+    return any(fingerprint == (size, digest) for fingerprint in _fingerprints())
 
 
-def _made() -> Iterator[tuple[int, str]]:
+def _fingerprints() -> Iterator[tuple[int, str]]:
     """The sizes and SHA-256 of the pocket videos that were made on this machine."""
     for note in cache_root().glob(f"pocket-*/*/videos/*{NOTE}"):
         try:

@@ -113,17 +113,17 @@ class Uploads:
                 raise Problem(400, message, code="no_part", param="part_ids")
             del self._uploads[id]
         try:
-            whole, digest, found_md5 = self._join([upload.parts[name] for name in part_ids])
-            size = whole.stat().st_size
+            joined, digest, found_md5 = self._join([upload.parts[name] for name in part_ids])
+            size = joined.stat().st_size
             problem = None
             if size != upload.bytes:
                 problem = f"the parts have {size:,} bytes together, and {upload.bytes:,} were announced"
             elif md5 is not None and md5.lower() != found_md5:
                 problem = f"the MD5 of the parts is {found_md5}, not {printable(md5, 40)}; upload them again"
             if problem is not None:
-                whole.unlink()
+                joined.unlink()
                 raise Problem(400, problem, code="incomplete", param="part_ids")
-            film = self._films.add(whole, upload.name, digest)
+            film = self._films.add(joined, upload.name, digest)
         finally:
             _remove(upload)
         upload.status = "completed"
@@ -146,10 +146,10 @@ class Uploads:
         return upload
 
     def _join(self, parts: list[Path]) -> tuple[Path, str, str]:
-        whole = self._films.new_part()
+        joined = self._films.new_part()
         digest, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
         try:
-            with whole.open("xb") as out:
+            with joined.open("xb") as out:
                 for part in parts:
                     with part.open("rb") as file:
                         while chunk := file.read(_CHUNK):
@@ -159,9 +159,9 @@ class Uploads:
                     # At once: the film is not on the disk twice.
                     part.unlink()
         except BaseException:
-            whole.unlink(missing_ok=True)
+            joined.unlink(missing_ok=True)
             raise
-        return whole, digest.hexdigest(), md5.hexdigest()
+        return joined, digest.hexdigest(), md5.hexdigest()
 
     def _remove_expired(self) -> None:
         now = time.time()

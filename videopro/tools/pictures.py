@@ -63,8 +63,8 @@ def look(call: CallContext, frames: Frames, side: Count = SIDE, format: Text = "
         raise ArgumentError(f"look(): side is {side}; give {_SMALLEST_SIDE} to {_LARGEST_SIDE} pixels")
     if format not in FORMATS:
         raise ArgumentError(f"look(): format is {format!r}; give {' or '.join(FORMATS)}")
-    shown = _decoded(call, distinct, side)
-    return [encoded(handle, shown[handle.key], side, format) for handle in distinct]
+    frames_by_handle = _decoded(call, distinct, side)
+    return [encoded(handle, frames_by_handle[handle.key], side, format) for handle in distinct]
 
 
 LOOK: Module = module_of(look, family="extraction", cache=False)
@@ -96,14 +96,14 @@ def _decoded(call: CallContext, handles: Sequence[FrameHandle], side: int) -> di
     show the same picture."""
     call.use_frames(len(handles))
     video = call.context.video
-    shown: dict[Hashable, Frame] = {}
+    decoded: dict[Hashable, Frame] = {}
     for is_crop, size in ((False, _fitted(video.height, video.width, side)), (True, None)):
         some = [handle for handle in handles if (handle.box is not None) == is_crop]
         frames = video.frames([handle.time for handle in some], size=size) if some else []
-        shown |= {handle.key: handle.pixels(frame) for handle, frame in zip(some, frames, strict=True)}
+        decoded |= {handle.key: handle.pixels(frame) for handle, frame in zip(some, frames, strict=True)}
     call.frames_used += len(handles)
-    call.frame_refs += [frame_ref(shown[handle.key]) for handle in handles]
-    return shown
+    call.frame_refs += [frame_ref(decoded[handle.key]) for handle in handles]
+    return decoded
 
 
 def _fitted(height: int, width: int, side: int) -> tuple[int, int]:

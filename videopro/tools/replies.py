@@ -34,5 +34,5 @@ def tool_messages(replies: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict
     messages: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": id, "content": reply_text(reply)} for id, reply in answered
     ]
-    shown = [part for _, reply in answered for part in picture_parts(reply)]
-    return [*messages, {"role": "user", "content": shown}] if shown else messages
+    pictures = [part for _, reply in answered for part in picture_parts(reply)]
+    return [*messages, {"role": "user", "content": pictures}] if pictures else messages

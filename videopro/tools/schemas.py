@@ -44,15 +44,15 @@ def module_schema(module: Module) -> dict[str, Any]:
 
 def module_parameters(module: Module) -> dict[str, Any]:
     """The JSON Schema of a module's parameters."""
-    shown = [
+    parameters = [
         parameter
         for parameter in module.parameters
         if parameter.kind.is_documented and not parameter.is_var_keyword
     ]
     return {
         "type": "object",
-        "properties": {parameter.name: parameter_schema(parameter) for parameter in shown},
-        "required": [parameter.name for parameter in shown if is_required(parameter)],
+        "properties": {parameter.name: parameter_schema(parameter) for parameter in parameters},
+        "required": [parameter.name for parameter in parameters if is_required(parameter)],
         "additionalProperties": False,
     }
 

@@ -55,7 +55,7 @@ class VideoTools:
         self._offered = self._tools(only)
         self._lock = threading.Lock()
         self._numbers = 0
-        self._made: list[ToolCall] = []
+        self._calls: list[ToolCall] = []
 
     # What an agent is told
 
@@ -120,7 +120,7 @@ class VideoTools:
         if left := self._spending.left():
             reply["left"] = left
         record = library.calls[0] if library.calls else None
-        made = ToolCall(
+        call = ToolCall(
             number,
             name,
             arguments,
@@ -132,7 +132,7 @@ class VideoTools:
             about=resolved.get("frame", resolved.get("frames")),
         )
         with self._lock:
-            self._made.append(made)
+            self._calls.append(call)
         return {**reply, "images": images} if images else reply
 
     def call_text(self, name: str, arguments: str) -> dict[str, Any]:
@@ -172,14 +172,14 @@ class VideoTools:
         """The log: each call with its arguments, its reply, the frames that it looked at and its time, in
         the order in which they ended."""
         with self._lock:
-            return [call.as_json() for call in self._made]
+            return [call.as_json() for call in self._calls]
 
     @property
     def evidence(self) -> list[dict[str, Any]]:
         """What the calls looked at and result, piece by piece: frames, intervals, subtitle lines, texts and
         boxes, each with its time in seconds and the call that it comes from."""
         with self._lock:
-            return [piece for call in self._made for piece in evidence_of(call)]
+            return [piece for call in self._calls for piece in evidence_of(call)]
 
     def _tools(self, only: Sequence[str] | None) -> dict[str, Module]:
         families = list(FAMILIES)

@@ -25,18 +25,18 @@ class ArgumentRecorder:
     def record(self, arguments: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         """The arguments of a call by name, as a trace stores them. What is cut off says so."""
         recorded: dict[str, Any] = {}
-        given = dict(arguments)
-        for name, value in given.items():
+        values = dict(arguments)
+        for name, value in values.items():
             if len(recorded) >= _CALL_VALUES or self._left <= 0:
                 break
             stored = self._stored(value)
             recorded[stored_text(name, _NAME_CHARS)] = stored
             self._left -= len(name[:_NAME_CHARS]) + (len(stored) if isinstance(stored, str) else 8)
-        if len(recorded) < len(given):
-            why = f"a call's first {_CALL_VALUES} are"
+        if len(recorded) < len(values):
+            limit = f"a call's first {_CALL_VALUES} are"
             if self._left <= 0:
-                why = f"the first {_PROGRAM_CHARS:,} characters of a program's arguments are"
-            recorded[LEFT_OUT] = f"{len(given) - len(recorded):,} more arguments; {why} recorded"
+                limit = f"the first {_PROGRAM_CHARS:,} characters of a program's arguments are"
+            recorded[LEFT_OUT] = f"{len(values) - len(recorded):,} more arguments; {limit} recorded"
         return recorded
 
     def _stored(self, value: Any) -> Any:

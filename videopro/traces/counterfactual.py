@@ -79,7 +79,7 @@ def _with_rounds(
         rounds = (*rounds, direct)
         selected = len(rounds) - 1
         execution = direct.execution
-    dropped = [round for round in trace.rounds if not any(round is kept for kept in rounds)]
+    dropped = [round for round in trace.rounds if not any(round is other for other in rounds)]
     is_same = trace.selected is not None and trace.rounds[trace.selected] is rounds[selected]
     is_first = rounds[selected] is trace.rounds[0]
     return replace(
@@ -173,12 +173,12 @@ def without_stored_rounds(trace: Trace) -> Trace:
     stored = [round for round in trace.rounds[trace.refined + 1 :] if round is not counts]
     if not stored:
         return trace
-    kept = tuple(round for round in trace.rounds if not any(round is other for other in stored))
-    selected = next(index for index, round in enumerate(kept) if round is counts)
-    return replace(trace, rounds=kept, selected=selected, cost=_without(trace.cost, stored))
+    remaining = tuple(round for round in trace.rounds if not any(round is other for other in stored))
+    selected = next(index for index, round in enumerate(remaining) if round is counts)
+    return replace(trace, rounds=remaining, selected=selected, cost=_without(trace.cost, stored))
 
 
-def _without(whole: Cost, rounds: Iterable[Round]) -> Cost:
+def _without(cost: Cost, rounds: Iterable[Round]) -> Cost:
     part = sum(
         (
             round.planning + (round.execution.cost if round.execution is not None else Cost())
@@ -187,10 +187,10 @@ def _without(whole: Cost, rounds: Iterable[Round]) -> Cost:
         Cost(),
     )
     return replace(
-        whole,
-        seconds=max(0.0, whole.seconds - part.seconds),
-        frames=max(0.0, whole.frames - part.frames),
-        calls=max(0.0, whole.calls - part.calls),
-        tokens_in=max(0.0, whole.tokens_in - part.tokens_in),
-        tokens_out=max(0.0, whole.tokens_out - part.tokens_out),
+        cost,
+        seconds=max(0.0, cost.seconds - part.seconds),
+        frames=max(0.0, cost.frames - part.frames),
+        calls=max(0.0, cost.calls - part.calls),
+        tokens_in=max(0.0, cost.tokens_in - part.tokens_in),
+        tokens_out=max(0.0, cost.tokens_out - part.tokens_out),
     )

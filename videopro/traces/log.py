@@ -195,5 +195,5 @@ def _line_ranges(lines: list[int]) -> str:
     parts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges]
     if len(parts) > _MAX_RANGES:
         parts = [*parts[:_MAX_RANGES], "others"]
-    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
-    return f"line {listed} is" if len(lines) == 1 else f"lines {listed} ({len(lines)} in all) are"
+    text = " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+    return f"line {text} is" if len(lines) == 1 else f"lines {text} ({len(lines)} in all) are"

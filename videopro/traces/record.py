@@ -312,10 +312,10 @@ class Result:
     @property
     def exceptions(self) -> tuple[ExceptionRecord, ...]:
         """All that nobody foresaw while the question was answered, each kind once."""
-        found = [self.ended_by] if self.ended_by is not None else []
+        exceptions = [self.ended_by] if self.ended_by is not None else []
         for round in self.rounds:
-            found += round.execution.exceptions if round.execution is not None else ()
-        return tuple({exception.key: exception for exception in reversed(found)}.values())
+            exceptions += round.execution.exceptions if round.execution is not None else ()
+        return tuple({exception.key: exception for exception in reversed(exceptions)}.values())
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -514,5 +514,5 @@ def _reason(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{'.'.join(outer)} has no {last!r}"
     wrong = first["msg"].replace("Input should be", "must be")
-    shown = repr(first["input"])
-    return f"{'.'.join([*outer, last])} {wrong}, not {shown if len(shown) <= 200 else f'{shown[:200]}...'}"
+    value = repr(first["input"])
+    return f"{'.'.join([*outer, last])} {wrong}, not {value if len(value) <= 200 else f'{value[:200]}...'}"

@@ -20,13 +20,13 @@ def layout(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 def _blocks(entries: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
     columns = _columns([step for _, step in entries])
-    found = [(column, place, step.kind) for column, (place, step) in zip(columns, entries, strict=True)]
+    keyed = [(column, index, step.kind) for column, (index, step) in zip(columns, entries, strict=True)]
     blocks = []
-    for is_shared, some in groupby(found, key=lambda entry: entry[0] is not None):
+    for is_shared, some in groupby(keyed, key=lambda entry: entry[0] is not None):
         if is_shared:
-            blocks.append(_aligned([(str(column), place, kind) for column, place, kind in some]))
+            blocks.append(_aligned([(str(column), index, kind) for column, index, kind in some]))
         else:
-            blocks.append({"columns": [], "rows": [[place] for _, place, _ in some]})
+            blocks.append({"columns": [], "rows": [[index] for _, index, _ in some]})
     return blocks
 
 
@@ -59,13 +59,13 @@ def _aligned(entries: Sequence[tuple[str, int, str]]) -> dict[str, Any]:
     its order."""
     columns = list(dict.fromkeys(column for column, _, _ in entries))
     rows: list[tuple[str, dict[str, int]]] = []
-    for column, place, kind in entries:
+    for column, index, kind in entries:
         above = max((row for row, (_, cells) in enumerate(rows) if column in cells), default=-1)
         row = next((row for row in range(above + 1, len(rows)) if rows[row][0] == kind), None)
         if row is None:
             row = above + 1
             rows.insert(row, (kind, {}))
-        rows[row][1][column] = place
+        rows[row][1][column] = index
     # A model alone in its block is named by its steps.
-    shown = columns if len(columns) > 1 else []
-    return {"columns": shown, "rows": [[cells.get(column) for column in columns] for _, cells in rows]}
+    titles = columns if len(columns) > 1 else []
+    return {"columns": titles, "rows": [[cells.get(column) for column in columns] for _, cells in rows]}

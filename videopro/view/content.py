@@ -34,7 +34,7 @@ from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_
 from videopro.view.stored_prompts import StoredPrompts
 
 _LONGEST_QUESTION = 300
-_LONGEST_WORDS = 80
+_LONGEST_ANSWER = 80
 
 
 def page_name(question_id: str) -> str:
@@ -56,8 +56,8 @@ def state_of(trace: Trace) -> str:
 
 def row(trace: Trace) -> dict[str, Any]:
     """The question's row in the list. `marks`: notable events, such as a refinement."""
-    own = counted(trace)
-    first = own[0] if own else None
+    counted_rounds = counted(trace)
+    first = counted_rounds[0] if counted_rounds else None
     changed = trace.is_right(trace.first.letter if trace.first else None), state_of(trace) == "right"
     marks = {
         "refined": trace.refined > 0,
@@ -65,7 +65,7 @@ def row(trace: Trace) -> dict[str, Any]:
             attempt.prompt_kind != AGENT
             and attempt.execution is not None
             and attempt.execution.status == "failed"
-            for attempt in own
+            for attempt in counted_rounds
         ),
         "fallback": is_fallback(trace),
         # By a refinement: a correct fallback does not fix a program.
@@ -108,19 +108,19 @@ def page(
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
     texts = TextTable()
-    words = trace.final.raw if trace.final is not None else ""
+    answer = trace.final.raw if trace.final is not None else ""
     rounds = [
-        _round(trace, place, max_frames, prompts, pictures, texts) for place in range(len(trace.rounds))
+        _round(trace, index, max_frames, prompts, pictures, texts) for index in range(len(trace.rounds))
     ]
-    shown = {
+    content = {
         "id": trace.question_id,
         "state": state_of(trace),
         "question": trace.question,
         "choices": list(trace.choices),
         "gold": trace.gold,
         "reference": trace.reference,
-        "exact": exact_match(words, trace.reference) if trace.reference is not None else None,
-        "f1": _short(token_f1(words, trace.reference)) if trace.reference is not None else None,
+        "exact": exact_match(answer, trace.reference) if trace.reference is not None else None,
+        "f1": _short(token_f1(answer, trace.reference)) if trace.reference is not None else None,
         "grade": asdict(grade) if grade is not None else None,
         "groups": dict(trace.groups),
         "video": {
@@ -146,23 +146,23 @@ def page(
         "prepared": prepared_of(trace.prepared),
         "versions": dict(trace.versions),
     }
-    return shown, pictures
+    return content, pictures
 
 
 def _round(
     trace: Trace,
-    place: int,
+    index: int,
     max_frames: int,
     prompts: StoredPrompts,
     pictures: list[Picture],
     texts: TextTable,
 ) -> dict[str, Any]:
-    attempt = trace.rounds[place]
+    attempt = trace.rounds[index]
     calls = attempt.execution.calls if attempt.execution is not None else ()
     steps = attempt.execution.steps if attempt.execution is not None else ()
     letters = LETTERS[: len(trace.choices)]
     lines = lines_of_calls(attempt.program or "", calls)
-    before = _refined_by(trace, place)
+    before = _refined_by(trace, index)
     if before is not None and not trace.rounds[before].program:
         before = None  # A reply without a program has nothing to compare with.
     return {
@@ -189,13 +189,13 @@ def _round(
     }
 
 
-def _refined_by(trace: Trace, place: int) -> int | None:
+def _refined_by(trace: Trace, index: int) -> int | None:
     """The index of the round whose program this round was to improve; None if there is none."""
-    attempt = trace.rounds[place]
-    if attempt.prompt_kind not in REFINEMENT_KINDS or not place:
+    attempt = trace.rounds[index]
+    if attempt.prompt_kind not in REFINEMENT_KINDS or not index:
         return None
-    before = place - 1 if attempt.refines is None else attempt.refines
-    return before if 0 <= before < place else None
+    before = index - 1 if attempt.refines is None else attempt.refines
+    return before if 0 <= before < index else None
 
 
 def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
@@ -213,12 +213,14 @@ def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
 
 
 def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
-    shown = shown_frames(call.frames, max_frames, pictures)
+    frames = shown_frames(call.frames, max_frames, pictures)
     cut = part_in(call.result)
     if cut is not None:
-        whole = Picture(round(cut[0], 3))
-        pictures.append(whole)
-        shown.append({"time": whole.time, "key": whole.key, "box": None, "whole": whole.key, "cut": cut[1]})
+        picture = Picture(round(cut[0], 3))
+        pictures.append(picture)
+        frames.append(
+            {"time": picture.time, "key": picture.key, "box": None, "whole": picture.key, "cut": cut[1]}
+        )
     answer = answer_in(call.result)
     return {
         "fn": call.fn,
@@ -230,7 +232,7 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
         "confidence": answer[1] if answer else None,
         "boxes": [asdict(box) for box in boxes_in(call.result)],
         "said": [asdict(line) for line in lines_in(call.result)],
-        "frames": shown,
+        "frames": frames,
         "looked": len(call.frames),
         "times": times_of(call.frames),
         "intervals": [[_short(time) for time in span] for span in call.intervals],
@@ -244,7 +246,7 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         return None
     return {
         "status": execution.status,
-        "answer": execution.answer.letter or _words(execution),
+        "answer": execution.answer.letter or _written_answer(execution),
         "confidence": _short(execution.answer.confidence),
         "claim": execution.claim,
         "reasoned": _reasoned(execution),
@@ -273,15 +275,15 @@ def _reasoned(execution: Execution) -> str:
     return f"Decided by {', '.join(decided)}; {combined} ({reasoned.replays} replays)."
 
 
-def _words(execution: Execution) -> str | None:
+def _written_answer(execution: Execution) -> str | None:
     """The answer in words that counts for an open question, for the outcome of its round."""
     return _cut(execution.answer.raw) if execution.status == "ok" else None
 
 
 def _cut(text: str) -> str:
     """The beginning of a text, on one line."""
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_ANSWER else f"{line[: _LONGEST_ANSWER - 1]}…"
 
 
 def _answer(answer: Answer | None) -> dict[str, Any] | None:

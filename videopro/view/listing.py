@@ -68,8 +68,8 @@ def highlight(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
 def _tokens(code: str) -> list[tuple[str, str, bool]]:
     """(colour class, text, whether it is a name)."""
     # Unprocessed: the lexer's normalization would move lines.
-    found = _LEXER.get_tokens_unprocessed(code)
-    return [(_class(kind), text, kind in Name) for _, kind, text in found]
+    tokens = _LEXER.get_tokens_unprocessed(code)
+    return [(_class(kind), text, kind in Name) for _, kind, text in tokens]
 
 
 @cache
@@ -109,14 +109,14 @@ def lines_of_calls(code: str, calls: Sequence[Call]) -> list[tuple[int | None, b
     """
     last = code.count("\n") + 1
     named = _lines_by_name(code) if any(call.line is None for call in calls) else {}
-    found: list[tuple[int | None, bool]] = []
+    rows: list[tuple[int | None, bool]] = []
     for call in calls:
         if call.line is not None:
-            found.append((call.line if 1 <= call.line <= last else None, False))
+            rows.append((call.line if 1 <= call.line <= last else None, False))
         else:
             lines = named.get(call.fn, set())
-            found.append((next(iter(lines)), True) if len(lines) == 1 else (None, False))
-    return found
+            rows.append((next(iter(lines)), True) if len(lines) == 1 else (None, False))
+    return rows
 
 
 def _lines_by_name(code: str) -> dict[str, set[int]]:

@@ -175,8 +175,8 @@ def _latest(latest: Sequence[Trace]) -> RenderableType:
     grid.add_column(justify="right", no_wrap=True)
     for trace in reversed(latest):
         state = state_of(trace)
-        words = " ".join(trace.final.raw.split())[:20] if trace.final and not trace.choices else ""
-        letter = (trace.final.letter if trace.final else None) or words or "-"
+        text = " ".join(trace.final.raw.split())[:20] if trace.final and not trace.choices else ""
+        letter = (trace.final.letter if trace.final else None) or text or "-"
         sure = f"{trace.final.confidence:.2f}" if trace.final else trace.error.type if trace.error else ""
         question = " ".join(trace.question.split())
         grid.add_row(

@@ -49,14 +49,14 @@ def shown_frames(
     frames: Sequence[FrameRef], max_frames: int, pictures: list[Picture]
 ) -> list[dict[str, Any]]:
     """At most `max_frames` of the frames, for a page; their pictures are added to `pictures`."""
-    shown = []
-    for frame in spread(frames, max_frames):
-        picture = picture_of(frame)
-        whole = Picture(picture.time)
+    entries = []
+    for ref in spread(frames, max_frames):
+        picture = picture_of(ref)
+        uncropped = Picture(picture.time)
         # A crop is also shown within its frame.
-        pictures += [picture] if picture.box is None else [picture, whole]
-        shown.append({"time": picture.time, "key": picture.key, "box": picture.box, "whole": whole.key})
-    return shown
+        pictures += [picture] if picture.box is None else [picture, uncropped]
+        entries.append({"time": picture.time, "key": picture.key, "box": picture.box, "whole": uncropped.key})
+    return entries
 
 
 def times_of(frames: Iterable[FrameRef]) -> list[float]:

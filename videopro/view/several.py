@@ -22,8 +22,8 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     names: list[str] = []
     for path in paths:
         name = "-".join(path.relative_to(common).parts)
-        taken = [name, *(f"{name}-{number}" for number in range(2, len(names) + 2))]
-        names.append(next(free for free in taken if free not in names))
+        candidates = [name, *(f"{name}-{number}" for number in range(2, len(names) + 2))]
+        names.append(next(free for free in candidates if free not in names))
     return names
 
 

@@ -156,8 +156,8 @@ def _write_questions(
     output.mkdir(parents=True, exist_ok=True)
     write_assets(output, {name: name for name in ASSETS})
     pages, sources = output / "data" / "questions", output / "data" / "traces"
-    for made in (pages, sources, output / "pictures"):
-        made.mkdir(parents=True, exist_ok=True)
+    for folder in (pages, sources, output / "pictures"):
+        folder.mkdir(parents=True, exist_ok=True)
     videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
         content, pictures = page(trace, max_frames, prompts, grades.get(trace.question_id))
@@ -166,8 +166,8 @@ def _write_questions(
         # Not synced to disk one by one: files lost in a power failure can be written again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
         (sources / f"{name}.js").write_text(assignment("trace", name, packed(trace)), encoding="ascii")
-        wanted = VideoPictures(trace.video.path, trace.video.id)
-        videos.setdefault(wanted.name, wanted).add(pictures)
+        video = VideoPictures(trace.video.path, trace.video.id)
+        videos.setdefault(video.name, video).add(pictures)
         on_progress(done, len(traces))
     return videos.values()
 
@@ -215,15 +215,15 @@ def make_pictures(
     `on_progress(done, total)` is called after each video. Returns an error message per video without
     pictures. Raises ConfigError if pictures cannot be written."""
     errors = []
-    for done, wanted in enumerate(site.videos, 1):
+    for done, video in enumerate(site.videos, 1):
         try:
-            made = make_sheets(wanted, site.pictures, side)
+            sheets = make_sheets(video, site.pictures, side)
         except OSError as error:
             raise ConfigError(
                 f"{site.pictures}: cannot be written ({error.strerror}); fix this and re-run the same "
                 "command to resume"
             ) from error
-        if made.error:
-            errors.append(made.error)
+        if sheets.error:
+            errors.append(sheets.error)
         on_progress(done, len(site.videos))
     return errors

@@ -73,8 +73,13 @@ def steps_of(
 def prepared_of(prepared: Sequence[Preparation]) -> list[dict[str, Any]]:
     """What was made for many questions, and what it cost."""
     return [
-        {"kind": made.kind, "key": made.key, "is_known": made.is_known, "cost": cost_of(made.cost)}
-        for made in prepared
+        {
+            "kind": preparation.kind,
+            "key": preparation.key,
+            "is_known": preparation.is_known,
+            "cost": cost_of(preparation.cost),
+        }
+        for preparation in prepared
     ]
 
 
@@ -92,8 +97,8 @@ def cost_of(cost: Cost) -> dict[str, Any]:
 
 def answer_of(step: Step, letters: Sequence[str]) -> str | None:
     """The letter of the option that a reply gives; None if it gives none."""
-    found = [(step.parsed or {}).get(key) for key in _ANSWERS]
-    return next((value for value in found if isinstance(value, str) and value in tuple(letters)), None)
+    values = [(step.parsed or {}).get(key) for key in _ANSWERS]
+    return next((value for value in values if isinstance(value, str) and value in tuple(letters)), None)
 
 
 def as_text(value: Any) -> str:
@@ -127,8 +132,8 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any] | None:
     """The rest of a reply that calls tools; None if there is none."""
     calling = ("tool", "arguments") if _is_action(parsed) else ("calls",)
-    rest = {name: value for name, value in parsed.items() if name not in calling or not _calls(parsed)}
-    return rest or (None if parsed else {})
+    fields = {name: value for name, value in parsed.items() if name not in calling or not _calls(parsed)}
+    return fields or (None if parsed else {})
 
 
 def _segment(segment: Segment) -> dict[str, Any]:
@@ -154,14 +159,14 @@ def tree_of(steps: Sequence[Step]) -> list[dict[str, Any]]:
     at: dict[str, list[int]] = {}
     explored: dict[str, int] = {}
     for number, step in enumerate(steps):
-        for place, segment in enumerate(step.segments):
+        for index, segment in enumerate(step.segments):
             if not segment.name:
                 continue
             parents.setdefault(segment.name, segment.parent)
             if segment.parent:
                 explored.setdefault(segment.parent, len(explored) + 1)
             if segment.name not in at or segment.score is not None:
-                at[segment.name] = [number, place]
+                at[segment.name] = [number, index]
     depths = {name: _depth(name, parents) for name in parents}
     return [
         {"at": at[name], "depth": depths[name], "explored": explored.get(name), "parent": parents[name]}

@@ -11,7 +11,7 @@ _NONE_STORED = (
     "the run did not store its prompts (runs of earlier versions did not, nor does a method that does not "
     "record what it asks)"
 )
-_HEAD_GONE = (
+_NO_HEAD = (
     "its beginning is not in the run's prompts.jsonl, which was damaged or left behind when the run was "
     "copied; what is the question's own is in the trace as JSON"
 )
@@ -39,7 +39,7 @@ class StoredPrompts:
             return {"head": None, "text": "", "missing": _NONE_STORED}
         head = prompt.head or self._heads.get(prompt.key, "")
         if prompt.key and not head:
-            return {"head": None, "text": "", "missing": _HEAD_GONE}
+            return {"head": None, "text": "", "missing": _NO_HEAD}
         before = f"{prompt.system}\n\n" if prompt.system else ""
         after = f"\n\n{prompt.prefill}" if prompt.prefill else ""
         number = self._numbers.setdefault(before + head, len(self._numbers)) if before + head else None

@@ -46,9 +46,9 @@ class ThumbnailSheets:
     cells: dict[str, list[int]] = field(default_factory=dict)
     """key -> sheet, left, top, width, height."""
 
-    def lacks(self, wanted: VideoPictures) -> list[Picture]:
+    def lacks(self, video: VideoPictures) -> list[Picture]:
         """The wanted pictures that are not there yet."""
-        return [picture for key, picture in wanted.pictures.items() if key not in self.cells]
+        return [picture for key, picture in video.pictures.items() if key not in self.cells]
 
 
 def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
@@ -58,42 +58,42 @@ def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
         sheets = ThumbnailSheets(**content) if isinstance(content, dict) else ThumbnailSheets()
     except TypeError:  # Written by another version.
         return ThumbnailSheets()
-    whole = all((folder / f"{name}-{number}.jpg").exists() for number in range(len(sheets.sheets)))
-    return sheets if whole else ThumbnailSheets()
+    is_complete = all((folder / f"{name}-{number}.jpg").exists() for number in range(len(sheets.sheets)))
+    return sheets if is_complete else ThumbnailSheets()
 
 
-def make_sheets(wanted: VideoPictures, folder: Path, side: int = SIDE) -> ThumbnailSheets:
+def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> ThumbnailSheets:
     """Make a video's missing pictures; all of them, if those that are there have another `side`. An
     unreadable video is reported in `error` instead of raised, as the pages are useful without its pictures.
     Raises OSError if files cannot be written."""
-    before = read_sheets(folder, wanted.name)
-    made = before if before.side == side else ThumbnailSheets(side=side)
-    missing = made.lacks(wanted)
+    before = read_sheets(folder, pictures.name)
+    sheets = before if before.side == side else ThumbnailSheets(side=side)
+    missing = sheets.lacks(pictures)
     if not missing:
-        return made
-    made.error = ""
+        return sheets
+    sheets.error = ""
     try:
-        video = Video.open(wanted.path)
-        if wanted.id and video.id != wanted.id:
-            made.error = f"{wanted.path}: is not the file that the run used; its pictures would mislead"
+        video = Video.open(pictures.path)
+        if pictures.id and video.id != pictures.id:
+            sheets.error = f"{pictures.path}: is not the file that the run used; its pictures would mislead"
         else:
-            made.width, made.height = video.width, video.height
+            sheets.width, sheets.height = video.width, video.height
             sheet = _Sheet(_fit(video.width, video.height, side))
             try:
                 for picture, image in _decoded(video, missing, side):
                     if sheet.is_full:
-                        _save(sheet, wanted.name, folder, made)
+                        _save(sheet, pictures.name, folder, sheets)
                         sheet = _Sheet(sheet.slot)
                     sheet.add(picture.key, image)
             finally:
-                _save(sheet, wanted.name, folder, made)
+                _save(sheet, pictures.name, folder, sheets)
     except VideoError as error:
-        made.error = str(error)
-    if not made.cells:
+        sheets.error = str(error)
+    if not sheets.cells:
         # Pictures of another size are better than none.
-        made = replace(before, error=made.error)
-    write_atomically(folder / f"{wanted.name}.js", assignment("pictures", wanted.name, vars(made)))
-    return made
+        sheets = replace(before, error=sheets.error)
+    write_atomically(folder / f"{pictures.name}.js", assignment("pictures", pictures.name, vars(sheets)))
+    return sheets
 
 
 def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[tuple[Picture, Image.Image]]:
@@ -107,8 +107,8 @@ def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[t
     with closing(video.stream([time + _LATER for time in times], size=(height, width))) as frames:
         for time, frame in zip(times, frames, strict=True):
             for picture in by_time[time]:
-                shown = frame if picture.box is None else frame.crop(picture.box)
-                yield picture, Image.fromarray(np.ascontiguousarray(shown.image))
+                region = frame if picture.box is None else frame.crop(picture.box)
+                yield picture, Image.fromarray(np.ascontiguousarray(region.image))
 
 
 def _fit(width: int, height: int, side: int) -> tuple[int, int]:
@@ -144,13 +144,13 @@ class _Sheet:
         return self._image.crop((0, 0, columns * self.slot[0], rows * self.slot[1]))
 
 
-def _save(sheet: _Sheet, name: str, folder: Path, made: ThumbnailSheets) -> None:
+def _save(sheet: _Sheet, name: str, folder: Path, sheets: ThumbnailSheets) -> None:
     if not sheet.cells:
         return
-    number = len(made.sheets)
+    number = len(sheets.sheets)
     image, path = sheet.cut(), folder / f"{name}-{number}.jpg"
     new = path.with_name(f".{path.name}.new")
     image.save(new, "JPEG", quality=_QUALITY, optimize=True)
     new.replace(path)
-    made.sheets.append(list(image.size))
-    made.cells.update((key, [number, *place]) for key, place in sheet.cells.items())
+    sheets.sheets.append(list(image.size))
+    sheets.cells.update((key, [number, *corner]) for key, corner in sheet.cells.items())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import ColourBackbone, load_fake, make_benchmark
-from tests.support.infer_world import check_complete, finish, flags, rewrite, start
+from tests.support.infer_world import check_complete, flags, rewrite
 from tests.support.infer_world import root as root
 from videopro import benchmarks
 from videopro.backbones.base import ChoiceRequest
@@ -178,22 +178,27 @@ def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Pa
     assert (tmp_path / "run" / "traces.jsonl").read_bytes() == b""
 
 
-def test_an_error_of_the_machine_ends_the_run_while_other_questions_hang(tmp_path: Path) -> None:
+def test_an_error_of_the_machine_ends_the_run_while_other_questions_hang(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_benchmark(tmp_path / "b", videos=2, questions=1)
     rewrite(tmp_path / "b", "v0q0", "What is it? (hang)")
     rewrite(tmp_path / "b", "v1q0", "What is it? (memory)")
     words = ["--in-flight", "2", "--backbone", "is_concurrent=true"]
-    text = finish(start(tmp_path / "b", tmp_path / "run", *words), status=2)
-    assert "error: the machine failed (MemoryError: no room on purpose)" in text
+    assert main(flags(tmp_path / "b", tmp_path / "run", *words), load=load_fake) == 2
+    assert "error: the machine failed (MemoryError: no room on purpose)" in capfd.readouterr().err
 
 
-def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:
+def test_a_crash_blames_all_in_flight_and_finds_the_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """With more questions in flight than a unit has, its unit is found first."""
     make_benchmark(tmp_path / "b", videos=4, questions=6)
     rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")
     # All units are answered at a time, for six delays; one dies after the first.
     backbone = ("--backbone", "is_concurrent=true", "delay=0.3")
-    text = finish(start(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone))
+    words = flags(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone)
+    assert main(words, load=load_fake) == 0
     traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
     error = traces.pop("v2q1").error
     assert error is not None
@@ -205,7 +210,7 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(tmp_path: Path) -> None:
     assert len(blamed[0]) > 6
     assert [len(ids) for ids in blamed[-2:]] == [1, 1]
     assert len(blamed) <= 4
-    assert text.count("starting another") == len(blamed)
+    assert capfd.readouterr().err.count("starting another") == len(blamed)
 
 
 def test_another_number_in_flight_resumes_the_same_run(

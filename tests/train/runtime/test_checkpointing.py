@@ -129,6 +129,6 @@ def test_passes_without_gradients_decide_nothing() -> None:
 
 def test_costs() -> None:
     """A pass of 100 tokens takes 500 bytes anyway, and 300 for each layer that it keeps."""
-    costs = LayerCosts(kept=3, rest=5)
+    costs = LayerCosts(activations=3, transient=5)
     fits: Any = [costs.layers_that_fit(100, free) for free in (0, 500, 799, 800, 1100, 9500)]
     assert fits == [0, 0, 0, 1, 2, 30]

@@ -59,7 +59,7 @@ class _VisualPrompt:
     prefill: str = ""
 
 
-def _shown(request: GenerateRequest) -> _VisualPrompt:
+def _visual_prompt(request: GenerateRequest) -> _VisualPrompt:
     return _VisualPrompt(request.visual, request.text, request.system, request.prefill)
 
 
@@ -265,7 +265,7 @@ class QwenBackbone(Backbone):
             if not chosen:
                 return None
             # By length, so that little of a batch is padding.
-            tails = {one.number: self._tail(_shown(one.request), one_token=False) for one in chosen}
+            tails = {one.number: self._tail(_visual_prompt(one.request), one_token=False) for one in chosen}
             chosen.sort(key=lambda one: len(tails[one.number].ids))
             heads = [one.head for one in chosen if one.head is not None]
             ordered = [tails[one.number] for one in chosen]
@@ -328,12 +328,12 @@ class QwenBackbone(Backbone):
             )
             return [None] * len(numbers)
 
-        shown = [_shown(one.request) for one in queued]
-        self._serve(shown, rows, one_token=False, even=self._runner.is_recurrent)
+        prompts = [_visual_prompt(one.request) for one in queued]
+        self._serve(prompts, rows, one_token=False, even=self._runner.is_recurrent)
 
     def _hand_over(self, queue: ReplyQueue, one: QueuedReply, reply: SampledReply, tokens_in: int) -> None:
-        made = self._generation(reply, tokens_in, is_begun=bool(one.request.prefill))
-        queue.joining.done(one.number, made)
+        generation = self._generation(reply, tokens_in, is_begun=bool(one.request.prefill))
+        queue.joining.done(one.number, generation)
 
     def _slots(self, sampling: Sampling) -> int:
         """How many replies are written at the same time: `batch_size`, and on a GPU as many more as half of
@@ -440,12 +440,12 @@ class QwenBackbone(Backbone):
         return self._inputs.tail(request.text, one_token=one_token, reply=request.prefill)
 
     def _full_prompts(self, requests: Sequence[_VisualPrompt], *, one_token: bool) -> list[EncodedPrompt]:
-        shown = [
+        visuals = [
             (request.visual, request.system)
             for request in requests
             if request.visual is not None and not isinstance(request.visual, Prefix)
         ]
-        heads = iter(self._heads(shown))
+        heads = iter(self._heads(visuals))
         return [
             self._inputs.text(
                 request.text, one_token=one_token, system=request.system or None, reply=request.prefill
@@ -455,10 +455,10 @@ class QwenBackbone(Backbone):
             for request in requests
         ]
 
-    def _heads(self, shown: Sequence[tuple[Sequence[Frame], str]]) -> list[EncodedPrompt]:
+    def _heads(self, visuals: Sequence[tuple[Sequence[Frame], str]]) -> list[EncodedPrompt]:
         run = self._runner
         core: Any = run.model.model
-        return self._features.heads(core, shown, run.device, adapted=self._adapter_on)
+        return self._features.heads(core, visuals, run.device, adapted=self._adapter_on)
 
     def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
         if isinstance(visual, QwenPrefix):

@@ -29,7 +29,7 @@ _MOST_BYTES = 2**30
 _SHARE_OF_FREE = 8
 """The store takes at most this part of the memory that a GPU has free when the store is first used."""
 
-Shown = tuple[Sequence["Frame"], str]
+FramesAfterSystem = tuple[Sequence["Frame"], str]
 """What a prompt shows, and its system turn ("": the chat template's own)."""
 
 
@@ -63,7 +63,7 @@ class FeatureStore:
         self._entries = None
 
     def heads(
-        self, core: Any, shown: Sequence[Shown], device: torch.device, *, adapted: bool
+        self, core: Any, prompts: Sequence[FramesAfterSystem], device: torch.device, *, adapted: bool
     ) -> list[EncodedPrompt]:
         """The heads of prompts. The tower of `core`, the module that has `visual`, sees in one call whatever
         is not in the store.
@@ -72,14 +72,14 @@ class FeatureStore:
         """
         # Of a model that is not in training this says nothing: peft sets it where it turns adapters on.
         if self._in_training and any(weight.requires_grad for weight in core.visual.parameters()):
-            return [self._head(frames, system) for frames, system in shown]
+            return [self._head(frames, system) for frames, system in prompts]
         adapters = (BaseTunerLayer, ModulesToSaveWrapper)
         has_states = any(isinstance(module, adapters) for module in core.visual.modules())
-        keys: list[object] = [(has_states and adapted, *_key(frames)) for frames, _ in shown]
+        keys: list[object] = [(has_states and adapted, *_key(frames)) for frames, _ in prompts]
         # By key, because the store may be too small to keep all of them until the end.
         entries: dict[object, _Entry] = {}
-        missing: dict[object, Shown] = {}
-        for key, (frames, system) in zip(keys, shown, strict=True):
+        missing: dict[object, FramesAfterSystem] = {}
+        for key, (frames, system) in zip(keys, prompts, strict=True):
             entry = self._entries.get(key) if self._entries is not None else None
             if entry is not None and entry.shows(frames):
                 entries[key] = entry
@@ -90,7 +90,7 @@ class FeatureStore:
         for (key, (frames, system)), head in zip(missing.items(), encoded, strict=True):
             entries[key] = _Entry(tuple(weakref.ref(frame.image) for frame in frames), {system: head})
             self._keep(key, entries[key], device)
-        return [self._after(entries[key], *part) for key, part in zip(keys, shown, strict=True)]
+        return [self._after(entries[key], *part) for key, part in zip(keys, prompts, strict=True)]
 
     def _head(self, frames: Sequence[Frame], system: str) -> EncodedPrompt:
         return self._inputs.head(frames, system=system or None)

@@ -320,17 +320,19 @@ class QwenRunner:
         layers: list[Any] = cache.layers
         if isinstance(cache, SharedCache):
             prompts = [(layer.prompt_keys, layer.prompt_values) for layer in layers]
-            own = [(layer.keys, layer.values) for layer in layers]
+            continuations = [(layer.keys, layer.values) for layer in layers]
             of = layers[0].rows.of.tolist()
         else:
             prompts = [(layer.keys, layer.values) for layer in layers]
-            own = [(keys[:, :, :0], values[:, :, :0]) for keys, values in prompts]
+            continuations = [(keys[:, :, :0], values[:, :, :0]) for keys, values in prompts]
             of = list(range(len(tokens)))
         mask = state.mask.bool()
         index = mask.sum(-1, keepdim=True)
         positions = torch.stack([index, *[index + state.deltas] * 3])
         heads = list(state.heads) or [object() for _ in range(len(prompts[0][0]))]
-        return RowsSoFar(prompts, own, of, mask, positions, tokens, numbers, torch.ones_like(tokens), heads)
+        return RowsSoFar(
+            prompts, continuations, of, mask, positions, tokens, numbers, torch.ones_like(tokens), heads
+        )
 
     def release(self) -> None:
         """Free what is kept for the next replies: room for keys and values, and captured steps."""

@@ -217,9 +217,9 @@ def _attend_regularly(
     # Of 16-bit scores too, softmax is computed in float32.
     weights = scores.softmax(-1)
     from_prompt = weights.view(prompts, heads, width * n, -1)[..., :length] @ layer.prompt_values
-    own = weights[..., length:].transpose(1, 2).reshape(prompts * width, heads, n, -1)
+    continuation = weights[..., length:].transpose(1, 2).reshape(prompts * width, heads, n, -1)
     by_row = from_prompt.view(prompts, heads, width, n, size).transpose(1, 2)
-    return by_row.reshape(prompts * width, heads, n, size) + own @ value
+    return by_row.reshape(prompts * width, heads, n, size) + continuation @ value
 
 
 def _by_prompt(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ from videopro.backbones.qwen.shared_prompts import PromptRows, attending
 from videopro.backbones.qwen.static_cache import KeyValueStore, StaticCache, StaticLayer
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
-KEPT = 16
+STEP_WINDOW = 16
 """Steps whose tokens a batch keeps, for the host to read."""
 _WARM_UP = 2
 """Steps before one is captured: libraries allocate what they need in the first."""
@@ -53,7 +53,7 @@ class RowsSoFar:
 
     prompts: list[KeysValues]
     """Of each layer, (prompts, heads, prompt tokens, size)."""
-    own: list[KeysValues]
+    continuations: list[KeysValues]
     """Of each layer, (rows, heads, tokens of its own, size)."""
     of: list[int]
     """The prompt of each row."""
@@ -78,18 +78,21 @@ class RowsSoFar:
     @property
     def own_tokens(self) -> int:
         """The tokens of a row after its prompt, padding included."""
-        return self.own[0][0].shape[2]
+        return self.continuations[0][0].shape[2]
 
-    def with_others(self, others: RowsSoFar) -> RowsSoFar:
-        """These rows and others after them. All are padded on the left to one length."""
-        before = max(self.prompt_tokens, others.prompt_tokens)
-        after = max(self.own_tokens, others.own_tokens)
-        places, added = self._places(others)
+    def followed_by(self, more: RowsSoFar) -> RowsSoFar:
+        """These rows and `more` after them. All are padded on the left to one length."""
+        before = max(self.prompt_tokens, more.prompt_tokens)
+        after = max(self.own_tokens, more.own_tokens)
+        numbers_of_added, added = self._number_prompts(more)
         prompts = [
             _stacked(one, (other[0][added], other[1][added]), before)
-            for one, other in zip(self.prompts, others.prompts, strict=True)
+            for one, other in zip(self.prompts, more.prompts, strict=True)
         ]
-        own = [_stacked(one, other, after) for one, other in zip(self.own, others.own, strict=True)]
+        continuations = [
+            _stacked(one, other, after)
+            for one, other in zip(self.continuations, more.continuations, strict=True)
+        ]
         masks = [
             torch.cat(
                 [
@@ -98,34 +101,34 @@ class RowsSoFar:
                 ],
                 dim=1,
             )
-            for rows in (self, others)
+            for rows in (self, more)
         ]
-        numbers = max(self.uniforms.shape[1], others.uniforms.shape[1])
-        uniforms = [pad(rows.uniforms, (0, numbers - rows.uniforms.shape[1])) for rows in (self, others)]
+        numbers = max(self.uniforms.shape[1], more.uniforms.shape[1])
+        uniforms = [pad(rows.uniforms, (0, numbers - rows.uniforms.shape[1])) for rows in (self, more)]
         return RowsSoFar(
             prompts,
-            own,
-            [*self.of, *(places[prompt] for prompt in others.of)],
+            continuations,
+            [*self.of, *(numbers_of_added[prompt] for prompt in more.of)],
             torch.cat(masks),
-            torch.cat([self.positions, others.positions], dim=1),
-            torch.cat([self.tokens, others.tokens]),
+            torch.cat([self.positions, more.positions], dim=1),
+            torch.cat([self.tokens, more.tokens]),
             torch.cat(uniforms),
-            torch.cat([self.written, others.written]),
-            [*self.heads, *(others.heads[prompt] for prompt in added)],
+            torch.cat([self.written, more.written]),
+            [*self.heads, *(more.heads[prompt] for prompt in added)],
         )
 
-    def _places(self, others: RowsSoFar) -> tuple[list[int], list[int]]:
-        """Where each prompt of the others is among these and the others', and which of them are added."""
-        known = {id(head): place for place, head in enumerate(self.heads)}
-        places: list[int] = []
+    def _number_prompts(self, more: RowsSoFar) -> tuple[list[int], list[int]]:
+        """The number of each prompt of `more` among all, and which of them are added."""
+        number_of = {id(head): number for number, head in enumerate(self.heads)}
+        numbers: list[int] = []
         added: list[int] = []
-        for number, head in enumerate(others.heads):
-            if id(head) in known:
-                places.append(known[id(head)])
+        for index, head in enumerate(more.heads):
+            if id(head) in number_of:
+                numbers.append(number_of[id(head)])
             else:
-                places.append(len(self.heads) + len(added))
-                added.append(number)
-        return places, added
+                numbers.append(len(self.heads) + len(added))
+                added.append(index)
+        return numbers, added
 
 
 class StaticBatch:
@@ -166,16 +169,16 @@ class StaticBatch:
         self._slots, self._indices = zeros(layout.prompts, layout.width), zeros(rows)
         self._visible = zeros(rows, 1, 1, layout.prompt_tokens + layout.room, dtype=torch.bool)
         self._positions = zeros(4, rows, 1)
-        self._place, self._column = zeros(1), zeros(1)
+        self._index, self._column = zeros(1), zeros(1)
         self._tokens, self._written = zeros(rows, 1), zeros(rows, 1)
         self._uniforms = zeros(rows, layout.tokens, dtype=torch.float64)
-        self.ids = zeros(rows, KEPT)
+        self.ids = zeros(rows, STEP_WINDOW)
         """(rows, KEPT): the tokens of the last steps, those of step n at n modulo KEPT."""
-        self.logprobs = zeros(rows, KEPT, dtype=torch.float32)
+        self.logprobs = zeros(rows, STEP_WINDOW, dtype=torch.float32)
         """The same of their log-probabilities."""
         self._of: list[int] = []
-        self.places: list[int] = []
-        """Where each row lies that it was loaded with."""
+        self.slots: list[int] = []
+        """The slot of each row that it was loaded with."""
         self._heads: list[object] = []
         self._used = 0
         self.steps = 0
@@ -192,10 +195,10 @@ class StaticBatch:
         prompts = sorted({start.of[row] for row in rows})
         of = [prompts.index(start.of[row]) for row in rows]
         self._heads = [start.heads[prompt] for prompt in prompts]
-        self.places = _grouped(of, layout.width) if layout.regular else list(range(len(rows)))
+        self.slots = _grouped(of, layout.width) if layout.regular else list(range(len(rows)))
         padded, self._of = [rows[0]] * layout.rows, [of[0]] * layout.rows
-        for place, row, prompt in zip(self.places, rows, of, strict=True):
-            padded[place], self._of[place] = row, prompt
+        for slot, row, prompt in zip(self.slots, rows, of, strict=True):
+            padded[slot], self._of[slot] = row, prompt
         chosen = torch.tensor(padded, device=device)
         if not layout.regular:
             # Made on the CPU, where no kernel is waited for.
@@ -207,26 +210,26 @@ class StaticBatch:
         before = start.prompt_tokens
         visible = start.mask[chosen]
         self._visible.zero_()
-        own = layout.prompt_tokens + start.own_tokens
-        self._visible[:, 0, 0, layout.prompt_tokens - before : own] = visible
+        end = layout.prompt_tokens + start.own_tokens
+        self._visible[:, 0, 0, layout.prompt_tokens - before : end] = visible
         self._positions.copy_(start.positions[:, chosen])
         self._tokens.copy_(start.tokens[chosen][:, None])
         self._uniforms.zero_()
         self._uniforms[:, : start.uniforms.shape[1]] = start.uniforms[chosen]
         self._written.copy_(start.written[chosen][:, None])
         self._used, self.steps = start.own_tokens, 0
-        self._place.fill_(self._used)
+        self._index.fill_(self._used)
         self._column.zero_()
 
     def _load_layers(self, start: RowsSoFar, prompts: torch.Tensor, chosen: torch.Tensor) -> None:
         layout, store = self.layout, self._store
         rows = PromptRows.placed(self._slots, self._indices, regular=layout.regular)
         layers = []
-        parts = zip(start.prompts, start.own, strict=True)
-        for number, (prompt, own) in enumerate(parts):
+        parts = zip(start.prompts, start.continuations, strict=True)
+        for number, (prompt, continuation) in enumerate(parts):
             # Copies, since they may lie where the new ones will.
             begun = [tensor[prompts] for tensor in prompt]
-            continued = [tensor[chosen] for tensor in own]
+            continued = [tensor[chosen] for tensor in continuation]
             heads, size = begun[0].shape[1], begun[0].shape[3]
             shapes = {
                 "prompt": (layout.prompts, heads, layout.prompt_tokens, size),
@@ -244,7 +247,7 @@ class StaticBatch:
                         target[:, :, : source.shape[2]] = source
                     placed.setdefault(kind, []).append(target)
             (prompt_keys, prompt_values), (keys, values) = placed["prompt"], placed["own"]
-            layers.append(StaticLayer((prompt_keys, prompt_values), (keys, values), rows, self._place))
+            layers.append(StaticLayer((prompt_keys, prompt_values), (keys, values), rows, self._index))
         if self._addresses != store.grown:
             # A captured step would write where nothing is any more.
             self._graph, self._warmed, self._addresses = None, 0, store.grown
@@ -258,9 +261,9 @@ class StaticBatch:
         """Steps for which there is room."""
         return self.layout.room - self._used
 
-    def prompt_of(self, place: int) -> int:
-        """The prompt of the row at a place."""
-        return self._of[place]
+    def prompt_of(self, slot: int) -> int:
+        """The prompt of the row in a slot."""
+        return self._of[slot]
 
     def step(self) -> None:
         """Read the next token of each row, and choose the one after it."""
@@ -283,7 +286,7 @@ class StaticBatch:
         # A captured step reads all the room, whatever of it is used: its kernels have one size.
         read = layout.room if self._capture else self._used + 1
         cache.read(read)
-        self._visible.index_fill_(3, self._place + layout.prompt_tokens, True)
+        self._visible.index_fill_(3, self._index + layout.prompt_tokens, True)
         with attending(self._model, cache), fused_norms(self._text, enabled=self._capture):
             out = self._text(
                 inputs_embeds=self._embed(self._tokens),
@@ -299,9 +302,9 @@ class StaticBatch:
         self.ids.index_copy_(1, self._column, tokens[:, None])
         self.logprobs.index_copy_(1, self._column, logprobs[:, None])
         self._tokens.copy_(tokens[:, None])
-        for counter in (self._place, self._column, self._written, self._positions):
+        for counter in (self._index, self._column, self._written, self._positions):
             counter.add_(1)
-        self._column.remainder_(KEPT)
+        self._column.remainder_(STEP_WINDOW)
 
     def _on_side(self, call: Any) -> None:
         """Run on a stream of its own, as a capture's warm-up must be."""
@@ -324,14 +327,14 @@ class StaticBatch:
     # Between steps
 
     def so_far(self) -> RowsSoFar:
-        """What another layout begins with, its rows at their `places`; valid until it is loaded."""
+        """What another layout begins with, its rows in their `slots`; valid until it is loaded."""
         assert self._cache is not None
         layout, used = self.layout, self._used
         layers: Sequence[Any] = self._cache.layers
         count = len(self._heads)
         return RowsSoFar(
             prompts=[(layer.prompt_keys[:count], layer.prompt_values[:count]) for layer in layers],
-            own=[(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in layers],
+            continuations=[(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in layers],
             of=list(self._of),
             mask=self._visible[:, 0, 0, : layout.prompt_tokens + used],
             positions=self._positions,
@@ -343,13 +346,13 @@ class StaticBatch:
 
 
 def _grouped(of: Sequence[int], width: int) -> list[int]:
-    """Places at which the rows of each prompt lie together."""
+    """Slots in which the rows of each prompt lie together."""
     seen: dict[int, int] = {}
-    places = []
+    slots = []
     for prompt in of:
         seen[prompt] = seen.get(prompt, -1) + 1
-        places.append(prompt * width + seen[prompt])
-    return places
+        slots.append(prompt * width + seen[prompt])
+    return slots
 
 
 def _left(mask: torch.Tensor, length: int) -> torch.Tensor:

@@ -47,24 +47,24 @@ class KeyValueStore:
 
 
 class StaticLayer(SharedLayer):
-    """A layer whose `keys` and `values`, (rows, heads, room, size), are written at the index `place`."""
+    """A layer whose `keys` and `values`, (rows, heads, room, size), are written at `index`."""
 
     def __init__(
         self,
         prompts: tuple[torch.Tensor, torch.Tensor],
-        own: tuple[torch.Tensor, torch.Tensor],
+        continuations: tuple[torch.Tensor, torch.Tensor],
         rows: PromptRows,
-        place: torch.Tensor,
+        index: torch.Tensor,
     ) -> None:
-        """`prompts`, `own`: keys and values; `place`: (1,), the index of a step's token in a row's own."""
+        """`prompts`, `continuations`: keys and values; `index`: (1,), of a step's token in a continuation."""
         # What it has is complete, so that no initialization of the library's may replace it.
         DynamicLayer.__init__(self)  # type: ignore[no-untyped-call, unused-ignore]
         self.prompt_keys, self.prompt_values = prompts
-        self.keys, self.values = own
+        self.keys, self.values = continuations
         self.dtype, self.device = self.keys.dtype, self.keys.device
         self.is_initialized = True
         self.rows = rows
-        self._place = place
+        self._index = index
         self.read = self.keys.shape[2]
         """How many of a row's own tokens attention reads."""
 
@@ -74,8 +74,8 @@ class StaticLayer(SharedLayer):
         """Write a token of each row; returns the rows' own keys and values."""
         assert self.keys is not None
         assert self.values is not None
-        self.keys.index_copy_(2, self._place, key_states)
-        self.values.index_copy_(2, self._place, value_states)
+        self.keys.index_copy_(2, self._index, key_states)
+        self.values.index_copy_(2, self._index, value_states)
         return self.keys[:, :, : self.read], self.values[:, :, : self.read]
 
     def get_seq_length(self) -> int:

@@ -28,7 +28,7 @@ OnReply = Callable[[int, "SampledReply"], None]
 Between = Callable[[int], RowsSoFar | None]
 _AT_ONCE = 8
 """Steps between two looks at what a device has written. A look waits for the device."""
-_KEPT = 12
+_MOST_BATCHES = 12
 """Captured steps that are kept, of the layouts used last."""
 ROOM, ROOM_ON_CPU = 256, 128
 """Tokens of a row's own for which there is room at first; more is made as it is needed."""
@@ -195,8 +195,8 @@ class StaticWriter:
             if not still_open and more is None:
                 return
             going_on = [
-                batch.prompt_of(place)
-                for place, number in zip(batch.places, numbers, strict=True)
+                batch.prompt_of(slot)
+                for slot, number in zip(batch.slots, numbers, strict=True)
                 if replies.is_open(number)
             ]
             if more is None and batch.left and not self._is_thin(going_on, batch):
@@ -206,13 +206,13 @@ class StaticWriter:
                 unread = None
                 still_open = [number for number in numbers if replies.is_open(number)]
             rows = [
-                place for place, number in zip(batch.places, numbers, strict=True) if replies.is_open(number)
+                slot for slot, number in zip(batch.slots, numbers, strict=True) if replies.is_open(number)
             ]
             start = batch.so_far()
             if more is not None:
                 first = len(start.of)
                 added = range(replies.count - len(more.of), replies.count)
-                start = start.with_others(more)
+                start = start.followed_by(more)
                 rows += [first + row for row, number in enumerate(added) if replies.is_open(number)]
                 numbers = [*still_open, *filter(replies.is_open, added)]
             else:
@@ -259,7 +259,7 @@ class StaticWriter:
                 )
             self._batches.move_to_end(name)
             batch = self._batches[name]
-            if len(self._batches) > _KEPT:
+            if len(self._batches) > _MOST_BATCHES:
                 self._batches.popitem(last=False)
         batch.load(start, rows)
         return batch
@@ -291,7 +291,7 @@ class _Chunk:
     def __init__(self, batch: StaticBatch, rows: Sequence[int], steps: int) -> None:
         """The last `steps` tokens of the batch; `rows`: the numbers of its rows' replies."""
         self._rows = list(rows)
-        self._places = list(batch.places)
+        self._slots = list(batch.slots)
         columns = [(batch.steps - steps + step) % KEPT for step in range(steps)]
         self._ids, self._logprobs = (
             _to_host(tensor[:, columns[0] : columns[-1] + 1])
@@ -308,7 +308,7 @@ class _Chunk:
         """Wait for the tokens and add them. Raises NonFiniteLogits."""
         if self._copied is not None:
             self._copied.synchronize()
-        replies.add(self._rows, self._ids[self._places].tolist(), self._logprobs[self._places].tolist())
+        replies.add(self._rows, self._ids[self._slots].tolist(), self._logprobs[self._slots].tolist())
 
 
 def _coarse_rows(of: Sequence[int]) -> tuple[int, int, int, bool]:

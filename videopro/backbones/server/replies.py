@@ -76,10 +76,10 @@ def read_reply(completion: Completion, server: str, limit: int) -> ServedReply:
     message, usage = completion.choices[0].message, completion.usage
     is_cut = read_finish(completion, server, limit) == "length"
     content = encodable(message.content or "")
-    said = spoken_part(content)
+    spoken = spoken_part(content)
     return ServedReply(
-        content[said],
-        encodable(message.thoughts) + content[: said.start] + content[said.stop :],
+        content[spoken],
+        encodable(message.thoughts) + content[: spoken.start] + content[spoken.stop :],
         limit if is_cut else None,
         usage.prompt_tokens if usage else 0,
         usage.completion_tokens if usage else 0,

@@ -273,26 +273,26 @@ class _Line:
 
     def take(self, kind: tuple[object, ...], room: int) -> list[_PendingRequests]:
         """Remove and return waiting requests of this kind, at most `room` of them."""
-        taken: list[_PendingRequests] = []
+        batch: list[_PendingRequests] = []
         left = deque[_PendingRequests]()
         with self._changed:
             for pending in self._queue:
                 if pending.kind == kind and len(pending.requests) <= room and not pending.is_cancelled:
-                    taken.append(pending)
+                    batch.append(pending)
                     room -= len(pending.requests)
                 else:
                     left.append(pending)
             self._queue = left
-        self.requests += sum(len(pending.requests) for pending in taken)
-        return taken
+        self.requests += sum(len(pending.requests) for pending in batch)
+        return batch
 
     def _next_batch(
-        self, is_wanted: Callable[[_PendingRequests], bool] = lambda pending: True
+        self, may_join: Callable[[_PendingRequests], bool] = lambda pending: True
     ) -> list[_PendingRequests]:
         """The first in the queue that is wanted, and the others of its kind that fit. None whose caller has
         gone: it removes what it left."""
         waiting = (pending for pending in self._queue if not pending.is_cancelled)
-        first = next((pending for pending in waiting if is_wanted(pending)), None)
+        first = next((pending for pending in waiting if may_join(pending)), None)
         if first is None:
             return []
         self._queue.remove(first)
@@ -374,9 +374,9 @@ class _Joined:
         self._owners: list[tuple[_PendingRequests, int]] = []
         self._replies: dict[int, dict[int, Generation]] = {}
         for pending in batch:
-            self._own(pending)
+            self._claim(pending)
 
-    def _own(self, pending: _PendingRequests) -> None:
+    def _claim(self, pending: _PendingRequests) -> None:
         self._owners += [(pending, index) for index in range(len(pending.requests))]
         self._replies[id(pending)] = {}
 
@@ -389,11 +389,11 @@ class _Joined:
         # The caller whose thread this is goes home with the batch: nobody may keep it for ever.
         if self._batch[0].done.done() or self._batch[0].is_cancelled:
             return []
-        taken = self._line.take(self._kind, room)
-        self._batch += taken
-        for pending in taken:
-            self._own(pending)
-        return [request for pending in taken for request in pending.requests]
+        joining = self._line.take(self._kind, room)
+        self._batch += joining
+        for pending in joining:
+            self._claim(pending)
+        return [request for pending in joining for request in pending.requests]
 
     def cancelled(self) -> list[int]:
         """The numbers of the requests whose callers have gone."""

@@ -22,28 +22,28 @@ def print_code(code: str, console: Console) -> None:
     room = max(_LEAST, console.width - digits - 2)
     for number, line in enumerate(lines, start=1):
         line.rstrip()
-        for place, piece in enumerate(wrapped(line, room)):
-            margin = f" {'' if place else number:>{digits}} "
+        for part, piece in enumerate(wrapped(line, room)):
+            margin = f" {'' if part else number:>{digits}} "
             console.print(Text(margin, "dim").append_text(piece), soft_wrap=True, highlight=False)
 
 
 def wrapped(line: Text, room: int) -> Iterator[Text]:
     """The pieces of a line, none wider than `room` cells. It is broken between two arguments, or after a
     space, if there is such a place in the second half of a piece; otherwise where the room ends."""
-    own = len(line.plain) - len(line.plain.lstrip(" "))
-    indent = min(own + _CONTINUED, max(0, room - _LEAST))
+    indented = len(line.plain) - len(line.plain.lstrip(" "))
+    indent = min(indented + _CONTINUED, max(0, room - _LEAST))
     before = ""
     while cell_len(before) + cell_len(line.plain) > room:
         here = room - cell_len(before)
         cut = _fitting(line.plain, here)
         for end in (", ", " "):
-            place = line.plain.rfind(end, 0, cut + 1)
-            if place >= max(own, cut // 2):
-                cut = min(place + len(end), cut)
+            at = line.plain.rfind(end, 0, cut + 1)
+            if at >= max(indented, cut // 2):
+                cut = min(at + len(end), cut)
                 break
         yield Text(before).append_text(line[:cut])
         line = line[cut + 1 :] if line.plain[cut:].startswith(" ") else line[cut:]
-        before, own = " " * indent, 0
+        before, indented = " " * indent, 0
     yield Text(before).append_text(line)
 
 

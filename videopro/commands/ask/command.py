@@ -221,13 +221,13 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
     if video != config.video:
         return video.with_suffix(".srt")
     try:
-        found = subtitles_of(video)
+        subtitles = subtitles_of(video)
     except SubtitleError as error:
         print(f"no subtitles are used: {error} (or give --subtitles)", file=sys.stderr)
         return None
-    if found is not None and found != video:
-        print(f"subtitles beside the video, where the method reads them: {found.name}", file=sys.stderr)
-    return found
+    if subtitles is not None and subtitles != video:
+        print(f"subtitles beside the video, where the method reads them: {subtitles.name}", file=sys.stderr)
+    return subtitles
 
 
 def _options(config: AskConfig) -> dict[str, Any]:

@@ -94,8 +94,8 @@ class ConsoleObserver:
                 # It may be a thousand words of anything.
                 if parsed.planning:
                     print_line(cropped(parsed.planning), "italic")
-                kept, left = crop(parsed.code, _PROGRAM_LINES, _PROGRAM_CHARACTERS)
-                print_code(kept, Console())
+                code, left = crop(parsed.code, _PROGRAM_LINES, _PROGRAM_CHARACTERS)
+                print_code(code, Console())
                 if left:
                     print_line(f"… ({left:,} more characters)", "dim")
             for fault in round.faults:
@@ -121,8 +121,8 @@ class ConsoleObserver:
                 print_line("it gave no answer", "red")
             else:
                 answer = execution.answer
-                shown = answer.letter or repr(cropped(" ".join(answer.raw.split())))
-                print_line(f"it answered {shown}, confidence {answer.confidence:.3f}", "green")
+                text = answer.letter or repr(cropped(" ".join(answer.raw.split())))
+                print_line(f"it answered {text}, confidence {answer.confidence:.3f}", "green")
 
     def on_step(self, step: Step) -> None:
         """One step of an agent: what it was for, what it looked at, and what came back."""

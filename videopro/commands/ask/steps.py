@@ -24,21 +24,21 @@ def show_step(step: Step, number: int) -> None:
     cost."""
     head = Text(f"{number:>2} ", "dim")
     head.append(step.kind, "bold cyan")
-    given = _arguments(step.args)
-    head.append(f"({given})" if given or not step.model else "", "cyan")
+    arguments = _arguments(step.args)
+    head.append(f"({arguments})" if arguments or not step.model else "", "cyan")
     about = [step.model, f"round {step.round + 1}" if step.round >= 0 else "", _looked(step)]
     head.append(f"  {' · '.join(part for part in about if part)}", "dim")
     Console().print(head, soft_wrap=True, highlight=False)
-    for place, fault in enumerate(step.faults):
-        was = "asked again, as the reply" if place < len(step.rejected) else "the reply"
+    for index, fault in enumerate(step.faults):
+        was = "asked again, as the reply" if index < len(step.rejected) else "the reply"
         print_line(f"{was} could not be parsed: {fault}", "yellow", _INDENT)
     for line, style in _reply(step):
         print_line(line, style, _INDENT)
     if step.segments:
         _print(_segments(step.segments))
     # A long result that lists the segments says them again.
-    is_listed = len(step.segments) > 0 and step.result.count("\n") + 1 >= len(step.segments) > 1
-    if step.result and step.result != step.raw and not is_listed:
+    has_table = len(step.segments) > 0 and step.result.count("\n") + 1 >= len(step.segments) > 1
+    if step.result and step.result != step.raw and not has_table:
         is_error = step.kind.startswith(("error", "mistake"))
         print_line(cropped(step.result), "red" if is_error else "dim", _INDENT)
     reused = "reused, it cost " if step.is_reused else ""
@@ -59,9 +59,12 @@ def show_costs(result: Result) -> None:
     table.add_row(*_row(Text("in all", "bold"), len(paid), result.cost))
     if reused:
         table.add_row(*_row(Text("reused", "dim"), len(reused), sum(reused, Cost())), style="dim")
-    for made in result.prepared:
-        what = Text(f"prepared: {made.kind}")
-        table.add_row(*(_row(what, "", made.cost) if made.is_known else [what, "", "unknown"]), style="dim")
+    for preparation in result.prepared:
+        title = Text(f"prepared: {preparation.kind}")
+        table.add_row(
+            *(_row(title, "", preparation.cost) if preparation.is_known else [title, "", "unknown"]),
+            style="dim",
+        )
     Console().print()
     Console().print(table)
     print_line(f"{result.frames_seen} frames of the video were looked at", "dim")
@@ -69,14 +72,14 @@ def show_costs(result: Result) -> None:
 
 def cropped(text: str) -> str:
     """The beginning of a long text, and how much is left out."""
-    kept, left = crop(text, _LINES, _CHARACTERS)
-    return f"{kept} … ({left:,} more characters)" if left else kept
+    start, left = crop(text, _LINES, _CHARACTERS)
+    return f"{start} … ({left:,} more characters)" if left else start
 
 
 def crop(text: str, lines: int, characters: int) -> tuple[str, int]:
     """The first lines of a text, and how many characters are left out."""
-    kept = "\n".join(text.split("\n")[:lines])[:characters].rstrip()
-    return kept, len(text.rstrip()) - len(kept)
+    start = "\n".join(text.split("\n")[:lines])[:characters].rstrip()
+    return start, len(text.rstrip()) - len(start)
 
 
 def print_line(text: str, style: str = "", indent: int = 0) -> None:
@@ -93,9 +96,9 @@ def _reply(step: Step) -> list[tuple[str, str]]:
         return [(cropped(step.raw), "")] if step.raw else []
     calls = step.parsed.get("calls")
     if isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls):
-        said = step.raw.split("{")[0].strip()
+        thought = step.raw.split("{")[0].strip()
         called = [(f"→ {call.get('name')}({call.get('arguments')})", "") for call in calls]
-        return [*([(cropped(said), "")] if said else []), *called]
+        return [*([(cropped(thought), "")] if thought else []), *called]
     if len(step.segments) > 1:
         return []  # The segments say the same in full.
     return [(cropped(f"{name}: {_value(value)}"), "") for name, value in step.parsed.items()]
@@ -111,8 +114,8 @@ def _segments(segments: Sequence[Segment]) -> RenderableType:
     for segment in segments[:_SEGMENTS]:
         score = "" if segment.score is None else f"{segment.score:g}"
         time = f"{_clock(segment.start)} – {_clock(segment.end)}"
-        known = " ".join(segment.text.split())
-        table.add_row(Text(segment.name, "bold"), Text(time, "dim"), Text(score, "cyan"), Text(known))
+        text = " ".join(segment.text.split())
+        table.add_row(Text(segment.name, "bold"), Text(time, "dim"), Text(score, "cyan"), Text(text))
     if len(segments) > _SEGMENTS:
         table.add_row("", Text(f"and {len(segments) - _SEGMENTS} more", "dim"), "", "")
     return table
@@ -147,9 +150,9 @@ def _value(value: Any) -> str:
 
 def _clock(seconds: float) -> str:
     """Seconds of a video as 1:02:03.5 or 2:03.5."""
-    minutes, rest = divmod(round(seconds, 1), 60)
+    minutes, remainder = divmod(round(seconds, 1), 60)
     hours, minutes = divmod(int(minutes), 60)
-    return f"{hours}:{minutes:02d}:{rest:04.1f}" if hours else f"{minutes}:{rest:04.1f}"
+    return f"{hours}:{minutes:02d}:{remainder:04.1f}" if hours else f"{minutes}:{remainder:04.1f}"
 
 
 def _print(content: RenderableType) -> None:

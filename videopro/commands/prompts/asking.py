@@ -74,5 +74,5 @@ def ask(
     """The traces of these questions, asked as far as they have not been. Raises VideoProError."""
     settings = run_config(config, planner, benchmark, name)
     infer.run(settings, load=load, asked=(benchmark, list(items)))
-    asked = {item.id for item in items}
-    return [trace for trace in RunFolder(settings.output).read() if trace.question_id in asked]
+    ids = {item.id for item in items}
+    return [trace for trace in RunFolder(settings.output).read() if trace.question_id in ids]

@@ -59,8 +59,8 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
     first_lines: dict[tuple[Any, ...], int] = {}
     for number, row in lacking.items():
         first_lines.setdefault(_question(row), number)
-    asked = {number: rows[number] for number in first_lines.values()}
-    answers = _answers(config, asked, load) if asked else {}
+    distinct = {number: rows[number] for number in first_lines.values()}
+    answers = _answers(config, distinct, load) if distinct else {}
     if int(os.environ.get("RANK", "0")) > 0:
         return None
     modes: dict[int, Mode] = {}
@@ -87,7 +87,7 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
         "settings": {"seed": config.seed, "tau": config.tau},
         "versions": versions(),
     }
-    if asked:
+    if distinct:
         run = read_yaml(RunFolder(config.output / NATIVE).config)
         about |= {NATIVE: run["identity"]["model"], "run key": run["run_key"]}
     card = {
@@ -155,9 +155,9 @@ def _filled(line: bytes, mode: Mode | None, folder: Path | None) -> bytes:
         for name in _PATHS:
             if name in values:
                 start, end, value = values[name]
-                whole = _whole(value, folder)
-                if whole != value:
-                    changes.append((start, end, json.dumps(whole, ensure_ascii=False)))
+                absolute = _absolute(value, folder)
+                if absolute != value:
+                    changes.append((start, end, json.dumps(absolute, ensure_ascii=False)))
     if mode is not None:
         if "oracle_mode" in values:
             start, end, _ = values["oracle_mode"]
@@ -192,9 +192,9 @@ def _values(text: str) -> dict[str, tuple[int, int, Any]]:
     return values
 
 
-def _whole(value: Any, folder: Path) -> Any:
+def _absolute(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
-        return [_whole(part, folder) for part in value]
+        return [_absolute(part, folder) for part in value]
     return str(folder / value) if isinstance(value, str) and value else value
 
 

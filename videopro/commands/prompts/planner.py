@@ -14,7 +14,7 @@ from videopro.cli import check_needs, is_hub_name
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.module_drops import RowReference
 from videopro.methods.planners import API, PromptFile
-from videopro.modules import modules_shown
+from videopro.modules import modules_of_prompt
 from videopro.traces import Trace, read_heads
 
 
@@ -81,10 +81,10 @@ def modules_of(traces: Iterable[Trace], path: Path, reference: RowReference) -> 
     if reference.form == "none":
         return {}
     heads = read_heads(path)
-    shown: dict[str, list[str]] = {}
+    modules: dict[str, list[str]] = {}
     for trace in traces:
         prompt: Any = trace.rounds[0].prompt if trace.rounds else None
         if prompt is not None:
             text = heads.get(prompt.key, prompt.head) + prompt.text
-            shown[trace.question_id] = modules_shown(text, reference.form, reference.clip_times)
-    return shown
+            modules[trace.question_id] = modules_of_prompt(text, reference.form, reference.clip_times)
+    return modules

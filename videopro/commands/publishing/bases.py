@@ -35,24 +35,24 @@ def find_base(artefact: Artefact, named: str | None = None) -> Base:
     ConfigError for a name that is none of the hub, and for one that contradicts the record."""
     recorded = _recorded(artefact)
     cached = _CACHED.search(recorded)
-    found = f"{cached['owner']}/{cached['name']}" if cached else recorded
+    base = f"{cached['owner']}/{cached['name']}" if cached else recorded
     if named is not None:
         if not is_hub_name(named):
             raise ConfigError(f"--base {named}: is no name on the hub, such as Qwen/Qwen3-VL-8B-Instruct")
-        if found != named and (found == "pocket" or _is_name(found)):
+        if base != named and (base == "pocket" or _is_name(base)):
             raise ConfigError(
-                f"--base {named}: {artefact.folder / MODEL_RECORD} says that it was trained on {found}; "
+                f"--base {named}: {artefact.folder / MODEL_RECORD} says that it was trained on {base}; "
                 "leave --base out"
             )
         return Base(named, f"[{named}](https://huggingface.co/{named})")
-    if found == "pocket":
+    if base == "pocket":
         return Base("pocket", "the pocket model, which ships with VideoPro and knows generated videos only")
-    if _is_name(found):
-        return Base(found, f"[{found}](https://huggingface.co/{found})")
-    if not found:
+    if _is_name(base):
+        return Base(base, f"[{base}](https://huggingface.co/{base})")
+    if not base:
         return Base("", "not recorded")
     sentence = (
-        f"`{Path(found).name}`, a folder of the machine that trained it; its name on the hub is not known"
+        f"`{Path(base).name}`, a folder of the machine that trained it; its name on the hub is not known"
     )
     return Base("", sentence)
 

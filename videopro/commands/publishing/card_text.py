@@ -38,11 +38,13 @@ def with_edits(card: C, before: C | None) -> C:
         text = _MARKED.sub(lambda _: part[0], before.text)
     else:
         text = f"{before.text.rstrip()}\n\n{part[0]}\n" if before.text.strip() else card.text
-    made: dict[str, Any] = _mapping(card)
+    generated: dict[str, Any] = _mapping(card)
     # What an earlier push evaluated, and this one may not.
-    kept: dict[str, Any] = {name: value for name, value in _mapping(before).items() if name != "model-index"}
-    tags = list(dict.fromkeys([*(kept.get("tags") or ()), *(made.get("tags") or ())]))
-    data = type(card.data)(**{**kept, **made, "tags": tags})
+    edited: dict[str, Any] = {
+        name: value for name, value in _mapping(before).items() if name != "model-index"
+    }
+    tags = list(dict.fromkeys([*(edited.get("tags") or ()), *(generated.get("tags") or ())]))
+    data = type(card.data)(**{**edited, **generated, "tags": tags})
     return type(card)(f"---\n{data.to_yaml()}\n---\n{text}")
 
 

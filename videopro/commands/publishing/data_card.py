@@ -57,11 +57,11 @@ def _missing(card: Mapping[str, Any]) -> list[str]:
     questions = card.get("questions")
     lines = []
     if isinstance(questions, Mapping):
-        for what in ("without a result", "not asked"):
-            counts = questions.get(what)
+        for group in ("without a result", "not asked"):
+            counts = questions.get(group)
             if isinstance(counts, Mapping) and counts:
                 lines.append(
-                    f"questions {what}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+                    f"questions {group}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
                 )
     for file, name in (("sft", SFT), ("grpo", GRPO)):
         part = card.get(file)

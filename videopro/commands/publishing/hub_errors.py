@@ -72,14 +72,14 @@ def asking_hub(name: str, revision: str | None = None, *, again: str = "") -> It
 
 def _status_text(error: HfHubHTTPError) -> str:
     status = error.response.status_code
-    said = (error.server_message or _first_line(error)).strip().split("\n")[0]
+    message = (error.server_message or _first_line(error)).strip().split("\n")[0]
     if status == 401:
         return "the hub does not know the token; make one at https://huggingface.co/settings/tokens"
     if status == 403:
-        return f"the token may not do that ({said}); give one with write access to its owner"
+        return f"the token may not do that ({message}); give one with write access to its owner"
     if status == 429:
-        return f"the hub asks to wait ({said})"
-    return f"the hub answered with status {status} ({said})"
+        return f"the hub asks to wait ({message})"
+    return f"the hub answered with status {status} ({message})"
 
 
 def _cause(error: BaseException) -> str:

@@ -39,7 +39,7 @@ class Portable:
         self.counts: Counter[str] = Counter()
         self._replaced = _variants(_video_folders(videos))
         longest = sorted(self._replaced, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, longest))) if longest else None
+        self._paths = re.compile("|".join(map(re.escape, longest))) if longest else None
 
     def json_lines(self, text: str) -> str:
         """JSON lines for another machine; other bytes than those of paths and addresses stay as they are."""
@@ -47,8 +47,8 @@ class Portable:
 
     def text(self, text: str) -> str:
         """The text for another machine."""
-        if self._known is not None:
-            text = self._known.sub(self._replace, text)
+        if self._paths is not None:
+            text = self._paths.sub(self._replace, text)
         text = _PATH.sub(self._last_part, text)
         return _ADDRESS.sub(self._public_address, text)
 

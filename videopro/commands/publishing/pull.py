@@ -102,15 +102,15 @@ def _download(config: PullConfig, name: str, revision: str | None) -> None:
     damaged = [*(each["path"] for each in checked.mismatches), *checked.missing_paths]
     if damaged:
         raise ConfigError(
-            f"{folder}: {_listed(damaged)} not as {name} has it: delete {folder}, and pull again"
+            f"{folder}: {_enumeration(damaged)} not as {name} has it: delete {folder}, and pull again"
         )
     # The client leaves files alone that an earlier commit had.
-    others = [path for path in checked.extra_paths if "/" not in path]
-    if others:
-        print(f"{folder} also has {', '.join(others[:_NAMED])}, which {name} does not have", file=sys.stderr)
+    extra = [path for path in checked.extra_paths if "/" not in path]
+    if extra:
+        print(f"{folder} also has {', '.join(extra[:_NAMED])}, which {name} does not have", file=sys.stderr)
 
 
-def _listed(paths: Sequence[str]) -> str:
+def _enumeration(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     return f"{', '.join(paths[:_NAMED])}{more} {'is' if len(paths) == 1 else 'are'}"
 

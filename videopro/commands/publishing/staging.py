@@ -166,5 +166,5 @@ def refuse_secrets(texts: Iterable[tuple[Path, str]]) -> None:
     if len(lines) == 1:
         raise ConfigError(f"nothing was pushed, as a secret would go up: {lines[0]}; {fix}")
     if lines:
-        listed = "\n".join(f"  {line}" for line in lines)
-        raise ConfigError(f"nothing was pushed, as secrets would go up:\n{listed}\n{fix}")
+        listing = "\n".join(f"  {line}" for line in lines)
+        raise ConfigError(f"nothing was pushed, as secrets would go up:\n{listing}\n{fix}")

@@ -46,10 +46,10 @@ def examine(road: Road, stages: Sequence[Stage], sizes: Mapping[str, object]) ->
 
 
 def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
-    wanted = dict.fromkeys(pair for kind in sorted(kinds) for pair in _PACKAGES.get(kind, ()))
+    packages = dict.fromkeys(pair for kind in sorted(kinds) for pair in _PACKAGES.get(kind, ()))
     if road.config.accelerate.startswith("zero"):
-        wanted["deepspeed", "deepspeed"] = None
-    for extra, package in wanted:
+        packages["deepspeed", "deepspeed"] = None
+    for extra, package in packages:
         if is_installed(package):
             yield Finding("packages", package, "ok", metadata.version(package))
         else:
@@ -57,9 +57,9 @@ def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
 
 
 def _gpus(road: Road) -> Iterator[Finding]:
-    asked = road.config.gpus
-    if asked is not None and asked > road.present:
-        text = f"{road.present} of the {asked} that gpus asks for"
+    gpus = road.config.gpus
+    if gpus is not None and gpus > road.present:
+        text = f"{road.present} of the {gpus} that gpus asks for"
         yield Finding("machine", "GPUs", "broken", text)
     elif road.gpus:
         yield Finding("machine", "GPUs", "ok", f"{road.gpus}, and {road.processes} processes")
@@ -106,12 +106,12 @@ def _data(road: Road, kinds: set[str], sizes: Mapping[str, object]) -> Iterator[
         return
     for part in road.benchmarks():
         root = road.root(part)
-        found = sizes.get(part.folder)
+        size = sizes.get(part.folder)
         if root.is_dir():
-            counted = getattr(found, "is_counted", False)
+            counted = getattr(size, "is_counted", False)
             state: State = "ok" if counted else "wrong"
             text = f"{root}: " + (
-                f"{getattr(found, 'questions', 0):,} questions"
+                f"{getattr(size, 'questions', 0):,} questions"
                 if counted
                 else f"its questions cannot be read: videopro benchmarks check {part.name} --root {root}"
             )

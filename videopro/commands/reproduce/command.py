@@ -70,7 +70,7 @@ def reproduce(config: ReproduceConfig) -> None:
 
 def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:
     """The stages that `--only`, `--start` and `--until` leave. Raises ConfigError if there are none."""
-    order = {name: place for place, name in enumerate(STAGES)}
+    order = {name: position for position, name in enumerate(STAGES)}
     first, last = order.get(config.start, 0), order.get(config.until, len(order))
     chosen = [
         stage

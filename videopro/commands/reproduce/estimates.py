@@ -91,8 +91,8 @@ def estimates(
 def _estimate(
     road: Road, stage: Stage, sizes: Mapping[str, Size | None], rows: Mapping[str, int]
 ) -> Estimate:
-    known = [size for part in road.benchmarks() if (size := sizes.get(part.folder)) is not None]
-    hours = sum(size.hours for size in known)
+    benchmarks = [size for part in road.benchmarks() if (size := sizes.get(part.folder)) is not None]
+    hours = sum(size.hours for size in benchmarks)
     on_gpu = road.gpus > 0
     if stage.kind == "transcribe":
         return Estimate(f"{hours:,.0f} h of video at most")
@@ -107,12 +107,12 @@ def _estimate(
 
 
 def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> Estimate:
-    given = road.config.sft_data if stage.kind == "sft" else road.config.grpo_data
-    if given and Path(given).is_file():
-        with Path(given).open("rb") as file:
+    data_file = road.config.sft_data if stage.kind == "sft" else road.config.grpo_data
+    if data_file and Path(data_file).is_file():
+        with Path(data_file).open("rb") as file:
             rows = sum(bool(line.strip()) for line in file)
         works_on = f"{rows:,} rows"
-    elif not given and expected is not None:
+    elif not data_file and expected is not None:
         rows, works_on = expected, f"{expected:,} rows expected"
     else:
         rows = PAPER_ROWS[stage.kind]
@@ -121,7 +121,7 @@ def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> E
     replies = int(settings.get("num_generations", 8)) if stage.kind == "grpo" else 1
     seen = rows * replies * float(settings.get("num_train_epochs", 1))
     if (steps := int(settings.get("max_steps", -1))) > 0:
-        works_on = f"{steps:,} steps" + (f", of {works_on}" if given or expected is not None else "")
+        works_on = f"{steps:,} steps" + (f", of {works_on}" if data_file or expected is not None else "")
         seen = steps * road.processes
         seen *= int(settings.get("per_device_train_batch_size", 8))
         seen *= int(settings.get("gradient_accumulation_steps", 1))
@@ -139,8 +139,8 @@ def _answering(road: Road, stage: Stage, sizes: Mapping[str, Size | None], on_gp
         if size is None:
             unknown.append(folder)
             continue
-        asked = size.questions if limit is None else limit * size.questions if limit < 1 else limit
-        questions += int(min(size.questions, asked))
+        limited = size.questions if limit is None else limit * size.questions if limit < 1 else limit
+        questions += int(min(size.questions, limited))
     works_on = f"{questions:,} questions" + (f", and those of {', '.join(unknown)}" if unknown else "")
     seconds = questions * RUNTIMES[method]
     return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=PAPER)

@@ -34,8 +34,8 @@ def parts_of(names: Sequence[str]) -> list[Part]:
     (Video-MME in its long group). Raises ConfigError for one that is named twice."""
     preset = {name: (split, protocol) for name, split, protocol in PRESETS["videopro"][0]}
     parts: dict[str, Part] = {}
-    for given in names:
-        for name in preset if given == "videopro" else (given,):
+    for argument in names:
+        for name in preset if argument == "videopro" else (argument,):
             split, protocol = preset.get(name, (default_split(name), ""))
             frames = PRESETS["videopro"][1] if name in preset else None
             part = Part(name, split, protocol, frames)

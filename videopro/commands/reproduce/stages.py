@@ -54,12 +54,12 @@ class Command:
         """As it is typed in a shell."""
         before = "".join(f"{name}={value} " for name, value in self.environment.items())
         if self.name == DOWNLOAD:
-            words = ["hf", *self._flags]
+            argv = ["hf", *self._flags]
         elif self.launch is None:
-            words = ["videopro", *self.name.split(), *self._flags]
+            argv = ["videopro", *self.name.split(), *self._flags]
         else:
-            words = ["accelerate", "launch", *self._launched]
-        return before + shlex.join(words)
+            argv = ["accelerate", "launch", *self._launched]
+        return before + shlex.join(argv)
 
     @property
     def _flags(self) -> list[str]:

@@ -48,8 +48,8 @@ def training_stages(road: Road) -> Iterator[Stage]:
     """SFT, GRPO, and the last adapter as a plain checkpoint."""
     config = road.config
     if config.trains_sft:
-        made = road.output / "synthesis" / "sft.jsonl" if config.has_teacher else road.own_programs
-        rows = config.sft_data or str(made)
+        synthesized = road.output / "synthesis" / "sft.jsonl" if config.has_teacher else road.own_programs
+        rows = config.sft_data or str(synthesized)
         settings = {
             **read_yaml(config_file(Path(config.sft), "sft")),
             "model_name_or_path": config.model,

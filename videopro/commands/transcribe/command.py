@@ -119,17 +119,17 @@ def transcribe(config: TranscribeConfig) -> int:
     if config.output is not None and config.write is None:
         raise ConfigError("--output: is for subtitle files; add --write srt or --write vtt")
     speech = _speech(config)
-    paths, listed = _videos(config)
+    paths, with_subtitles = _videos(config)
     if config.shard is not None:
         # Sorted: commands that name the same files in another order still split them alike.
         paths = shard(sorted(paths), config.shard)
     check_needs([*part_needs({"speech": speech}, "--speech whisper:FOLDER"), cache_need()])
-    outcomes = Outcomes(listed)
+    outcomes = Outcomes(with_subtitles)
     try:
         _transcribe_all(paths, read_speech(speech), config, outcomes)
     finally:
         # After Ctrl-C too: what is done stays done.
-        if outcomes.rows or outcomes.listed:
+        if outcomes.rows or outcomes.with_subtitles:
             Console().print(outcomes.table())
             for remark in outcomes.remarks():
                 print(remark)
@@ -172,7 +172,7 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         raise ConfigError(
             f"--benchmark {config.benchmark}: brings its own videos; leave out {config.videos[0]}"
         )
-    asked = InferConfig(
+    run_config = InferConfig(
         config.benchmark,
         model="",
         output=Path(),
@@ -183,16 +183,16 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         options={"subtitles": "none"},
     )
     silent: dict[Path, None] = {}
-    listed: dict[Path, None] = {}
-    for run in runs_of(asked):
+    with_subtitles: dict[Path, None] = {}
+    for run in runs_of(run_config):
         benchmark = load_benchmark(run)
         if benchmark.fetch is not None:
             benchmark.fetch(benchmark.items)
         for item in benchmark.items:
             leaves_out = item.subtitles is not None and config.subtitles == "listed"
-            (listed if leaves_out else silent)[item.video] = None
+            (with_subtitles if leaves_out else silent)[item.video] = None
     # Some questions about a video may list subtitles, and others none.
-    return list(silent), len(listed.keys() - silent.keys())
+    return list(silent), len(with_subtitles.keys() - silent.keys())
 
 
 def _transcribe_all(
@@ -217,11 +217,11 @@ def _transcribe_all(
         while (path := walk.take()) is not None:
             try:
                 video = Video.open(path)
-                made = transcribe_video(
+                transcript = transcribe_video(
                     video, speech, load, cache_root() / "speech", progress=progress, wait=False
                 )
-                written = write_subtitles(made, path, config.write, config.output)
-                outcome = Outcome(path, made, written=written)
+                written = write_subtitles(transcript, path, config.write, config.output)
+                outcome = Outcome(path, transcript, written=written)
                 unprepared.prepared()
             except TranscriptBusy:
                 walk.put_off(path)
@@ -243,8 +243,8 @@ def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) 
     if config.benchmark is None:
         film = paths[0] if paths else "film.mp4"
         return f'videopro ask {quote(str(film))} "What is said?" {options}'
-    given = {"split": config.split, "root": config.root, "annotations": config.annotations}
-    flags = "".join(f" --{name} {quote(str(value))}" for name, value in given.items() if value)
+    settings = {"split": config.split, "root": config.root, "annotations": config.annotations}
+    flags = "".join(f" --{name} {quote(str(value))}" for name, value in settings.items() if value)
     return (
         f"videopro infer --benchmark {config.benchmark}{flags} --method videopro {options} --output runs/NAME"
     )

@@ -41,7 +41,7 @@ class Outcome:
 class Outcomes:
     """What became of all videos so far."""
 
-    listed: int = 0
+    with_subtitles: int = 0
     """Videos that were left out, because their subtitles are listed."""
     rows: list[Outcome] = field(default_factory=list)
 
@@ -77,9 +77,10 @@ class Outcomes:
     def remarks(self) -> list[str]:
         """What is below the table: what was left out, damaged, written, or failed."""
         remarks = []
-        if self.listed:
+        if self.with_subtitles:
             remarks.append(
-                f"left out, since subtitles are listed: {self.listed} (--subtitles none transcribes them too)"
+                f"left out, since subtitles are listed: {self.with_subtitles} "
+                "(--subtitles none transcribes them too)"
             )
         for row in self.rows:
             if row.transcript is not None and row.transcript.damaged:
@@ -98,10 +99,10 @@ def _language(row: Outcome) -> str:
 
 def _figures(rows: Sequence[Outcome]) -> tuple[str, str, str]:
     """Minutes of sound, the seconds of the command that heard it, and lines."""
-    made = [row.transcript for row in rows if row.transcript is not None]
-    seconds = [each.seconds for each in made if each.seconds is not None]
+    transcripts = [row.transcript for row in rows if row.transcript is not None]
+    seconds = [each.seconds for each in transcripts if each.seconds is not None]
     return (
-        f"{sum(each.sound_seconds for each in made) / 60:.1f}",
+        f"{sum(each.sound_seconds for each in transcripts) / 60:.1f}",
         f"{sum(seconds):.1f}" if seconds else "",
-        str(sum(len(each.lines) for each in made)),
+        str(sum(len(each.lines) for each in transcripts)),
     )

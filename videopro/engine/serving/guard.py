@@ -84,13 +84,13 @@ def _end_children() -> None:
 
 
 def _children() -> list[int]:
-    own, children = os.getpid(), []
+    process, children = os.getpid(), []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 # The name of a process, in parentheses, may hold anything.
                 _, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
-                if int(parent) == own:
+                if int(parent) == process:
                     children.append(int(entry.name))
     return children
 

@@ -34,7 +34,7 @@ CPU_LOADS = _CPU_LOADED - 1
 """Adapters that an engine of the CPU build may load in its life: one that is unloaded loses its name, and
 keeps its slot."""
 _CPU_REQUESTS = 16
-_LISTED = 20
+_TOP_LOGPROBS = 20
 """Log-probabilities for each token, among which the letters of an answer are looked for."""
 
 
@@ -124,7 +124,7 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
         "--host": "127.0.0.1",
         "--port": port,
         "--max-model-len": settings.max_model_len or _longest(model.source),
-        "--max-logprobs": _LISTED,
+        "--max-logprobs": _TOP_LOGPROBS,
         # Those that tokens are drawn from, as the importance ratio of training needs them. A letter is asked
         # for at temperature 0, which leaves them as they are.
         "--logprobs-mode": "processed_logprobs",
@@ -180,20 +180,20 @@ _OF_LAUNCHERS = (
 
 def engine_environment(command: list[str], device: str | None) -> dict[str, str]:
     """The environment variables of the engine. `device`: for CUDA_VISIBLE_DEVICES; None: a CPU."""
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name not in (*_OF_LAUNCHERS, "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         and not name.startswith(("TORCHELASTIC_", "ACCELERATE_", "FSDP_"))
     }
     # Its own tools, such as ninja, before ours.
-    kept["PATH"] = os.pathsep.join([str(Path(command[0]).parent), kept.get("PATH", os.defpath)])
-    kept["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-    kept.setdefault("VLLM_NO_USAGE_STATS", "1")
+    variables["PATH"] = os.pathsep.join([str(Path(command[0]).parent), variables.get("PATH", os.defpath)])
+    variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    variables.setdefault("VLLM_NO_USAGE_STATS", "1")
     if device is not None:
-        kept["CUDA_VISIBLE_DEVICES"] = device
+        variables["CUDA_VISIBLE_DEVICES"] = device
     else:
-        kept.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+        variables.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
         # Threads that wait for each other on busy cores cost twenty times what they gain.
-        kept.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-    return kept
+        variables.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    return variables

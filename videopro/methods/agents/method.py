@@ -156,15 +156,15 @@ class AgentMethod(Method):
     # ---- the interface of a method ---------------------------------------------------------------------
 
     def adapt(self, request: RunRequest) -> Adaptation:
-        made = replace(super().adapt(request), models=self.equipment().roles, needs=self._needs)
+        adapted = replace(super().adapt(request), models=self.equipment().roles, needs=self._needs)
         if self.pixels is None:
-            return made
-        if made.backbone.get("pixels", self.pixels) != self.pixels:
+            return adapted
+        if adapted.backbone.get("pixels", self.pixels) != self.pixels:
             raise ConfigError(
-                f"{self.name}: backbone pixels is {made.backbone['pixels']}, but resolution asks for "
+                f"{self.name}: backbone pixels is {adapted.backbone['pixels']}, but resolution asks for "
                 f"{self.pixels}; leave one of them out"
             )
-        return replace(made, backbone={**made.backbone, "pixels": self.pixels})
+        return replace(adapted, backbone={**adapted.backbone, "pixels": self.pixels})
 
     def _needs(self, model: BackboneConfig) -> list[Need]:
         needs, equipment = [], self.equipment()
@@ -178,22 +178,22 @@ class AgentMethod(Method):
         return [*needs, *speech_needs(self.settings.speech, self.flag_without_model)]
 
     def identity(self) -> dict[str, Any]:
-        facts = super().identity()
+        identity = super().identity()
         # Neither changes an answer.
-        del facts["max_parallel"]
-        del facts["api_key_env"]
-        del facts["speech"]
-        facts |= speech_identity(self.settings.speech)
+        del identity["max_parallel"]
+        del identity["api_key_env"]
+        del identity["speech"]
+        identity |= speech_identity(self.settings.speech)
         equipment = self.equipment()
         for role, name in equipment.roles.items():
-            facts[role] = public_role(name)
+            identity[role] = public_role(name)
         if equipment.evidence:
-            facts["oracle"] = "evidence"
+            identity["oracle"] = "evidence"
         # Left out where they are unset, so that a new limit does not change the keys of older runs.
         for limit in ("max_frames", "max_tokens", "max_steps", "max_seconds"):
-            if facts[limit] is None:
-                del facts[limit]
-        return facts
+            if identity[limit] is None:
+                del identity[limit]
+        return identity
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer the questions, `max_parallel` of them in flight, each as soon as it is ready."""
@@ -315,16 +315,16 @@ class AgentMethod(Method):
             # Counts as wrong in either case; whether the model is gone, the run finds out.
             return failed_result(error)
         direct = Session(session.question, session.video, session.models, session.settings, seed=session.seed)
-        shown = error_of_look(lambda: self._fallback(direct))
+        look_error = error_of_look(lambda: self._fallback(direct))
         session.cost = session.cost + direct.settle()
-        if shown is not None:
-            return failed_result(shown)
-        found = failed_result(error)
+        if look_error is not None:
+            return failed_result(look_error)
+        failed = failed_result(error)
         if isinstance(error, UnexpectedError):
-            return found
+            return failed
         # As of a program's call.
         message = f"a request of the agent could not be served: {type(error).__name__}: {error}"
-        return replace(found, error=Failure("CallError", message))
+        return replace(failed, error=Failure("CallError", message))
 
     def _fallback(self, session: Session) -> Round:
         """Ask the model that sees frames directly, as the native method does."""

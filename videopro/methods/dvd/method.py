@@ -28,10 +28,10 @@ class DvdMethod(AgentMethod):
 
     def identity(self) -> dict[str, Any]:
         """Without the resolution where it is each model's own, as in the keys of older runs."""
-        own = super().identity()
-        if own["resolution"] == "model":
-            del own["resolution"]
-        return own
+        identity = super().identity()
+        if identity["resolution"] == "model":
+            del identity["resolution"]
+        return identity
 
     def equipment(self) -> Equipment:
         settings = self.settings

@@ -169,8 +169,8 @@ class LvAgentRun(AgentRun):
 
     def _context(self, frames: Sequence[Frame]) -> str:
         """The history, and the subtitle lines at the frames."""
-        said = self.session.said_at([frame.time for frame in frames])
-        return "\n".join(part for part in (self._history, said) if part)
+        subtitles = self.session.said_at([frame.time for frame in frames])
+        return "\n".join(part for part in (self._history, subtitles) if part)
 
     @property
     def _count(self) -> int:

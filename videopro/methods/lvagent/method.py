@@ -40,13 +40,13 @@ class LvAgentMethod(AgentMethod):
         return Equipment(roles, seeing=next(iter(roles)), encoders={"encoder": self.settings.encoder})
 
     def identity(self) -> dict[str, Any]:
-        facts = super().identity()
+        identity = super().identity()
         # The roles are their own names, and the team is what its file says.
         roles = self.equipment().roles
-        facts = {key: value for key, value in facts.items() if key not in {"team", *roles}}
+        identity = {key: value for key, value in identity.items() if key not in {"team", *roles}}
         chosen = self._team.selection
         return {
-            **facts,
+            **identity,
             "agents": list(roles),
             **({} if chosen is None else {"selection": chosen.key}),
         }
@@ -59,9 +59,9 @@ class LvAgentMethod(AgentMethod):
             self._is_checked = True
         encoder = self.encoder(scene, self.settings.encoder, "chunks are found by an encoder")
         video = scene.context.video
-        index, made = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
+        index, indexing = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
         selected = () if self._team.selection is None else (self._team.selection,)
-        return Prepared(Scenery(index, scene.context.backbone.inner.frames), (made, *selected))
+        return Prepared(Scenery(index, scene.context.backbone.inner.frames), (indexing, *selected))
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         return LvAgentRun(session, prepared, self.settings)
@@ -75,11 +75,11 @@ def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
     """Raise ConfigError if two agents, by name, have the same weights, as "self" and the name of the run's
     backbone: they never disagree. Of a served model, only what its server tells is known."""
     seen: dict[str, str] = {}
-    for name, facts in identities.items():
+    for name, identity in identities.items():
         # A local model is told by the contents of its files, wherever they are.
-        ignored = {*_SETTINGS, *(("model",) if facts.get("kind") == "qwen" else ())}
+        ignored = {*_SETTINGS, *(("model",) if identity.get("kind") == "qwen" else ())}
         weights = json.dumps(
-            {key: value for key, value in facts.items() if key not in ignored}, sort_keys=True
+            {key: value for key, value in identity.items() if key not in ignored}, sort_keys=True
         )
         if weights in seen:
             raise ConfigError(

@@ -37,27 +37,27 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     record = planner.planner
     if named is None and (record is None or not record.base):
         return planner
-    facts = planner.identity()
-    if named is None and facts.get("kind") == "server":
+    identity = planner.identity()
+    if named is None and identity.get("kind") == "server":
         raise ConfigError(
             f"model 'server:{planner.name}' is a planner that was made from {record.base!r}, which answers "  # type: ignore[union-attr]
             f"inside its programs: give --answerer server:NAME@URL if it is served, or --answerer "
             f"{record.base} to load it here"  # type: ignore[union-attr]
         )
     name = named or record.base  # type: ignore[union-attr]
-    spec = read_spec(name, frames=planner.frames, **_shared(facts, "pixels"))
+    spec = read_spec(name, frames=planner.frames, **_shared(identity, "pixels"))
     if spec.kind == "qwen" and spec.model == planner.name:
         # The planner with its adapter off: not loaded a second time.
         return planner
     if spec.kind == "server":
         spec = spec.but(api_key_env=api_key_env, **planner.server_settings.as_settings())
-    elif facts.get("kind") == "qwen":
-        dtype = _DTYPES.get(str(facts["dtype"]), "auto")
+    elif identity.get("kind") == "qwen":
+        dtype = _DTYPES.get(str(identity["dtype"]), "auto")
         device = getattr(planner, "device", None)
         spec = spec.but(
             dtype=dtype,
             device_map=None if device is None else str(device),
-            **_shared(facts, "attention"),
+            **_shared(identity, "attention"),
         )
     if named is None:
         assert record is not None
@@ -65,8 +65,8 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     return load_backbone(spec)
 
 
-def _shared(facts: dict[str, object], *names: str) -> dict[str, Any]:
-    return {name: facts[name] for name in names if name in facts}
+def _shared(identity: dict[str, object], *names: str) -> dict[str, Any]:
+    return {name: identity[name] for name in names if name in identity}
 
 
 def _check_base(folder: str, base: str, weights: str, planner: str) -> None:

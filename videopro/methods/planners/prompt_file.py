@@ -47,11 +47,11 @@ class PromptFile:
     source: str
 
     def __post_init__(self) -> None:
-        known = (*_KINDS, API)
+        names = (*_KINDS, API)
         for name, text in self.texts.items():
             where = f"prompts {self.source}: {name}"
-            if name not in known:
-                raise ConfigError(f"{where}: no prompt has this name; {did_you_mean(str(name), known)}")
+            if name not in names:
+                raise ConfigError(f"{where}: no prompt has this name; {did_you_mean(str(name), names)}")
             if not isinstance(text, str) or not text.strip():
                 raise ConfigError(f"{where}: is {text!r}; it must be a text")
             if name != API:
@@ -65,10 +65,10 @@ class PromptFile:
 
     def require_api(self, who: str) -> None:
         """Raise ConfigError for a slot {api} without a text for it, if `who` knows of no video's modules."""
-        shown = [kind for kind in _KINDS if self.shows(kind, API)]
-        if shown and API not in self.texts:
+        kinds = [kind for kind in _KINDS if self.shows(kind, API)]
+        if kinds and API not in self.texts:
             raise ConfigError(
-                f"prompts {self.source}: {shown[0]} shows {{{API}}}, and {who} knows no video's modules; add "
+                f"prompts {self.source}: {kinds[0]} shows {{{API}}}, and {who} knows no video's modules; add "
                 f"a text {API}"
             )
 
@@ -105,23 +105,23 @@ class PromptFile:
         )
 
 
-def read_prompts(given: str | Mapping[str, str]) -> PromptFile:
+def read_prompts(prompts: str | Mapping[str, str]) -> PromptFile:
     """The prompts in a YAML file or in the .txt files of a folder, or these texts. The last line break of a
     .txt file is not part of its prompt. Raises ConfigError."""
-    if not isinstance(given, str):
-        return PromptFile(dict(given), "of the settings")
-    path = Path(given).expanduser()
+    if not isinstance(prompts, str):
+        return PromptFile(dict(prompts), "of the settings")
+    path = Path(prompts).expanduser()
     texts = _folder(path) if path.is_dir() else read_yaml(path)
     if not texts:
-        raise ConfigError(f"prompts {given}: holds no prompts; {did_you_mean('', [*_KINDS, API])}")
-    return PromptFile(texts, given)
+        raise ConfigError(f"prompts {prompts}: holds no prompts; {did_you_mean('', [*_KINDS, API])}")
+    return PromptFile(texts, prompts)
 
 
 def prompt_notes(
     who: str,
     recorded: PlannerRecord | None,
     form: str,
-    given: PromptFile | None,
+    custom: PromptFile | None,
     reference: str = "auto",
 ) -> list[str]:
     """Where the settings ask a planner in another way than it was trained, as it records. `form`: the setting
@@ -130,32 +130,32 @@ def prompt_notes(
     if recorded is None:
         return []
     return [
-        *_form_notes(who, recorded, form, given),
+        *_form_notes(who, recorded, form, custom),
         *_reference_notes(who, recorded, "none" if (reference, form) == ("auto", "short") else reference),
     ]
 
 
-def _reference_notes(who: str, recorded: PlannerRecord, asked: str) -> list[str]:
+def _reference_notes(who: str, recorded: PlannerRecord, reference: str) -> list[str]:
     trained = recorded.reference
-    if asked in ("auto", trained):
+    if reference in ("auto", trained):
         return []
     return [
-        f"{who} was trained on prompts with reference={trained}, and is asked with reference={asked}, as the "
-        "settings say; leave it out to use what it was trained on"
+        f"{who} was trained on prompts with reference={trained}, and is asked with reference={reference}, as "
+        "the settings say; leave it out to use what it was trained on"
     ]
 
 
-def _form_notes(who: str, recorded: PlannerRecord, form: str, given: PromptFile | None) -> list[str]:
-    if given is None and form == "auto":
+def _form_notes(who: str, recorded: PlannerRecord, form: str, custom: PromptFile | None) -> list[str]:
+    if custom is None and form == "auto":
         return []
-    if given is not None and given.texts == recorded.prompts:
+    if custom is not None and custom.texts == recorded.prompts:
         return []
-    if given is None and form == "short" and not recorded.prompts:
+    if custom is None and form == "short" and not recorded.prompts:
         return []
     trained = "the prompts that it records" if recorded.prompts else "our short prompts"
-    asked = f"our {form} prompts" if given is None else f"the prompts {given.source}"
+    source = f"our {form} prompts" if custom is None else f"the prompts {custom.source}"
     return [
-        f"{who} was trained on {trained}, and is asked with {asked}, as the settings say; leave them out to "
+        f"{who} was trained on {trained}, and is asked with {source}, as the settings say; leave them out to "
         "use what it was trained on"
     ]
 

@@ -78,8 +78,8 @@ def reasoned_confidence(
     search = _Search(program, question, library, inputs, letter, rule, limits)
     try:
         sets = search.deciding()
-    except _Unknowable as why:
-        return 0.0, Reasoned(rule, replays=search.replays, why_guess=str(why))
+    except _Unknowable as error:
+        return 0.0, Reasoned(rule, replays=search.replays, why_guess=str(error))
     why_guess = "" if sets else "no call's result changes the letter"
     return confidence_of(sets, rule, len(question.choices)), Reasoned(rule, sets, search.replays, why_guess)
 
@@ -88,18 +88,18 @@ def confidence_of(sets: Sequence[DecidingCalls], rule: CombiningRule, options: i
     """How sure a letter is that these calls decided; 0 if there are none. `options`: of its question."""
     if not sets:
         return 0.0
-    known = [calls.confidence for calls in sets if calls.confidence is not None]
-    if not known:
+    confidences = [calls.confidence for calls in sets if calls.confidence is not None]
+    if not confidences:
         return 1 / options
-    return math.prod(known) if rule == "product" else min(known)
+    return math.prod(confidences) if rule == "product" else min(confidences)
 
 
 def _together(confidences: Sequence[float | None], rule: CombiningRule) -> float | None:
     """How sure calls are of which one right one is enough."""
-    known = [confidence for confidence in confidences if confidence is not None]
-    if not known:
+    recorded = [confidence for confidence in confidences if confidence is not None]
+    if not recorded:
         return None
-    return 1 - math.prod(1 - confidence for confidence in known) if rule == "product" else max(known)
+    return 1 - math.prod(1 - confidence for confidence in recorded) if rule == "product" else max(recorded)
 
 
 class _Search:
@@ -135,14 +135,16 @@ class _Search:
             raise _Unknowable(f"it uses {telling}, by which it could tell a replay from its run")
         self._check_repeats()
         texts = self._question.choices
-        others = {key: other_results(made, texts, library.context) for key, made in library.made.items()}
-        sets = [[key] for key, results in others.items() if self._decides(key, results)]
-        if not sets and (keys := self._joint(others)):
+        alternatives = {
+            key: other_results(call, texts, library.context) for key, call in library.made.items()
+        }
+        sets = [[key] for key, results in alternatives.items() if self._decides(key, results)]
+        if not sets and (keys := self._joint(alternatives)):
             sets = [keys]
         if sets:
             # A program that depends on more than its calls has another letter at one time or another.
             self._check_repeats()
-        return tuple(self._shown(keys) for keys in sets)
+        return tuple(self._deciding_calls(keys) for keys in sets)
 
     def _decides(self, key: Hashable, results: Sequence[Any]) -> bool:
         """Whether another letter comes out for one of these results, or none for any of them."""
@@ -154,14 +156,14 @@ class _Search:
             is_same |= effect == "same"
         return not is_same
 
-    def _joint(self, others: Mapping[Hashable, Sequence[Any]]) -> list[Hashable]:
+    def _joint(self, alternatives: Mapping[Hashable, Sequence[Any]]) -> list[Hashable]:
         """Calls that decided together: changed together they change the letter, and none of them can be left
         out; empty if there are none."""
         changed: dict[Hashable, Any] = {}
-        for key in sorted(others, key=self._sureness):
-            if not others[key]:
+        for key in sorted(alternatives, key=self._sureness):
+            if not alternatives[key]:
                 continue
-            changed[key] = others[key][0]
+            changed[key] = alternatives[key][0]
             if len(changed) > 1 and self._effect(changed) == "other":
                 break
         else:
@@ -176,10 +178,10 @@ class _Search:
         confidence = self._library.made[key].confidence
         return math.inf if confidence is None else confidence
 
-    def _shown(self, keys: Sequence[Hashable]) -> DecidingCalls:
-        made = [self._library.made[key] for key in keys]
+    def _deciding_calls(self, keys: Sequence[Hashable]) -> DecidingCalls:
+        calls = [self._library.made[key] for key in keys]
         return DecidingCalls(
-            tuple(call.position for call in made), _together([call.confidence for call in made], self._rule)
+            tuple(call.position for call in calls), _together([call.confidence for call in calls], self._rule)
         )
 
     # ---- replays -------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ def execute(
     shows without a program and for one of the sandbox, and the machine's errors.
     """
     if not program.code.strip():
-        why = " ".join(program.faults)
-        error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {why}")
+        faults = " ".join(program.faults)
+        error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {faults}")
         execution, log = Execution("failed", error=error), error.log
     else:
         execution, log = _run(program, question, context, limits, thread_meter, observer, reasoned)
@@ -189,8 +189,8 @@ def _answerless_log(outcome: Outcome, execution: Execution) -> str:
     if execution.status == "ok":
         return outcome.log
     answer = execution.answer
-    what = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
-    return f"The program gave no answer: {what}\n{outcome.log}".rstrip()
+    fault = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
+    return f"The program gave no answer: {fault}\n{outcome.log}".rstrip()
 
 
 def _cost(meter: Meter, library: ModuleLibrary) -> Cost:

@@ -100,13 +100,13 @@ class CallGuard:
         try:
             if isinstance(error, BackboneError):
                 self._count_refusal(error)
-            shown = None if self._works_natively else _fails_natively(self._library, self._question)
+            native_error = None if self._works_natively else _fails_natively(self._library, self._question)
         except VideoProError:
             raise
         except Exception as failed:
             raise MachineFailed(failed) from error
-        if shown is not None:
-            raise shown from error
+        if native_error is not None:
+            raise native_error from error
         self._works_natively = True
         raise CallError(f"{name}() could not be served: {reason}") from error
 

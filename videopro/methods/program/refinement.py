@@ -46,8 +46,8 @@ def shown_answer(question: Question, answer: Answer) -> str | None:
     """An answer as a refinement prompt shows it: a letter, or words in quotes; None if there is none."""
     if not question.is_open:
         return answer.letter
-    words = " ".join(answer.raw.split())
-    return f'"{words}"' if words else None
+    text = " ".join(answer.raw.split())
+    return f'"{text}"' if text else None
 
 
 def build_refinement(

@@ -49,19 +49,19 @@ class VcaRun(AgentRun):
         """The forced answer, from the frames in the buffer."""
         session, question = self.session, self.session.question
         times = self._buffer.times or uniform_times(0.0, session.video.duration, self._settings.borders)
-        frames, said = self._look(times), session.said_at(times)
+        frames, subtitles = self._look(times), session.said_at(times)
         if question.is_open:
-            prompt = shared_prompts.with_context(said, shared_prompts.open_ended(question.text))
+            prompt = shared_prompts.with_context(subtitles, shared_prompts.open_ended(question.text))
             text = session.tell("answer", LLM, prompt, frames=frames, round=self._round)
             return Conclusion(Answer(raw=text))
-        prompt = shared_prompts.with_context(said, shared_prompts.multiple_choice(question))
+        prompt = shared_prompts.with_context(subtitles, shared_prompts.multiple_choice(question))
         return Conclusion(session.choose("answer", LLM, prompt, frames=frames, round=self._round))
 
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
         return Stills(self.session.frames(times, LLM, one_each=True))
 
-    def _said(self) -> str:
+    def _subtitles(self) -> str:
         """The subtitle lines at the frames in the buffer."""
         return self.session.said_at(self._buffer.times)
 
@@ -158,7 +158,7 @@ class VcaRun(AgentRun):
         reply = self.session.ask(
             "explore",
             LLM,
-            prompts.explore(question, candidates, self._explored, self._said()),
+            prompts.explore(question, candidates, self._explored, self._subtitles()),
             schema=action_of(question, segments=[node.number for node in candidates]),
             frames=self._look(self._buffer.times),
             round=self._round,
@@ -194,7 +194,7 @@ class VcaRun(AgentRun):
             reply = session.ask(
                 "explore",
                 LLM,
-                prompts.look(session.question, duration, sorted(seen), count, self._said()),
+                prompts.look(session.question, duration, sorted(seen), count, self._subtitles()),
                 schema=action_of(session.question, moments=count),
                 frames=self._look(self._buffer.times),
                 round=self._round,

@@ -35,7 +35,7 @@ class VcaMethod(AgentMethod):
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         if self.settings.reward == "evidence":
-            known = "" if session.evidence else ", and this question has none"
-            session.note(f"oracle: segments are scored by the annotated evidence{known}")
+            note = "" if session.evidence else ", and this question has none"
+            session.note(f"oracle: segments are scored by the annotated evidence{note}")
         score: ScoreFrames | None = prepared.content
         return VcaRun(session, prepared, self.settings, score)

@@ -8,13 +8,13 @@ from videopro.methods.vca.tree import Node
 from videopro.question import Question, prompts
 
 
-def reward(question: Question, children: Sequence[Node], history: Sequence[Node], said: str = "") -> str:
+def reward(question: Question, children: Sequence[Node], history: Sequence[Node], subtitles: str = "") -> str:
     """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7). `said`,
     here and below: the subtitle lines at the frames."""
     parts = ["Which parts of a video show the answer to a question?", _question(question)]
     if history:
         parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
-    parts += [prompts.said_at_frames(said)] if said else []
+    parts += [prompts.said_at_frames(subtitles)] if subtitles else []
     part_lines = "\n".join(_line(node) for node in children)
     form = f'{{"{children[0].number}": {{"why": "...", "score": 0}}, ...}}'
     parts.append(
@@ -26,12 +26,14 @@ def reward(question: Question, children: Sequence[Node], history: Sequence[Node]
     return "\n".join(parts)
 
 
-def explore(question: Question, candidates: Sequence[Node], explored: Sequence[Node], said: str = "") -> str:
+def explore(
+    question: Question, candidates: Sequence[Node], explored: Sequence[Node], subtitles: str = ""
+) -> str:
     """Ask the agent for a segment to look into, or for its answer (Fig. 8)."""
     parts = ["Find the answer to a question in a video, one part at a time.", _question(question)]
     if explored:
         parts.append("Looked into: " + ", ".join(str(node.number) for node in explored))
-    parts += [prompts.said_at_frames(said)] if said else []
+    parts += [prompts.said_at_frames(subtitles)] if subtitles else []
     parts.append("Parts to look into, with their scores:\n" + "\n".join(map(_candidate, candidates)))
     parts.append(
         "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
@@ -41,10 +43,10 @@ def explore(question: Question, candidates: Sequence[Node], explored: Sequence[N
     return "\n".join(parts)
 
 
-def look(question: Question, duration: float, seen: Sequence[float], count: int, said: str = "") -> str:
+def look(question: Question, duration: float, seen: Sequence[float], count: int, subtitles: str = "") -> str:
     """Ask the agent for moments to look at, or for its answer (the ablation without tree search)."""
     times = ", ".join(f"{time:.1f}" for time in seen)
-    spoken = f"{prompts.said_at_frames(said)}\n" if said else ""
+    spoken = f"{prompts.said_at_frames(subtitles)}\n" if subtitles else ""
     return (
         "Find the answer to a question in a video, a few frames at a time.\n"
         f"{_question(question)}\n{spoken}"

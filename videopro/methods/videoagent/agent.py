@@ -111,8 +111,8 @@ class VideoAgentRun(AgentRun):
             captions = tuple(self._seen[index] for index in indices)
             return State(duration, tuple(times), captions, self.session.said_at(times)), []
         frames = self.session.frames(times, LLM)
-        shown = tuple(frame.time for frame in frames)
-        return State(duration, shown, said=self.session.said_at(shown)), frames
+        frame_times = tuple(frame.time for frame in frames)
+        return State(duration, frame_times, said=self.session.said_at(frame_times)), frames
 
     # ---- how much may be looked at -----------------------------------------------------------------------
 

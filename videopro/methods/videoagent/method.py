@@ -56,16 +56,16 @@ class VideoAgentMethod(AgentMethod):
         return Equipment(roles, seeing=CAPTIONER, encoders=encoders)
 
     def identity(self) -> dict[str, Any]:
-        facts = super().identity()
+        identity = super().identity()
         if self.settings.captions == "none":
-            del facts[CAPTIONER]
+            del identity[CAPTIONER]
         if self.settings.selection == "uniform":
-            del facts["encoder"]
-        return facts
+            del identity["encoder"]
+        return identity
 
     def prepare(self, scene: Scene) -> Prepared:
-        index, made = self._index(scene)
-        return Prepared(Tools(index, self._captioning(scene)), made)
+        index, preparations = self._index(scene)
+        return Prepared(Tools(index, self._captioning(scene)), preparations)
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         tools: Tools = prepared.content
@@ -76,8 +76,8 @@ class VideoAgentMethod(AgentMethod):
             return None, ()
         encoder = self.encoder(scene, self.settings.encoder, "frames are found by an encoder")
         seconds = 1.0 / self.settings.fps
-        index, made = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
-        return index, (made,)
+        index, indexing = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
+        return index, (indexing,)
 
     def _retrieves(self) -> bool:
         return self.settings.selection != "uniform" and self.settings.max_rounds > 1

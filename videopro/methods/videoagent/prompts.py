@@ -76,12 +76,12 @@ def search(question: Question, state: State, segments: Sequence[VideoSegment]) -
 
 def _state(state: State) -> str:
     head = f"A video lasts {state.duration:.1f} seconds."
-    said = [prompts.said_at_frames(state.said)] if state.said else []
+    subtitles = [prompts.said_at_frames(state.said)] if state.said else []
     if not state.captions:
         times = ", ".join(f"{time:.1f}" for time in state.times)
-        return "\n".join([f"{head} The frames are from these times in seconds: {times}", *said])
+        return "\n".join([f"{head} The frames are from these times in seconds: {times}", *subtitles])
     lines = [f"{time:.1f} s: {text}" for time, text in zip(state.times, state.captions, strict=True)]
-    return "\n".join([f"{head} Some of its frames show:", *lines, *said])
+    return "\n".join([f"{head} Some of its frames show:", *lines, *subtitles])
 
 
 def _question(question: Question) -> str:

@@ -58,20 +58,20 @@ def inject_fault(
     roll = rng.random()
     if roll >= sum(shares.values()):
         return None
-    places = {kind: possible_forms(code, question, kind) for kind in shares}
-    fitting = [kind for kind in shares if places[kind]]
+    forms = {kind: possible_forms(code, question, kind) for kind in shares}
+    fitting = [kind for kind in shares if forms[kind]]
     if not fitting:
         return None
     kind = rng.choices(fitting, [shares[fault] for fault in fitting])[0]
-    form = rng.choice(sorted(places[kind]))
-    return FaultyProgram(kind, form, places[kind][form])
+    form = rng.choice(sorted(forms[kind]))
+    return FaultyProgram(kind, form, forms[kind][form])
 
 
 def possible_forms(code: str, question: str, kind: str) -> dict[str, str]:
     """The forms of a class that apply to a program, with the resulting program for each."""
     context = FaultContext(question)
-    made = {form: change(code, context) for form, change in FORMS[kind].items()}
-    return {form: text for form, text in made.items() if text != code}
+    programs = {form: change(code, context) for form, change in FORMS[kind].items()}
+    return {form: text for form, text in programs.items() if text != code}
 
 
 # ---- injection ---------------------------------------------------------------------------------------
@@ -86,26 +86,26 @@ _QUERY = r'(get_informative_(?:clips|subtitles)\(video, )"(?:[^"\\]|\\.)*"'
 _SPOKEN = r'(get_informative_subtitles\(video, )"(?:[^"\\]|\\.)*"'
 
 
-def _query(words: str) -> FaultInjector:
-    return lambda code, context: re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
+def _query(text: str) -> FaultInjector:
+    return lambda code, context: re.sub(_QUERY, lambda m: f'{m[1]}"{text}"', code, count=1)
 
 
 def _whole_question(code: str, context: FaultContext) -> str:
-    words = context.question.replace("\\", " ").replace('"', "")
-    return re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
+    text = context.question.replace("\\", " ").replace('"', "")
+    return re.sub(_QUERY, lambda m: f'{m[1]}"{text}"', code, count=1)
 
 
 def _no_return(code: str, context: FaultContext) -> str:
     """The last line without its return: the program returns nothing."""
-    head, found, tail = code.rpartition("    return ")
-    return f"{head}    answer = {tail}" if found else code
+    head, separator, tail = code.rpartition("    return ")
+    return f"{head}    answer = {tail}" if separator else code
 
 
 def _misnamed(code: str, context: FaultContext) -> str:
     """A wrong name for the frames of the last question."""
     for name in ("frames", "kept", "parts"):
-        head, found, tail = code.rpartition(f"query_mc({name},")
-        if found:
+        head, separator, tail = code.rpartition(f"query_mc({name},")
+        if separator:
             return f"{head}query_mc(images,{tail}"
     return code
 
@@ -125,8 +125,8 @@ def _attribute(code: str, context: FaultContext) -> str:
 
 
 def _undefined(code: str, context: FaultContext) -> str:
-    head, found, tail = code.partition("\n    return query_mc(frames,")
-    if not found:
+    head, separator, tail = code.partition("\n    return query_mc(frames,")
+    if not separator:
         return code
     return f"{head}\n    frames = helper(frames)\n    return query_mc(frames,{tail}"
 

@@ -24,8 +24,8 @@ def logic_variant(reading: ParsedQuestion) -> ProgramVariant | None:
     return None if make is None else make(reading)
 
 
-def _asks(planning: str, look: str, asked: str, question: str = "question") -> ProgramVariant:
-    return ProgramVariant(planning, program(look + _ASK.format(asked=asked, question=question)))
+def _asks(planning: str, look: str, prompt: str, question: str = "question") -> ProgramVariant:
+    return ProgramVariant(planning, program(look + _ASK.format(prompt=prompt, question=question)))
 
 
 def _weather(r: ParsedQuestion) -> ProgramVariant:
@@ -50,14 +50,14 @@ return {_LETTERS}[votes.index(max(votes))]"""),
 
 
 def _scene(r: ParsedQuestion) -> ProgramVariant:
-    asked = f"Is the {r.thing} {{choice}}?" if r.kind == "color" else "Is there a {choice}?"
+    prompt = f"Is the {r.thing} {{choice}}?" if r.kind == "color" else "Is there a {choice}?"
     return _asks(
         f"This needs one scene: first find {quote(r.subject)}, then check each option with yes or no.",
         f"""
 intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
 start, end = intervals[0]
 frames = trim_frames(video, start, end, num_frames=16)""",
-        "f" + quote(asked),
+        "f" + quote(prompt),
     )
 
 

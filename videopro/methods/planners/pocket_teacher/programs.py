@@ -30,8 +30,8 @@ def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[
         *_WAYS["other"],
         *ways_without("other", modules),
     ]
-    made = [maker(reading) for maker in makers]
-    return [variant for variant in made if variant.modules <= set(modules)]
+    variants = [maker(reading) for maker in makers]
+    return [variant for variant in variants if variant.modules <= set(modules)]
 
 
 # ---- one thing at one place --------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ return query_mc(frames, question, choices, context="Subtitles:\\n" + "\\n".join(
 # ---- the whole, and anything else --------------------------------------------------------------------------
 
 
-def _whole(r: ParsedQuestion) -> ProgramVariant:
+def _whole_video(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "The whole video shows it: ask about frames of the whole video.",
         program("""
@@ -377,8 +377,8 @@ return query_mc(frames, question, choices)"""),
 
 
 _WAYS: dict[str, tuple[Callable[[ParsedQuestion], ProgramVariant], ...]] = {
-    "weather": (_whole, _parts),
-    "main_place": (_whole, _parts),
+    "weather": (_whole_video, _parts),
+    "main_place": (_whole_video, _parts),
     "color": (_scene, _scene_cut_out),
     "shape": (_scene, _scene_checked),
     "move": (_move, _move_tracked),
@@ -389,7 +389,7 @@ _WAYS: dict[str, tuple[Callable[[ParsedQuestion], ProgramVariant], ...]] = {
     "spoken": (_spoken, _spoken_wider),
     "narration": (_narration, _narration_wider),
     "story": (_story, _story_by_option),
-    "other": (_by_question, _whole),
+    "other": (_by_question, _whole_video),
 }
 
 

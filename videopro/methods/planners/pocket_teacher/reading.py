@@ -65,23 +65,23 @@ def parse_question(text: str) -> ParsedQuestion:
     if quoted and re.search(r"\b(say|says|said)\b", low):
         return ParsedQuestion("spoken", text, line=quoted[1])
     if re.search(r"\bsign\b", low):
-        return _found("sign", text, place=_place(low))
+        return _at_place("sign", text, place=_place(low))
     if re.search(r"\b(weather)\b", low):
         return ParsedQuestion("weather", text)
     order = re.search(r"\b(after|before) the (\w+)", low)
     if order:
         return ParsedQuestion("after" if order[1] == "after" else "before", text, place=order[2])
     if re.search(r"\bhow (many|often)\b", low):
-        return _found("count", text, place=_place(low) or _shown(low))
+        return _at_place("count", text, place=_place(low) or _show_place(low))
     if re.search(r"\b(story|topic)\b", low) or re.search(r"\bnarrator\b.*\babout\b", low):
         return ParsedQuestion("story", text)
     if re.search(r"\bmost of\b|\bmost of the time\b", low) and re.search(r"\b(where|places?)\b", low):
         return ParsedQuestion("main_place", text)
     looks: tuple[tuple[QuestionKind, str], ...] = (("color", r"colou?r"), ("shape", r"shape"))
-    for kind, words in looks:
-        if re.search(rf"\b{words}\b", low):
+    for kind, pattern in looks:
+        if re.search(rf"\b{pattern}\b", low):
             article, thing = _thing(low) if kind == "color" else ("", "")
-            return _found(kind, text, place=_place(low), article=article, thing=thing)
+            return _at_place(kind, text, place=_place(low), article=article, thing=thing)
     article, thing = _thing(low)
     if re.search(r"\b(do|does|move|moves)\b", low) and _place(low) and thing:
         return ParsedQuestion("move", text, place=_place(low), article=article, thing=thing)
@@ -93,7 +93,7 @@ def parse_question(text: str) -> ParsedQuestion:
     return ParsedQuestion("other", text)
 
 
-def _found(
+def _at_place(
     kind: QuestionKind, text: str, *, place: str, article: str = "", thing: str = ""
 ) -> ParsedQuestion:
     """The question, if its words say where to look."""
@@ -107,7 +107,7 @@ def _place(low: str) -> str:
     return match[1] if match else ""
 
 
-def _shown(low: str) -> str:
+def _show_place(low: str) -> str:
     match = re.search(r"\bthe (\w+) (?:is )?shown\b|\bsee the (\w+)", low)
     return (match[1] or match[2]) if match else ""
 

@@ -76,11 +76,11 @@ class PocketTeacher(Planner):
         glance = PlannerReply(_with_question(question.text, NATIVE).reply, notes={"fault": "none"})
         if adaptive and reading.kind in GLANCE:
             return glance
-        found = program_variants(reading, set(functions_of(reference)))
-        if not found:
+        variants = program_variants(reading, set(functions_of(reference)))
+        if not variants:
             return glance
         rng = _rng("plan", question.text, *question.choices, reference, str(adaptive), str(seed))
-        variant = found[0]
+        variant = variants[0]
         if self._reasons and rng.random() < 0.5:
             variant = logic_variant(reading) or variant
         return self._reply(_with_question(question.text, variant), question.text, rng, 1.0)
@@ -88,14 +88,14 @@ class PocketTeacher(Planner):
     def refine(self, prompt: str, *, seed: int = 0) -> PlannerReply:
         """A better program, from the text of a refinement prompt. Raises QuestionError for any other text."""
         read = read_refinement(prompt)
-        found = program_variants(self._read(read.question.text), set(functions_of(prompt)))
-        if not found:
+        variants = program_variants(self._read(read.question.text), set(functions_of(prompt)))
+        if not variants:
             return PlannerReply(_with_question(read.question.text, NATIVE).reply, notes={"fault": "none"})
         rng = _rng("refine", prompt, str(seed))
         # A program that is known to have failed or been unsure is not tried again.
         tried = _canonical(read.program)
-        untried = [variant for variant in found if _canonical(variant.code) != tried]
-        variant = (untried or found)[0]
+        untried = [variant for variant in variants if _canonical(variant.code) != tried]
+        variant = (untried or variants)[0]
         diagnosed = ProgramVariant(f"{_diagnosis(read.log)} {variant.planning}", variant.code)
         question = read.question.text
         return self._reply(_with_question(question, diagnosed), question, rng, REFINED_SHARE)
@@ -131,7 +131,7 @@ class ParsedRefinement:
     log: str
 
 
-_SHOWN = re.compile(
+_REFINEMENT = re.compile(
     r"^Question: (?P<text>.*?)\nChoices:\n(?P<choices>.*?)\n\n(?:Buggy|Existing) program:\n<code>\n"
     r"(?P<program>.*?)\n</code>(?P<rest>.*)\Z",
     re.MULTILINE | re.DOTALL,
@@ -143,13 +143,13 @@ def read_refinement(prompt: str) -> ParsedRefinement:
     for any other text."""
     # Only the part from the last question on: an API reference before it may contain anything.
     start = prompt.rfind("\nQuestion: ", 0, _program_start(prompt))
-    found = _SHOWN.search(prompt, start + 1) if start >= 0 else None
-    if found is None:
+    match = _REFINEMENT.search(prompt, start + 1) if start >= 0 else None
+    if match is None:
         raise QuestionError(f"This is not a refinement prompt: {prompt[:200]!r}")
-    choices = re.split(r"^[A-J]\. ", found["choices"], flags=re.MULTILINE)[1:]
-    _, _, log = found["rest"].partition("\nLog:\n")
+    choices = re.split(r"^[A-J]\. ", match["choices"], flags=re.MULTILINE)[1:]
+    _, _, log = match["rest"].partition("\nLog:\n")
     return ParsedRefinement(
-        Question(found["text"], tuple(choice.rstrip("\n") for choice in choices)), found["program"], log
+        Question(match["text"], tuple(choice.rstrip("\n") for choice in choices)), match["program"], log
     )
 
 

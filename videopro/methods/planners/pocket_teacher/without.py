@@ -212,7 +212,7 @@ return query_mc(lines[0], question, choices, context=context)"""),
     )
 
 
-def _story_asked(r: ParsedQuestion) -> ProgramVariant:
+def _ask_about_story(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         "This is about the whole story: get the subtitles of the whole video, and ask with them.",
         program("""
@@ -241,7 +241,7 @@ return query_mc(video, question, choices)"""),
 # ---- without extraction ------------------------------------------------------------------------------------
 
 
-def _scene_asked(r: ParsedQuestion) -> ProgramVariant:
+def _ask_about_scene(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         f"This needs one scene: first find {quote(r.subject)}, then ask about its frames.",
         program(f"""
@@ -252,7 +252,7 @@ return query_mc(frames, question, choices)"""),
     )
 
 
-def _sign_asked(r: ParsedQuestion) -> ProgramVariant:
+def _ask_about_sign(r: ParsedQuestion) -> ProgramVariant:
     return ProgramVariant(
         f"This needs the clips: find {quote(f'the sign at the {r.place}')}, then ask about their frames.",
         program(f"""
@@ -288,11 +288,11 @@ _WAYS: Mapping[str, Mapping[str, tuple[Callable[[ParsedQuestion], ProgramVariant
         "sign": (_clips_checked,),
         "spoken": (_line, _lines),
         "narration": (_lines,),
-        "story": (_story_asked,),
+        "story": (_ask_about_story,),
         "other": (_clips_by_question, _video),
     },
     "extraction": {
-        "move": (_scene_asked,),
-        "sign": (_sign_asked,),
+        "move": (_ask_about_scene,),
+        "sign": (_ask_about_sign,),
     },
 }
