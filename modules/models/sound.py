@@ -139,8 +139,3 @@ class _Resampler:
 
 def _samples(frames: list[av.AudioFrame]) -> list[np.ndarray]:
     return [frame.to_ndarray().reshape(-1) for frame in frames]
-
-
-def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
-    """The first audio track in one array; see `SoundTrack.blocks`."""
-    return np.concatenate(list(SoundTrack(path, timeout=timeout).blocks()))

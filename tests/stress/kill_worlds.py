@@ -14,7 +14,6 @@ from typing import Any
 
 from perf import ROOT
 
-WHOLE_CACHE = "cache"
 # Names in a run's folder (docs/sft.md), repeated here because commands are observed from outside.
 UNFINISHED, CHECKPOINT = "unfinished", "checkpoint-"
 # Only pocket's own model: the others take longer to load than a run takes.

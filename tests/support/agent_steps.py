@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from videopro.pocket import drawing, world
+from videopro.pocket import drawing
 from videopro.question import Answer
 from videopro.traces import (
     AGENT,
@@ -23,16 +22,8 @@ from videopro.traces import (
     VideoRef,
 )
 
-VIDEO = "medium_000"
-"""A video of the split "val" of pocket."""
 DURATION = 250.25
-"""Its length, in s."""
-
-
-def pocket_video(root: Path) -> VideoRef:
-    """The real video, made in `root` if it is not there (seconds)."""
-    folder = world.ensure("val", root, videos=[VIDEO], quiet=True)
-    return VideoRef(str(folder / "videos" / f"{VIDEO}.mp4"), VIDEO, "", DURATION)
+"""The length of pocket's video "medium_000" of the split "val", in s."""
 
 
 def look(*times: float) -> tuple[tuple[float, ...], ...]:

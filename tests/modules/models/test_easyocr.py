@@ -145,19 +145,27 @@ def test_a_program_reads_with_it(weights: Path, read_by_easyocr: list[Any], monk
     assert sorted(said.split()) == sorted(" ".join(text for _, text, _ in read_by_easyocr).split())
 
 
-def test_other_weights_are_another_run(weights: Path) -> None:
-    models = ModuleModels(ModuleSettings(ocr=f"easyocr:en@{weights}"), pocket=True)
+def test_other_weights_are_another_run(tmp_path: Path) -> None:
+    (tmp_path / "craft_mlt_25k.pth").write_text("weights")
+    models = ModuleModels(ModuleSettings(ocr=f"easyocr:en@{tmp_path}"), pocket=True)
     before = models.identity()
     assert "ocr" in before["weights"]  # type: ignore[operator]
-    (weights / "other.pth").write_text("x")
+    (tmp_path / "other.pth").write_text("x")
     assert models.identity() != before
 
 
-def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(weights: Path, tmp_path: Path) -> None:
+def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = pytest.importorskip("easyocr.config")
     with pytest.raises(ModelError, match="there is no folder"):
         load_ocr(f"easyocr:en@{tmp_path / 'none'}")
     assert not (tmp_path / "none").exists()
     with pytest.raises(ModelError, match=r"craft_mlt_25k\.pth and downloads disabled"):
         load_ocr(f"easyocr:en@{tmp_path}")
+    # The languages are looked at before the detector's file is read.
+    detector, digest = tmp_path_factory.mktemp("detector"), hashlib.md5(b"weights").hexdigest()
+    (detector / config.detection_models["craft"]["filename"]).write_bytes(b"weights")
+    monkeypatch.setitem(config.detection_models["craft"], "md5sum", digest)
     with pytest.raises(ModelError, match="check the language codes"):
-        load_ocr(f"easyocr:klingon@{weights}")
+        load_ocr(f"easyocr:klingon@{detector}")

@@ -23,7 +23,7 @@ from videopro.modules.models import (
     read_speech,
     transcribe_video,
 )
-from videopro.modules.models.sound import SAMPLE_RATE, extract_audio
+from videopro.modules.models.sound import SAMPLE_RATE, SoundTrack
 from videopro.modules.models.speech import Whisper
 from videopro.video import SubtitleLine, Video
 
@@ -33,7 +33,8 @@ def loud(sound: np.ndarray, start: float, end: float) -> float:
 
 
 def test_audio_keeps_its_place_in_the_video(tmp_path: Path) -> None:
-    sound = extract_audio(with_tone(tmp_path / "a.mkv", starts=(1.5, 5.0), seconds=2.0))
+    track = SoundTrack(with_tone(tmp_path / "a.mkv", starts=(1.5, 5.0), seconds=2.0))
+    sound = np.concatenate(list(track.blocks()))
     assert sound.dtype == np.float32
     assert len(sound) == pytest.approx(7.0 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
     assert loud(sound, 0, 1.4) < 0.001
@@ -49,7 +50,7 @@ def test_audio_keeps_its_place_in_the_video(tmp_path: Path) -> None:
 def test_a_video_without_sound_says_so(tmp_path: Path) -> None:
     make(tmp_path / "mute.mp4", 8, rate=4)
     with pytest.raises(SubtitleError, match="has no audio track"):
-        extract_audio(tmp_path / "mute.mp4")
+        list(SoundTrack(tmp_path / "mute.mp4").blocks())
 
 
 class Counting(SpeechRecognizer):

@@ -32,7 +32,6 @@ from videopro.video.decoding import exact, stream
 
 # 510 pictures at 1.5 a second: 340 s, 34 clips of 10 s, more than are written together.
 RATE, PICTURES = 3, 510
-LENGTH = PICTURES * 2 / RATE
 
 
 @pytest.fixture(scope="module")
