@@ -66,6 +66,7 @@ def make_plan(
         "tokens out": round(spent.tokens_out + ahead.get("tokens_out", 0.0)),
     }
     videos = len({item.video_key for item in open_items})
+    # Opening and indexing a video is paid once, however many questions ask about it.
     model = sum(rates[side_of[item.id]].seconds for item in open_items) + videos * ASSUMED.video_seconds
     teacher = ahead.get("requests", 0.0) * ASSUMED.reply_seconds / config.concurrency
     return {
@@ -129,6 +130,7 @@ def _reply_tokens(config: SynthesisConfig, items: Sequence[Item], replies: Reply
         return {"in_first": 0.0, "out_first": 0.0, "in_refined": 0.0, "out_refined": 0.0, "basis": "free"}
     first = replies.mean(refining=False)
     if first is not None:
+        # No refinement yet: as long as a first program, which it replaces.
         refined = replies.mean(refining=True) or first
         return {
             "in_first": first[0],
@@ -217,6 +219,7 @@ def _rows(counts: Counts, limits: RowLimits, rules: Mapping[str, Sequence[str]])
         groups[group] = groups.get(group, 0.0) + count
     left = sum(groups.values()) if limits.rows is None else min(limits.rows, sum(groups.values()))
     limited: Counts = {}
+    # Smallest first: what a small group does not fill is left to the others, as `balance.even` takes rows.
     for position, (group, count) in enumerate(sorted(groups.items(), key=lambda entry: entry[1])):
         limited[group] = min(count, (left - sum(limited.values())) / (len(groups) - position))
     return {

@@ -64,6 +64,7 @@ class OptionFlags:
             by_choice = self._declared[name]
             having = [choice for choice in choices if choice in by_choice]
             title = f"Options of {self.chosen_by or next(iter(self.kinds))} {', '.join(having)}".rstrip()
+            # Between the command's own groups (from 1) and the common flags (1000).
             group = groups.setdefault(title, Group(title, sort_key=500 + len(groups)))
             parameters.append(_parameter(name, by_choice, having, group))
         return parameters
@@ -160,13 +161,14 @@ def merge_options(
 def _parameter(
     name: str, by_choice: Mapping[str, _Option], choices: Sequence[str], group: Group
 ) -> inspect.Parameter:
-    """The flag of an option, shown with the help of the choices in `shown`."""
+    """The flag of an option, with the help of `choices`; hidden if there are none."""
     kinds = [each.kind for each in by_choice.values()]
     is_same = all(kind == kinds[0] for kind in kinds)
     is_many = typing.get_origin(kinds[0]) is tuple
     helps = dict.fromkeys(by_choice[choice].help for choice in choices)
     if len(helps) > 1:
         helps = dict.fromkeys(f"{choice}: {by_choice[choice].help}" for choice in choices)
+    # Choices that declare it differently: read as text, and then as YAML, as --options would.
     read: Any = tuple[str, ...] if is_many else kinds[0] if is_same and not _is_union(kinds[0]) else str
     about = Parameter(
         name=_flag(name),

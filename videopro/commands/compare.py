@@ -193,6 +193,7 @@ def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
         for folder, run in runs:
             by_folder.setdefault(folder.resolve(), run)
     parts = 1
+    # As much of the paths as tells the runs apart: a/native and b/native.
     while len({_name(folder, parts) for folder in by_folder}) < len(by_folder):
         parts += 1
     return [replace(run, name=_name(folder, parts)) for folder, run in by_folder.items()]
@@ -297,6 +298,7 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
             yield f"{run.name} {run.lacks}"
     if any(run.preset for run in runs):
         yield "settings: paper, the agent's own paper's; equal, as many frames a call as the others"
+    # Told and not refused: runs with other limits may be compared, and a gap is paired by question.
     questions = [{record.question_id for record in run.records} for run in runs]
     if any(ids != questions[0] for ids in questions):
         yield "the runs do not have the same questions: accuracies are over each run's own"
@@ -316,6 +318,7 @@ def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
         return []
     rows = []
     for run in planned:
+        # A fallback is an answer of the same model to the same questions, so only such a run gives it.
         direct = next((other for other in runs if other.is_fallback and _is_comparable(other, run)), None)
         natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
         read = [rescore_all(run.traces, reading, natives) for reading in RESCORINGS.values()]

@@ -99,6 +99,7 @@ def run(
     Raises VideoProError for an error that the user can fix, WorkerBug for an internal error.
     """
     start = check(config, load=load, asked=asked)
+    # Before anything is written: what is missing is told while the folder is as it was.
     check_needs(start.needs)
     _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
@@ -148,6 +149,7 @@ def check(
     folder = RunFolder(config.output)
     folder.check()
 
+    # `prepare` asks for the questions only where settings depend on them; they are loaded once.
     @cache
     def selected() -> tuple[Benchmark, list[Item]]:
         if asked is not None:
@@ -190,6 +192,7 @@ def check(
     if config.engine == "vllm":
         served = Served.of(config.model, config.backbone, config.vllm)
     if is_done and served is not None:
+        # No engine is started for a run that is done: its records are compared.
         served.check(folder)
     elif is_done:
         check_model(folder, identity, config.model, config.backbone, load)

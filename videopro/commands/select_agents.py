@@ -128,6 +128,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
     for each in runs.values():
         infer.run(each, load=load)
     folders = {name: RunFolder(each.output) for name, each in runs.items()}
+    # Only now: what a model weighs is known when it was loaded, by its run.
     check_weights({name: _model(folder) for name, folder in folders.items()})
     traces = {name: _answered(folder, items) for name, folder in folders.items()}
     team = team_of(config, traces)
@@ -143,6 +144,7 @@ def draw_questions(config: SelectConfig) -> list[Item]:
     """The questions that every model answers, in the order of `Benchmark.select`. Raises VideoProError."""
     benchmark = load_benchmark(_run_config(config, config.library[0], ()))
     drawn = benchmark.select(limit=len(benchmark.items), seed=config.seed)
+    # Drawn before the domain is looked at, so that questions are in one order whatever the domain.
     closed = [item for item in drawn if not item.question.is_open]
     if not closed:
         raise ConfigError(f"{benchmark.name}: has open questions only; a majority needs options to vote for")

@@ -27,6 +27,7 @@ from videopro.serve.streams import EventStream, event_line, until_hang_up
 
 router = APIRouter()
 
+# As nginx logs it; the client that it is for is gone.
 _HUNG_UP_STATUS = 499
 _DONE = event_line("[DONE]")
 
@@ -90,6 +91,7 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
             chat.max_completion_tokens or chat.max_tokens,
         )
         question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request), cancellation)
+        # Followed here, so that a client that hangs up before the answer stops the question.
         if not chat.stream:
             async for _ in question.log.follow():
                 pass
@@ -132,6 +134,7 @@ def read_messages(messages: list[dict[str, Any]]) -> Conversation:
             question = ""
         elif role == "user":
             text, named = _user_message(message.get("content"), param)
+            # What was said about another film is no context for this one.
             if named and named != film:
                 film, exchanges = named, []
             question = text
@@ -223,6 +226,7 @@ class _Reply:
 
     async def chunks(self, *, with_usage: bool) -> AsyncIterator[bytes]:
         """The reply as it comes."""
+        # OpenAI's clients take the role from the first chunk.
         yield self._chunk({"role": "assistant", "content": ""})
         async for _, event in self._question.log.follow():
             yield self._chunk({"videopro": {**event, "question_id": self._question.id}})

@@ -72,6 +72,8 @@ def _problem(url: str, reason: str) -> Problem:
 
 def _target(url: str) -> SplitResult:
     target = urlsplit(url)
+    # Also after a redirect, which may lead to file:// or ftp://. A user's name is how
+    # http://public@private/ misleads a reader.
     if target.scheme not in ("http", "https") or not target.hostname or target.username is not None:
         raise _problem(url, "only http:// and https:// addresses without a user's name are fetched")
     return target
@@ -121,6 +123,7 @@ def _connection(target: SplitResult, end: float) -> http.client.HTTPConnection:
 
 def _request(connection: http.client.HTTPConnection, target: SplitResult) -> http.client.HTTPResponse:
     path = target._replace(scheme="", netloc="", fragment="", path=target.path or "/").geturl()
+    # Compressed, a small reply may be a large file, and its size would not be the declared one.
     agent = {"User-Agent": f"videopro/{__version__}", "Accept-Encoding": "identity"}
     connection.request("GET", path, headers=agent)
     return connection.getresponse()
@@ -139,6 +142,7 @@ def _save(
         raise too_large(limit, _PARAM)
     digest, size = hashlib.sha256(), 0
     with part.open("xb") as out:
+        # read1 returns what has come: a slow server cannot hold the checks below back.
         while chunk := reply.read1(_CHUNK):
             check()
             size += len(chunk)

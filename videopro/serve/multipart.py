@@ -37,6 +37,7 @@ async def receive_form(request: Request, part: Path, limit: int, *, file_field: 
     """Read a form, and write its file to `part`, which must not be there. Raises Problem for another request,
     for a file of more than `limit` bytes, and if the file is missing or empty; nothing is left then."""
     declared = request.headers.get("content-length", "")
+    # Before a byte is read: a client that says so is not made to send it all.
     if declared.isdigit() and int(declared) > limit + _FIELD_BYTES * _MOST_FIELDS:
         raise too_large(limit, file_field)
     boundary = _boundary(request.headers.get("content-type", ""))
@@ -142,6 +143,7 @@ class _Reader:
 
     def _headers_finished(self) -> None:
         name = self._param("name")
+        # The first file alone is the film: a second one would be appended to it.
         self._is_file = name == self._file_field and not self._has_file
         if self._is_file:
             self._has_file = True

@@ -104,6 +104,7 @@ class Questions:
                 return
             question.why_stopped = why
         question.cancellation.cancel()
+        # Left before its turn: nobody else ends it. One that runs ends when it meets its cancellation.
         if question.ticket is not None and self._line.leave(question.ticket):
             self._end_stopped(question)
 
@@ -171,8 +172,10 @@ class Questions:
         limit = threading.Timer(
             self._seconds, self.stop, (question, f"stopped after the limit of {self._seconds:g} s a question")
         )
+        # A question may outlast the server; its timer must not keep the process.
         limit.daemon = True
         with self._lock:
+            # It may have been stopped between its turn and here.
             if question.cancellation.is_cancelled:
                 question.state = "stopped"
             else:
@@ -194,6 +197,7 @@ class Questions:
             self._keep(question, trace)
         except Cancelled:
             self._end_stopped(question)
+        # Whatever it was, the client waits for an end, and the line for its place.
         except BaseException as error:
             self._end(question, "failed", problem_of(error))
         finally:

@@ -79,6 +79,7 @@ def _with_rounds(
         rounds = (*rounds, direct)
         selected = len(rounds) - 1
         execution = direct.execution
+    # By identity: two rounds of equal content are two rounds, each with its cost.
     dropped = [round for round in trace.rounds if not any(round is other for other in rounds)]
     is_same = trace.selected is not None and trace.rounds[trace.selected] is rounds[selected]
     is_first = rounds[selected] is trace.rounds[0]
@@ -88,6 +89,7 @@ def _with_rounds(
         final=trace.first if is_first or execution is None else execution.answer,
         selected=selected,
         refined=refined,
+        # The benchmark's own parser read another answer.
         official=trace.official if is_same else None,
         cost=_without(cost, dropped),
     )
@@ -188,6 +190,7 @@ def _without(cost: Cost, rounds: Iterable[Round]) -> Cost:
     )
     return replace(
         cost,
+        # The parts may add up to a rounding more than the whole.
         seconds=max(0.0, cost.seconds - part.seconds),
         frames=max(0.0, cost.frames - part.frames),
         calls=max(0.0, cost.calls - part.calls),

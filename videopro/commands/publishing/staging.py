@@ -56,7 +56,9 @@ def stage(artefact: Artefact, *, base: str = "") -> list[StagedFile]:
                 _check_rows(artefact.folder / name, lines)
             videos |= {path for path in named_files(lines) if path.startswith("/")}
     staged = [_staged(artefact, name, videos, base) for name in names]
+    # After paths were replaced: the card names what goes up, not what lies here.
     staged = _with_digests(artefact, staged)
+    # Last, over the texts as they go up: a replacement may also have removed one.
     refuse_secrets((file.source, file.read()) for file in staged if file.source.suffix in _TEXTS)
     return staged
 
@@ -95,6 +97,7 @@ def _staged(artefact: Artefact, name: str, videos: set[str], base: str) -> Stage
     portable = Portable(videos)
     if source.suffix == ".json":
         content = _with_base(name, portable.value(parse_json(before, infinite=True)), base)
+        # Byte for byte where nothing changes: another indentation would be another file to whoever pulls it.
         same = content == parse_json(before, infinite=True)
         after = before if same else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     elif source.suffix == ".yaml":
