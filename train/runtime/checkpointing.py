@@ -96,6 +96,7 @@ class FittingCheckpoints:
         tokens = inputs["inputs_embeds"].shape[:2].numel()
         if self._first is None:
             self._first = _FirstPass(self._layers[-1], tokens, self._memory)
+            # One layer is enough to measure, and the first batch must fit on any device.
             self._keep(1)
             return
         free = _USED * self._memory.limit() - self._memory.allocated()
@@ -153,6 +154,7 @@ class _FirstPass:
         storage = _storage(tensor)
         if storage not in self._not_activations:
             self._storages[storage] = tensor.untyped_storage().nbytes()
+        # Detached: an output that is saved as it is would hold the graph that holds it.
         return tensor.detach()
 
     def costs(self) -> LayerCosts:
