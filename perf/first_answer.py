@@ -103,11 +103,7 @@ def by_a_run(way: Way, browser: Any) -> None:
     run = ("--benchmark", "jsonl", "--root", ".", "--model", "pocket", "--method", "videopro")
     way.run("infer", *run, "--output", "run")
     way.answer_s = way.seconds
-    way.run("view", "run")
-    page = browser.new_page()
-    page.goto((way.folder / "run" / "view" / "index.html").as_uri())
-    way.click(page, "a[href*='q/q1']")
-    _play(way, page, ".call a[href*='t=']")
+    _view(way, browser, "a[href*='q/q1']")
 
 
 def by_ask(way: Way, browser: Any) -> None:
@@ -115,10 +111,15 @@ def by_ask(way: Way, browser: Any) -> None:
     asked = (QUESTION, "--choices", *CHOICES, "--model", "pocket", "--method", "videopro")
     way.run("ask", f"{FILM}.mp4", *asked, "--output", "run")
     way.answer_s = way.seconds
+    _view(way, browser, "a[href*='#/q/']")
+
+
+def _view(way: Way, browser: Any, question: str) -> None:
+    """The run's pages, opened at the link to its question; the film at the time of a call."""
     way.run("view", "run")
     page = browser.new_page()
     page.goto((way.folder / "run" / "view" / "index.html").as_uri())
-    way.click(page, "a[href*='#/q/']")
+    way.click(page, question)
     _play(way, page, ".call a[href*='t=']")
 
 

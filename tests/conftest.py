@@ -30,12 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """What a process that runs tests needs; the one that hands them out to others starts without PyTorch."""
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
+    from tests.support import forked_workers
+
+    forked_workers.install(fork="PYTEST_XDIST_WORKER" in os.environ)
     import torch
     from torch.utils.data._utils.signal_handling import _set_SIGCHLD_handler
 
-    from tests.support import forked_workers
-
-    forked_workers.install()
     # A data loader with workers sets it, once a process and for good: here before any test, which may not.
     _set_SIGCHLD_handler()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
@@ -60,31 +61,22 @@ def execute(
         error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {faults}")
         execution, log = Execution("failed", error=error), error.log
     else:
-        execution, log = _run(program, question, context, limits, thread_meter, observer, reasoned)
+        attempt = partial(
+            _run, program, question, context, limits, thread_meter, observer=observer, reasoned=reasoned
+        )
+        try:
+            execution, log = attempt()
+        except ZygoteGone:
+            # The executor does not re-run a program that has called a function. Modules have no side effects
+            # and cache their results, so here it is safe. Otherwise one process killed for lack of memory
+            # would end a training.
+            execution, log = attempt()
     if observer is not None:
         observer.on_execution(execution)
     return execution, log
 
 
 def _run(
-    program: Program,
-    question: Question,
-    context: VideoContext,
-    limits: Limits,
-    thread_meter: ThreadMeter,
-    observer: Observer | None,
-    reasoned: ReasonedRule,
-) -> tuple[Execution, str]:
-    try:
-        return _run_once(program, question, context, limits, thread_meter, observer, reasoned)
-    except ZygoteGone:
-        # The executor does not re-run a program that has called a function. Modules have no side effects and
-        # cache their results, so here it is safe. Otherwise one process killed for lack of memory would end a
-        # training.
-        return _run_once(program, question, context, limits, thread_meter, observer, reasoned)
-
-
-def _run_once(
     program: Program,
     question: Question,
     context: VideoContext,
