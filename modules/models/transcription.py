@@ -219,7 +219,7 @@ class _Pieces:
 
     def __init__(self, blocks: Iterator[np.ndarray]) -> None:
         self._blocks = blocks
-        self._blocks: list[np.ndarray] = []
+        self._read_ahead: list[np.ndarray] = []
         self._first = 0
         """The number of the first sample that is held."""
         self._count = 0
@@ -236,12 +236,14 @@ class _Pieces:
             elif self._first + self._count + len(block) <= at:
                 # It was heard by an earlier command.
                 self._first += self._count + len(block)
-                self._blocks, self._count = [], 0
+                self._read_ahead, self._count = [], 0
             else:
-                self._blocks.append(block)
+                self._read_ahead.append(block)
                 self._count += len(block)
-        samples = np.concatenate([np.zeros(0, dtype=np.float32), *self._blocks])[max(0, at - self._first) :]
-        self._first, self._blocks, self._count = max(self._first, at), [samples], len(samples)
+        samples = np.concatenate([np.zeros(0, dtype=np.float32), *self._read_ahead])[
+            max(0, at - self._first) :
+        ]
+        self._first, self._read_ahead, self._count = max(self._first, at), [samples], len(samples)
         return samples[:size], self._has_ended and len(samples) <= size
 
 

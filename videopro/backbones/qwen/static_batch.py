@@ -173,7 +173,7 @@ class StaticBatch:
         self._tokens, self._written = zeros(rows, 1), zeros(rows, 1)
         self._uniforms = zeros(rows, layout.tokens, dtype=torch.float64)
         self.ids = zeros(rows, STEP_WINDOW)
-        """(rows, KEPT): the tokens of the last steps, those of step n at n modulo KEPT."""
+        """(rows, STEP_WINDOW): the tokens of the last steps, those of step n at n modulo STEP_WINDOW."""
         self.logprobs = zeros(rows, STEP_WINDOW, dtype=torch.float32)
         """The same of their log-probabilities."""
         self._of: list[int] = []

@@ -20,7 +20,7 @@ from transformers import Cache, PreTrainedModel
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.merged_copy import MergedWeight
 from videopro.backbones.qwen.shared_prompts import SharedCache, can_share
-from videopro.backbones.qwen.static_batch import KEPT, Layout, RowsSoFar, StaticBatch
+from videopro.backbones.qwen.static_batch import STEP_WINDOW, Layout, RowsSoFar, StaticBatch
 from videopro.backbones.qwen.static_cache import KeyValueStore
 from videopro.errors import BackboneError
 
@@ -292,7 +292,7 @@ class _Chunk:
         """The last `steps` tokens of the batch; `rows`: the numbers of its rows' replies."""
         self._rows = list(rows)
         self._slots = list(batch.slots)
-        columns = [(batch.steps - steps + step) % KEPT for step in range(steps)]
+        columns = [(batch.steps - steps + step) % STEP_WINDOW for step in range(steps)]
         self._ids, self._logprobs = (
             _to_host(tensor[:, columns[0] : columns[-1] + 1])
             if columns[0] <= columns[-1]
