@@ -196,7 +196,7 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(
     make_benchmark(tmp_path / "b", videos=4, questions=6)
     rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")
     # All units are answered at a time, for six delays; one dies after the first.
-    backbone = ("--backbone", "is_concurrent=true", "delay=0.3")
+    backbone = ("--backbone", "is_concurrent=true", "delay=0.2")
     words = flags(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone)
     assert main(words, load=load_fake) == 0
     traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
