@@ -157,8 +157,8 @@ class Answerer:
         """All that decides a question's answer apart from the question: questions with the same identity are
         one run."""
         prepared, protocol = self._methods.of(request)
-        asked = asked_identity(protocol, method=prepared.identity, seed=self._seed)
-        return {**asked, "model": self._loaded.identity(self._loaded.backbone_for(prepared))}
+        identity = asked_identity(protocol, method=prepared.identity, seed=self._seed)
+        return {**identity, "model": self._loaded.identity(self._loaded.backbone_for(prepared))}
 
     def ask(
         self,

@@ -59,19 +59,19 @@ async def ask_request(
     state: ServerState,
     film: str,
     question: str,
-    asked: AskedOptions,
+    options: AskedOptions,
     cancellation: Cancellation,
     earlier: tuple[prompts.Exchange, ...] = (),
     max_new_tokens: int | None = None,
 ) -> AskRequest:
     """The request that a client means. Raises Problem."""
-    check_offered(asked.method or state.answerer.method, asked.options)
+    check_offered(options.method or state.answerer.method, options.options)
     return AskRequest(
         await film_named(state, film, cancellation),
         question,
-        tuple(asked.choices),
-        asked.method,
-        asked.options,
+        tuple(options.choices),
+        options.method,
+        options.options,
         earlier,
         max_new_tokens,
     )
@@ -85,20 +85,20 @@ async def methods(request: Request) -> dict[str, Any]:
 
 
 @router.post("/v1/videopro/questions", status_code=202)
-async def ask(request: Request, asked: NewQuestion) -> dict[str, Any]:
+async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
     """Ask a question. Returns at once; its events say how it goes on."""
     state = state_of(request)
-    earlier = await to_thread.run_sync(_conversation, state, asked.follows)
-    wanted = await ask_request(state, asked.file_id, asked.question, asked, Cancellation(), earlier)
-    question = await to_thread.run_sync(state.questions.ask, wanted, client_of(request))
-    return {"id": question.id, "object": "videopro.question", "film": wanted.film.id}
+    earlier = await to_thread.run_sync(_conversation, state, new.follows)
+    prepared = await ask_request(state, new.file_id, new.question, new, Cancellation(), earlier)
+    question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request))
+    return {"id": question.id, "object": "videopro.question", "film": prepared.film.id}
 
 
 @router.get("/v1/videopro/questions")
 async def questions(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> dict[str, Any]:
     """The newest questions, newest first."""
-    listed = await to_thread.run_sync(state_of(request).questions.list)
-    return {"object": "list", "data": listed[:limit], "has_more": len(listed) > limit}
+    rows = await to_thread.run_sync(state_of(request).questions.list)
+    return {"object": "list", "data": rows[:limit], "has_more": len(rows) > limit}
 
 
 @router.get("/v1/videopro/questions/{id}")
@@ -116,8 +116,8 @@ async def trace(request: Request, id: str) -> Response:
     if record is None:
         raise Problem(404, f"question {id[:60]!r} has no answer, and so no record", code="no_answer")
     # Where the film lies on the server is the operator's.
-    shown = replace(record, video=replace(record.video, path=_film_name(state, record)))
-    return Response(shown.to_line(), media_type="application/json")
+    public = replace(record, video=replace(record.video, path=_film_name(state, record)))
+    return Response(public.to_line(), media_type="application/json")
 
 
 @router.get("/v1/videopro/questions/{id}/events")
@@ -179,26 +179,26 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         trace = _so_far(question)
     file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
-    shown, _ = page(trace, _FRAMES, prompts_of_run)
-    listed = row(trace)
+    content, _ = page(trace, _FRAMES, prompts_of_run)
+    entry = row(trace)
     name = _film_name(state, trace)
-    shown["video"] |= {"path": name, "key": name}
-    listed["video"] = name
+    content["video"] |= {"path": name, "key": name}
+    entry["video"] = name
     ended = question.state if isinstance(question, AskedQuestion) else "answered"
     if running or ended == "stopped":
-        shown["state"] = listed["state"] = "running" if running else "stopped"
+        content["state"] = entry["state"] = "running" if running else "stopped"
     problem = question.problem if isinstance(question, AskedQuestion) else None
-    if problem is not None and shown["error"] is None:
-        shown["error"] = {"type": problem.code or "Error", "message": str(problem), "line": None, "log": ""}
+    if problem is not None and content["error"] is None:
+        content["error"] = {"type": problem.code or "Error", "message": str(problem), "line": None, "log": ""}
     return {
-        **shown,
+        **content,
         "beginnings": prompts_of_run.beginnings,
         "film": trace.video.key,
         "running": running,
         # Since it was asked: the clock of a browser may go wrong.
         "seconds": max(0.0, time.time() - question.asked_at),
         "answer_evidence": evidence(trace, _film_size(state, trace)),
-        "row": listed,
+        "row": entry,
     }
 
 
@@ -221,13 +221,13 @@ def _so_far(question: AskedQuestion) -> Trace:
     """The trace of a question that has no answer yet."""
     request = question.request
     film, rounds = request.film, question.rounds
-    asked = (
+    item_question = (
         Question(request.question, request.choices) if request.choices else Question.open(request.question)
     )
     result = Result() if rounds is None else rounds.result()
     video = VideoRef(str(film.path), film.id, film.id, film.duration)
     return make_trace(
-        Item(question.id, film.path, film.id, asked),
+        Item(question.id, film.path, film.id, item_question),
         result,
         video,
         run_key="",
@@ -252,7 +252,9 @@ def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
             observer.on_execution(round.execution)
     for piece in evidence(trace, _film_size(state, trace)):
         log.add({"type": "evidence", **piece})
-    asked = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-    log.add(last_event(trace, asked))
+    item_question = (
+        Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
+    )
+    log.add(last_event(trace, item_question))
     log.close()
     return log

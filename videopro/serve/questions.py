@@ -73,7 +73,7 @@ class Questions:
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
-        self._asked: OrderedDict[str, AskedQuestion] = OrderedDict()
+        self._pending: OrderedDict[str, AskedQuestion] = OrderedDict()
 
     def ask(
         self, request: AskRequest, client: str, cancellation: Cancellation | None = None
@@ -85,43 +85,43 @@ class Questions:
         stop = Cancellation() if cancellation is None else cancellation
         question = AskedQuestion(id, request, client, now, cancellation=stop)
         with self._lock:
-            self._asked[question.id] = question
+            self._pending[question.id] = question
             self._forget_old()
         try:
             question.ticket = self._line.enter(
-                client, lambda: self._answer(question), lambda place: self._queued(question, place)
+                client, lambda: self._answer(question), lambda position: self._queued(question, position)
             )
         except Problem:
             with self._lock:
-                del self._asked[question.id]
+                del self._pending[question.id]
             raise
         return question
 
-    def stop(self, question: AskedQuestion, why: str = STOPPED) -> None:
+    def stop(self, question: AskedQuestion, reason: str = STOPPED) -> None:
         """Stop a question, if it has no answer yet."""
         with self._lock:
             if question.state not in ("waiting", "running"):
                 return
-            question.why_stopped = why
+            question.why_stopped = reason
         question.cancellation.cancel()
         # Left before its turn: nobody else ends it. One that runs ends when it meets its cancellation.
         if question.ticket is not None and self._line.leave(question.ticket):
             self._end_stopped(question)
 
-    def stop_all(self, why: str) -> None:
+    def stop_all(self, reason: str) -> None:
         """Stop all questions: the server ends."""
         with self._lock:
-            open_questions = [each for each in self._asked.values() if each.state in ("waiting", "running")]
+            open_questions = [each for each in self._pending.values() if each.state in ("waiting", "running")]
         # Those that wait first: none of them begins in the place of another.
         for question in sorted(open_questions, key=lambda each: each.state != "waiting"):
-            self.stop(question, why)
+            self.stop(question, reason)
 
     def about(self, film_id: str) -> bool:
         """Whether a question about a film waits or is being answered."""
         with self._lock:
             return any(
                 each.request.film.id == film_id and each.state in ("waiting", "running")
-                for each in self._asked.values()
+                for each in self._pending.values()
             )
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Questions:
     def find(self, id: str) -> AskedQuestion | AnsweredQuestion:
         """A question. Raises Problem for an unknown id."""
         with self._lock:
-            asked = self._asked.get(id)
+            asked = self._pending.get(id)
         question = asked or self._answers.get(id)
         if question is None:
             message = (
@@ -152,12 +152,12 @@ class Questions:
 
     def list(self) -> list[dict[str, Any]]:
         """All questions, newest first."""
-        shown = self._answers.summaries()
+        summaries = self._answers.summaries()
         with self._lock:
-            for id, asked in self._asked.items():
-                if id not in shown:
-                    shown[id] = _summary_of_asked(asked)
-        return sorted(shown.values(), key=lambda each: float(each["time"]), reverse=True)
+            for id, waiting in self._pending.items():
+                if id not in summaries:
+                    summaries[id] = _summary_of_pending(waiting)
+        return sorted(summaries.values(), key=lambda each: float(each["time"]), reverse=True)
 
     # -- answering
 
@@ -228,9 +228,9 @@ class Questions:
 
     def _forget_old(self) -> None:
         """Forget the oldest questions that ended; those with an answer are in their runs."""
-        ended = [id for id, each in self._asked.items() if each.log.is_closed]
+        ended = [id for id, each in self._pending.items() if each.log.is_closed]
         for id in ended[: max(0, len(ended) - _KEPT_UNANSWERED)]:
-            del self._asked[id]
+            del self._pending[id]
 
 
 def _problem_of_failure(error: Failure) -> Problem:
@@ -239,7 +239,7 @@ def _problem_of_failure(error: Failure) -> Problem:
     return Problem(status, error.message, code=error.type, kind=kind)
 
 
-def _summary_of_asked(question: AskedQuestion) -> dict[str, Any]:
+def _summary_of_pending(question: AskedQuestion) -> dict[str, Any]:
     request = question.request
     return {
         "id": question.id,

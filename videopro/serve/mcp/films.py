@@ -58,7 +58,7 @@ class OfferedFilms:
 
     def film(self, name: str) -> Film:
         """The film of an id, or of a path in the folders. Raises VideoProError."""
-        shown = printable(name, _LONGEST_NAME)
+        printed = printable(name, _LONGEST_NAME)
         try:
             if name.startswith(ID_PREFIX):
                 return self.store.get(name)
@@ -66,9 +66,13 @@ class OfferedFilms:
         except Problem as problem:
             # Their messages speak of the routes of the HTTP server.
             if name.startswith(ID_PREFIX) and problem.status == 404:
-                raise ConfigError(f"{shown}: no film with this id is open; open it by its path") from problem
+                raise ConfigError(
+                    f"{printed}: no film with this id is open; open it by its path"
+                ) from problem
             if problem.status == 404 or problem.code == "outside_folders":
-                message = f"{shown}: is no film in the folders of this server; open without a path lists them"
+                message = (
+                    f"{printed}: is no film in the folders of this server; open without a path lists them"
+                )
                 raise ConfigError(message) from problem
             raise
 

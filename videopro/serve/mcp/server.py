@@ -199,12 +199,15 @@ class _Tools:
                 raise ConfigError("this film has no subtitles; open it with a subtitle file, or look at it")
             duration = tools.context.video.duration
             lines = tools.context.subtitles.between(start or 0.0, duration if end is None else end)
-            shown = [results.Line(start=each.start, end=each.end, text=each.text) for each in lines[:top_k]]
+            first_lines = [
+                results.Line(start=each.start, end=each.end, text=each.text) for each in lines[:top_k]
+            ]
             evidence = [
-                results.Evidence(kind="subtitle", source="subtitles", **line.model_dump()) for line in shown
+                results.Evidence(kind="subtitle", source="subtitles", **line.model_dump())
+                for line in first_lines
             ]
             return structured(
-                results.Lines(lines=shown, left_out=max(0, len(lines) - top_k), evidence=evidence)
+                results.Lines(lines=first_lines, left_out=max(0, len(lines) - top_k), evidence=evidence)
             )
 
         return await self._working(context, work)

@@ -24,7 +24,7 @@ from videopro.serve.line import FairLine
 
 T = TypeVar("T")
 # Told while nobody reads it, of a question of an hour.
-_MOST_TOLD = 10_000
+_MOST_REPORTS = 10_000
 _STEP, _PLACE = 1.0, 0.001
 """By how much the progress of a call rises with what is not counted, since it has to rise. Little for a new
 place in line: what is counted afterwards, such as clips, begins at 0."""
@@ -105,7 +105,7 @@ async def work_for(context: Context[Any, Any], turn: Turn, work: Callable[[Tell]
     client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised."""
     cancellation = Cancellation()
     loop = asyncio.get_running_loop()
-    sender, receiver = anyio.create_memory_object_stream[_Told](_MOST_TOLD)
+    sender, receiver = anyio.create_memory_object_stream[_Told](_MOST_REPORTS)
     seconds = turn.seconds if isinstance(turn, InLine) else None
     is_late = threading.Event()
 
