@@ -161,7 +161,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _local_sampler(self) -> Sampler:
         run = self._run
-        weights = SamplingWeights(run.model, run.device, is_whole=not is_deepspeed_zero3_enabled())
+        weights = SamplingWeights(run.model, run.device, is_unsharded=not is_deepspeed_zero3_enabled())
         size = self.args.sampling_batch_size
         return LocalSampler(run, weights, banned=self.banned, batch_size=size)
 
