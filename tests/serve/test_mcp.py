@@ -257,6 +257,30 @@ def test_a_call_that_is_cancelled_stops_its_work_and_others_go_on(
         assert talk(address, dialogue, mode) < 60
 
 
+def test_a_client_of_2025_that_goes_without_a_word_stops_its_call(
+    folder: Path, numbers: Callable[[NumberEncoder], None]
+) -> None:
+    """As one that is killed: its protocol says nothing then, and no cancellation comes."""
+    encoder = HeldEncoder()
+    numbers(encoder)
+    version = "2025-06-18"
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": version}
+
+    def message(method: str, params: dict[str, Any], id: int | None) -> dict[str, Any]:
+        number = {} if id is None else {"id": id}
+        return {"jsonrpc": "2.0", "method": method, "params": params, **number}
+
+    about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    call = {"name": "index", "arguments": {"film": "film.mp4"}}
+    with served(folder) as address, httpx2.Client(trust_env=False, headers=headers, timeout=20) as http:
+        begun = http.post(address, json=message("initialize", about, 1))
+        http.headers["Mcp-Session-Id"] = begun.headers["mcp-session-id"]
+        http.post(address, json=message("notifications/initialized", {}, None))
+        with http.stream("POST", address, json=message("tools/call", call, 2)):
+            assert encoder.begun.wait(20)
+        assert encoder.ended.wait(20)
+
+
 def test_five_calls_are_answered_at_once(folder: Path) -> None:
     async def dialogue(client: Client) -> list[Any]:
         answers: list[Any] = []

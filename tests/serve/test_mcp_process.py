@@ -40,6 +40,7 @@ class Held(FakeBackbone):
 
 raise SystemExit(main(sys.argv[1:], load=lambda *_, **__: Held("held", is_concurrent=True)))
 '''
+LAST = "last"
 PARTS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none")
 COMMAND = ("films", "--model", "held", "--in-flight", "1", "--modules", *PARTS)
 
@@ -69,7 +70,12 @@ async def over_http(home: Path, addresses: Sequence[str]) -> AsyncIterator[list[
     """A client from each address, all of one server."""
     command = [sys.executable, str(home / "held.py"), *COMMAND, "--transport", "http", "--port", "0"]
     process = subprocess.Popen(
-        command, cwd=home, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=home,
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -83,7 +89,17 @@ async def over_http(home: Path, addresses: Sequence[str]) -> AsyncIterator[list[
                 server = streamable_http_client(url, http_client=http)
                 clients[address] = await stack.enter_async_context(Client(server))
             yield [clients[address] for address in addresses]
-        process.terminate()
+            (home / "may_answer").unlink()
+            # Of a call that is at work when the server ends, its client is told, and stderr no stack.
+            arguments = {"film": "film.mp4", "question": LAST, "choices": ["red", "green"]}
+            last = asyncio.create_task(clients[addresses[0]].call_tool("ask", arguments))
+            await until(lambda: LAST in (home / "asked").read_text())
+            process.terminate()
+            reply = await last
+            assert reply.is_error
+            assert reply.content[0].text == "Error executing tool ask: stopped"
+        assert process.stderr is not None
+        assert (await anyio.to_thread.run_sync(process.stderr.read)).split() == ["stopped"]
         # As a command that a signal ends.
         assert await anyio.to_thread.run_sync(process.wait) == 143
     finally:
@@ -167,6 +183,6 @@ def test_each_call_knows_its_place_and_nobody_starves(
                 (home / "may_answer").touch()
 
     asyncio.run(dialogue())
-    assert calls.asked() == order
+    assert [name for name in calls.asked() if name != LAST] == order
     assert calls.answers == dict.fromkeys(order, "green")
     assert {name: calls.places(name) for name in names} == places

@@ -108,7 +108,7 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
     """Serve until the client goes, or a signal comes. Raises VideoProError."""
     with needs_extra("serve", "videopro mcp"):
         from videopro.serve import Answerer, ServeLimits, listen
-        from videopro.serve.mcp import OfferedFilms, create_mcp, run_http, run_stdio
+        from videopro.serve.mcp import Calls, OfferedFilms, create_mcp, run_http, run_stdio
     if not config.folders:
         raise ConfigError("videopro mcp: give the folders whose films may be opened")
     # What is wrong shows before a client is served; the models are loaded when they are needed.
@@ -140,14 +140,17 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
     )
     films = OfferedFilms(config.folders, answerer, config.modules)
     try:
-        server = create_mcp(films, limits)
+        calls = Calls()
+        server = create_mcp(films, limits, calls)
         if config.transport == "stdio":
             run_stdio(server)
             return
         for warning in address_warnings(is_local, keys):
             print(warning, file=sys.stderr)
         with listen(config.host, config.port) as sock:
-            run_http(server, limits, sock, lambda address: print(f"serving films at {address}", flush=True))
+            run_http(
+                server, limits, calls, sock, lambda address: print(f"serving films at {address}", flush=True)
+            )
     finally:
         films.close()
 

@@ -22,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from videopro.serve.limits import ServeLimits
 from videopro.serve.problems import Problem, body_of, problem_of
 
+HANG_UP = "videopro.hang_up"
+"""The key of a request's scope with what is called when its client hangs up."""
 TOO_LARGE = "videopro.too_large"
 """The key of a request's scope with the refusal of a body that was too large."""
 COOKIE = "videopro_session"
@@ -159,6 +161,9 @@ class Guard:
         async def counted() -> Message:
             nonlocal count
             message = await receive()
+            if message["type"] == "http.disconnect":
+                for hang_up in scope.get(HANG_UP, ()):
+                    hang_up()
             count += len(message.get("body", b""))
             if count > self._limits.json_bytes:
                 scope[TOO_LARGE] = self._too_large()

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from videopro.serve.guards import Guard
 from videopro.serve.limits import ServeLimits
+from videopro.serve.mcp.work import Calls
 
 PATH = "/mcp"
 _CLOSING_SECONDS = 1
@@ -39,9 +40,14 @@ def mcp_app(server: MCPServer[Any], limits: ServeLimits) -> ASGIApp:
 
 
 def run_http(
-    server: MCPServer[Any], limits: ServeLimits, sock: socket.socket, say: Callable[[str], None]
+    server: MCPServer[Any],
+    limits: ServeLimits,
+    calls: Calls,
+    sock: socket.socket,
+    say: Callable[[str], None],
 ) -> None:
-    """Serve over streamable HTTP until a signal ends the process; `say` is told the address."""
+    """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` is told
+    the address."""
     _quiet()
     config = uvicorn.Config(
         mcp_app(server, limits),
@@ -52,14 +58,15 @@ def run_http(
     )
     host, port = sock.getsockname()[:2]
     address = f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
-    _Server(config, lambda: say(address)).run([sock])
+    _Server(config, calls, lambda: say(address)).run([sock])
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it answers."""
+    """A server that says when it answers, and that stops its calls before their connections."""
 
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, calls: Calls, on_start: Callable[[], None]) -> None:
         super().__init__(config)
+        self._calls = calls
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -67,6 +74,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop the work, then the connections."""
+        self._calls.stop_all()
+        await super().shutdown(sockets)
 
 
 def _quiet() -> None:

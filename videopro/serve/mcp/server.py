@@ -21,7 +21,7 @@ from videopro.serve.mcp.asking import answered, doing_of
 from videopro.serve.mcp.calling import call, call_whole, frames_of, not_empty, part_of
 from videopro.serve.mcp.films import OfferedFilms
 from videopro.serve.mcp.structured import structured, with_evidence
-from videopro.serve.mcp.work import AtOnce, InLine, Tell, Turn, work_for
+from videopro.serve.mcp.work import AtOnce, Calls, InLine, Tell, Turn, work_for
 from videopro.serve.requests import AskRequest
 from videopro.serve.state import client_of
 from videopro.tools import VideoTools
@@ -49,12 +49,15 @@ End = Annotated[float | None, Field(gt=0, description="seconds; unset: the end")
 Count = Annotated[int, Field(ge=1, le=MOST_FRAMES)]
 
 
-def create_mcp(films: OfferedFilms, limits: ServeLimits | None = None) -> MCPServer[Any]:
-    """The server. Without a model there is no `ask`. Of the limits, it takes those of the line."""
+def create_mcp(
+    films: OfferedFilms, limits: ServeLimits | None = None, calls: Calls | None = None
+) -> MCPServer[Any]:
+    """The server. Without a model there is no `ask`. Of the limits, it takes those of the line; `calls` gets
+    its open calls."""
     server: MCPServer[Any] = MCPServer(
         "videopro", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
-    tools = _Tools(films, limits or ServeLimits())
+    tools = _Tools(films, limits or ServeLimits(), calls or Calls())
     offered: list[Callable[..., Any]] = [tools.open, tools.index, tools.search, tools.look, tools.read_text]
     offered += [tools.subtitles, tools.locate, *([tools.ask] if films.answerer is not None else [])]
     for tool in offered:
@@ -65,8 +68,9 @@ def create_mcp(films: OfferedFilms, limits: ServeLimits | None = None) -> MCPSer
 class _Tools:
     """Each public method is a tool."""
 
-    def __init__(self, films: OfferedFilms, limits: ServeLimits) -> None:
+    def __init__(self, films: OfferedFilms, limits: ServeLimits, calls: Calls) -> None:
         self._films = films
+        self._calls = calls
         self._at_once = AtOnce(_AT_ONCE)
         self._questions = FairLine(limits.at_once, limits.waiting)
         # One film is indexed at a time: each takes the whole decoder.
@@ -279,7 +283,7 @@ class _Tools:
         def is_indexed(tell: Tell) -> bool:
             return self._films.is_indexed(self._films.film(film))
 
-        if await work_for(context, self._at_once, is_indexed):
+        if await work_for(context, self._calls, self._at_once, is_indexed):
             return self._at_once
         return InLine(self._indexing, _client_of(context))
 
@@ -292,7 +296,7 @@ class _Tools:
         """The result of `work`, or what was wrong; `turn` None: at once."""
         try:
             chosen = await turn if isinstance(turn, Awaitable) else turn
-            return await work_for(context, chosen or self._at_once, work)
+            return await work_for(context, self._calls, chosen or self._at_once, work)
         except VideoProError as error:
             # For the client's model to read, which can mend most of them.
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)

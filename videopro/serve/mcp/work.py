@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -18,8 +18,10 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from starlette.requests import Request
 
 from videopro.errors import Cancellation, Cancelled, ConfigError, cancellable
+from videopro.serve.guards import HANG_UP
 from videopro.serve.line import FairLine
 
 T = TypeVar("T")
@@ -100,10 +102,42 @@ class InLine:
             self.line.leave(ticket)
 
 
-async def work_for(context: Context[Any, Any], turn: Turn, work: Callable[[Tell], T]) -> T:
+class Calls:
+    """The calls of a server that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._open: set[Cancellation] = set()
+
+    @contextmanager
+    def one(self) -> Iterator[Cancellation]:
+        """A call."""
+        cancellation = Cancellation()
+        self._open.add(cancellation)
+        try:
+            yield cancellation
+        finally:
+            self._open.discard(cancellation)
+
+    def stop_all(self) -> None:
+        """Stop all of them: the server ends."""
+        for cancellation in list(self._open):
+            cancellation.cancel()
+
+
+async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: Callable[[Tell], T]) -> T:
     """The result of `work`, which runs on a thread when its turn comes; its place is told until then. If the
     client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised."""
-    cancellation = Cancellation()
+    with calls.one() as cancellation:
+        # A client of 2025 says nothing when it goes, and the protocol lets it come back for the result; here
+        # none is kept for it.
+        if isinstance(request := context.request_context.request, Request):
+            request.scope.setdefault(HANG_UP, []).append(cancellation.cancel)
+        return await _work_for(context, cancellation, turn, work)
+
+
+async def _work_for(
+    context: Context[Any, Any], cancellation: Cancellation, turn: Turn, work: Callable[[Tell], T]
+) -> T:
     loop = asyncio.get_running_loop()
     sender, receiver = anyio.create_memory_object_stream[_Told](_MOST_REPORTS)
     seconds = turn.seconds if isinstance(turn, InLine) else None
@@ -147,11 +181,19 @@ async def work_for(context: Context[Any, Any], turn: Turn, work: Callable[[Tell]
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_tell_client, context, receiver)
-            try:
-                outcome = await turn.run(job, on_place)
-            except Exception as error:
-                # Of the line, which is full: not to be wrapped in a group of exceptions.
-                outcome = _Outcome(error=error)
+            with anyio.CancelScope() as waiting:
+                remove = cancellation.on_cancel(lambda: loop.call_soon_threadsafe(waiting.cancel))
+                outcome = _Outcome(error=Cancelled())
+                try:
+                    outcome = await turn.run(job, on_place)
+                except Exception as error:
+                    # Of the line, which is full: not to be wrapped in a group of exceptions.
+                    outcome = _Outcome(error=error)
+                finally:
+                    remove()
+            # Nothing is told to a client that has gone, which would never take it.
+            if cancellation.is_cancelled:
+                group.cancel_scope.cancel()
             sender.close()
     except BaseException:
         # The client has cancelled the call, or nothing more can be told to it.
