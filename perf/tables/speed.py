@@ -97,7 +97,17 @@ def _grpo_step(record: Record) -> Table:
     return heads, rows
 
 
+def _help(record: Record) -> Table:
+    (before, earlier), (now, later) = record["commits"].items()
+    rows = [
+        [f"`{name}`", f"{earlier[name]['cpu_s']:.2f}", f"{row['first_s']:.2f}", f"{row['cpu_s']:.2f}"]
+        for name, row in later.items()
+    ]
+    return ["CPU s", f"before ({before})", f"now ({now}), the first time", "after it"], rows
+
+
 TABLES: Tables = {
+    ("perf/help_times.json", "help"): _help,
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
     ("perf/executor.json", "sandbox"): _sandbox,
