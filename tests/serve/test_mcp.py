@@ -30,9 +30,13 @@ from tests.support.making_videos import read_number
 from tests.support.modules_world import LINES, ReadingBackbone, video
 from tests.support.number_encoder import NumberEncoder
 from videopro.errors import check_cancelled
+from videopro.methods import last_event
 from videopro.modules.models import encoders
+from videopro.question import Answer, Question
 from videopro.serve import Answerer, ServeLimits
 from videopro.serve.mcp import OfferedFilms, create_mcp, mcp_app
+from videopro.serve.mcp.asking import answered
+from videopro.traces import AGENT, Result, Round
 
 PARTS = {"encoder": "clip:numbers", "text_encoder": "none", "ocr": "none", "detector": "none"}
 
@@ -209,6 +213,20 @@ def test_every_tool_gives_structured_results_with_evidence(
 
     with served(folder, ReadingBackbone()) as address:
         talk(address, dialogue)
+
+
+def test_an_answer_that_no_call_gave_a_confidence_is_an_answer() -> None:
+    """As that of an agent whose reply names the option."""
+    answer = Answer("B", raw="B")
+    by_agent = Result((Round(AGENT, "B"),), answer, answer, selected=0)
+    result = answered([last_event(by_agent, Question("Which?", ("red", "green")))])
+    assert not result.is_error
+    assert result.structured_content is not None
+    assert [result.structured_content[name] for name in ("letter", "choice", "confidence")] == [
+        "B",
+        "green",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from peft import get_peft_model_state_dict
 from safetensors.torch import save_file
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
+from videopro.errors import writing
+
 _SPREAD = 0.05
 _SEED = 0
 
@@ -53,7 +55,10 @@ def random_weights(weights: Weights) -> Weights:
 
 
 def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
-    """Write an adapter with these weights and the settings of a PEFT model's into a folder."""
-    save_file(dict(weights), folder / "adapter_model.safetensors")
-    settings = model.peft_config[model.active_adapter]
-    settings.save_pretrained(str(folder))
+    """Write an adapter with these weights and the settings of a PEFT model's into a folder. Raises RunError
+    if the disk, or the memory that stands for one, does not take it."""
+    # safetensors has an error of its own for a full disk, which is no OSError.
+    with writing("the adapter for the engine", folder, then="re-run the same command to resume"):
+        save_file(dict(weights), folder / "adapter_model.safetensors")
+        settings = model.peft_config[model.active_adapter]
+        settings.save_pretrained(str(folder))

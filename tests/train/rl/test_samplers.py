@@ -22,7 +22,7 @@ from tests.support.stub_server import StubServer, completion, entry, pictures_of
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import SampledReply
 from videopro.engine.serving import ServedModel
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.train.rl import EngineSampler, GRPORow, TrainingEngines, VideoGRPOTrainer
 from videopro.train.rl.adapter_files import adapter_weights, random_weights, write_adapter
 from videopro.train.rl.importance import importance_ratio
@@ -253,6 +253,12 @@ def test_adapters_are_written_as_peft_reads_them(made: VideoGRPOTrainer, tmp_pat
     assert all(random[name].any() for name in random if "lora_B" in name)
     base = grpo.AutoModelForImageTextToText.from_pretrained(grpo.checkpoint(FAMILY))
     assert isinstance(PeftModel.from_pretrained(base, tmp_path / "random"), PeftModel)
+
+
+def test_an_adapter_that_the_disk_does_not_take_is_an_error_of_the_run(tmp_path: Path) -> None:
+    """It ends every process; of safetensors' own error the others would not be told, and wait."""
+    with pytest.raises(RunError, match="the adapter for the engine cannot be written"):
+        write_adapter(None, {"lora_B": torch.zeros(1)}, tmp_path / "gone")
 
 
 # ---- the importance ratio ----------------------------------------------------------------------------------

@@ -150,7 +150,9 @@ class Answered(BaseModel):
     text: str
     letter: str | None = None
     choice: str | None = None
-    confidence: float
+    confidence: float | None = Field(
+        default=None, description="null if no call gave one, as when an agent names its answer"
+    )
     probabilities: dict[str, float] = {}
     is_fallback: bool = Field(
         default=False, description="this is the model's direct answer: the method gave none"
