@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from videopro.backbones.qwen import SampledReply
 from videopro.train.rl.data import chat
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 
@@ -105,3 +106,13 @@ def conversation(reply: str, prompt: str, refined: str) -> list[dict[str, str]]:
         *chat(prompt),
         {"role": "assistant", "content": refined},
     ]
+
+
+def reply_ids(reply: SampledReply) -> list[int]:
+    """The reply's token ids, including the one that ended it."""
+    return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
+
+
+def reply_logprobs(reply: SampledReply) -> list[float]:
+    """The log-probability of each of them."""
+    return reply.logprobs if reply.end is None else [*reply.logprobs, reply.end[1]]

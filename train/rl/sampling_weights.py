@@ -9,6 +9,8 @@ from typing import Any
 
 import psutil
 import torch
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from trl.models.utils import add_hooks, remove_hooks
 
 from videopro.backbones.qwen import MergedCopy, can_copy
 
@@ -37,6 +39,25 @@ class SamplingWeights:
         self.copy.update()
         with self.copy.in_use():
             yield
+
+
+@contextlib.contextmanager
+def gathered_tower(model: Any, wrapped: Any) -> Iterator[None]:
+    """Within, the weights that encode videos are gathered in this process. `wrapped`: the policy,
+    which is trained, as DeepSpeed has it; `model`: the same without its adapter and DeepSpeed."""
+    if not is_deepspeed_zero3_enabled():
+        yield
+        return
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters(list(model.model.visual.parameters())):
+        # They would give its weights back after each video and gather them for the next, in which all
+        # processes take part; but each has videos of its own, and not as many as the others.
+        remove_hooks(wrapped)
+        try:
+            yield
+        finally:
+            add_hooks(wrapped)
 
 
 def _memory(device: torch.device) -> int:

@@ -4,6 +4,9 @@ It adds only what TRL lacks: prompts with pixels, grids and timestamps in sampli
 a single pass over each prompt for all of its replies; programs that are run on held-out questions at each
 evaluation. Rewards, advantages, losses, metrics, tables and checkpoints are TRL's. Without a prompt encoder
 everything is TRL's: planning from text only, vLLM included.
+
+Here are the rounds of sampling, the rewards and the evaluation; the log-probabilities and the loss are in
+`loss_trainer`.
 """
 
 from __future__ import annotations
@@ -12,37 +15,29 @@ import contextlib
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
-from accelerate.utils import is_peft_model
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
-from trl.models.utils import add_hooks, remove_hooks
-from trl.trainer.utils import RepeatSampler, split_tensor_dict
+from trl.trainer.utils import split_tensor_dict
 
 from videopro.backbones import Sampling
-from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply, visual_inputs
-from videopro.errors import ConfigError
-from videopro.train.packing import RowShape
+from videopro.backbones.qwen import NonFiniteLogits, SampledReply
 from videopro.train.rewards import POLICY_VERSION, ROW
-from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
-from videopro.train.rl.importance import importance_ratio
-from videopro.train.rl.prompt_encoder import PromptEncoder
-from videopro.train.rl.rollouts import Rollout, Turns, conversation
+from videopro.train.rl.epoch_sampler import EpochSampler
+from videopro.train.rl.loss_trainer import LossTrainer, MakePrompts
+from videopro.train.rl.rollouts import Rollout, conversation, reply_ids, reply_logprobs
 from videopro.train.rl.rounds import Round, RoundsAhead
 from videopro.train.rl.samplers import Draw, LocalSampler, Sampler
-from videopro.train.rl.sampling_weights import SamplingWeights
+from videopro.train.rl.sampling_weights import SamplingWeights, gathered_tower
 from videopro.train.rl.seeds import mix_seed
-from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.rl.vllm_weights import send_copies
-from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
+from videopro.train.runtime import ROW_IDS
 
-MakePrompts = Callable[[QwenRunner, bool], PromptEncoder]
-"""Called with the policy's `QwenRunner` and whether its vision tower and projector are frozen."""
 MakeSampler = Callable[[Any, Sequence[int]], Sampler]
 """Called with the policy, a PEFT model, and the token ids that end its replies."""
 
@@ -57,45 +52,17 @@ class RewardPrefetcher(Protocol):
         """Called when a reply is complete. Returns at once."""
 
 
-TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 NextTurn = Callable[[Sequence[GRPORow], Sequence[str]], list[GRPORow | None]]
 """Called with rows and their replies; returns the next row for each, or None if its rollout ends."""
 
 
-class EpochSampler(RepeatSampler):
-    """TRL's random order of rows, seeded by the seed and the epoch. TRL continues with the last epoch's
-    generator, so a run resumed in a later epoch would see the rows in another order."""
-
-    def __init__(self, like: RepeatSampler, epoch: Callable[[], int]) -> None:
-        super().__init__(
-            like.data_source,
-            like.mini_repeat_count,
-            batch_size=like.batch_size,
-            repeat_count=like.repeat_count,
-            shuffle=like.shuffle,
-            seed=like.seed,
-        )
-        self._epoch = epoch
-
-    def __iter__(self) -> Iterator[int]:
-        return self.order(self._epoch())
-
-    def order(self, epoch: int) -> Iterator[int]:
-        """The order of this epoch."""
-        if self.shuffle:
-            self.generator.manual_seed(mix_seed(self.seed or 0, epoch))
-        return super().__iter__()
-
-
-class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
+class VideoGRPOTrainer(LossTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `videopro.train.rl.data.as_dataset`.
 
     `make_prompts`: creates the encoder of the rows' prompts; None leaves prompts and sampling to TRL.
     `banned`: token ids that are never sampled. `make_sampler`: creates what samples them; None: the policy in
     this process. `prefetcher`: receives each reply as soon as it is written.
     `next_turn`: chooses the row that follows a first reply; None: rollouts have one turn."""
-
-    args: VideoGRPOConfig
 
     def __init__(
         self,
@@ -109,18 +76,14 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     ) -> None:
         if make_prompts is not None:
             settings["rollout_func"] = self._roll_out
-        super().__init__(*arguments, **settings)
+        super().__init__(*arguments, make_prompts=make_prompts, **settings)
         if self.use_vllm:
             send_copies(self.vllm_generation)
         self._prefetcher = prefetcher
         self._next_turn = next_turn
-        self._prompt_encoder: PromptEncoder | None = None
         self.banned = tuple(banned)
         """Token ids that are never sampled."""
-        self._corrected: dict[str, Any] | None = None
-        """The batch whose loss is being corrected by the importance ratio."""
         if make_prompts is not None:
-            self._set_up_prompts(make_prompts)
             self._sampler = (
                 self._local_sampler()
                 if make_sampler is None
@@ -130,34 +93,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._round: Round | None = None
         """The round in hand."""
         self._ahead = RoundsAhead(self.args.gradient_accumulation_steps) if self.args.async_rollouts else None
-        self._rollouts: list[Rollout] = []
         self._conversations: dict[int, list[dict[str, str]]] = {}
         self._eval_rows = 0
-
-    def _set_up_prompts(self, make_prompts: MakePrompts) -> None:
-        self.args.check_sampling()
-        if self.is_fsdp_enabled:
-            raise ConfigError(
-                "prompts with videos need a whole model in each process to sample, but FSDP shards it; "
-                "use DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
-            )
-        tuned: Any = self.model
-        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-        self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
-        if self.args.shared_prompt:
-            check_shareable(self._run)
-            autocast = self.args.bf16 or self.args.fp16
-            self._row_shape = RowShape.of(base, self.accelerator.device, autocast=autocast)
-            if self.aux_loss_enabled:
-                raise ConfigError(
-                    "shared_prompt is true, but this model's router loss is computed over full rows; set "
-                    "shared_prompt: false, or router_aux_loss_coef: 0"
-                )
-        trained = {part_of(name) for name, weight in base.named_parameters() if weight.requires_grad}
-        # Features of a video may be kept only while no weight that makes them is trained.
-        self._frozen = trained <= {"language"}
-        self._dummy = DummyVision(base.model)
-        self._prompt_encoder = make_prompts(self._run, self._frozen)
 
     def _local_sampler(self) -> Sampler:
         run = self._run
@@ -232,7 +169,11 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         """Within, the weights that sampling needs are gathered in this process, and no gradients are
         recorded: all of the policy's, or those that encode videos, if an engine samples."""
         if self._sampler.is_remote:
-            with self._gathered_tower(), torch.no_grad(), self.accelerator.autocast():
+            with (
+                gathered_tower(self._run.model, self.model_wrapped),
+                torch.no_grad(),
+                self.accelerator.autocast(),
+            ):
                 yield
             return
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
@@ -248,23 +189,6 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         ):
             yield
 
-    @contextlib.contextmanager
-    def _gathered_tower(self) -> Iterator[None]:
-        if not is_deepspeed_zero3_enabled():
-            yield
-            return
-        import deepspeed
-
-        core: Any = self._run.model
-        with deepspeed.zero.GatheredParameters(list(core.model.visual.parameters())):
-            # They would give its weights back after each video and gather them for the next, in which all
-            # processes take part; but each has videos of its own, and not as many as the others.
-            remove_hooks(self.model_wrapped)
-            try:
-                yield
-            finally:
-                add_hooks(self.model_wrapped)
-
     def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """What TRL calls for replies to the rows in hand."""
         assert self.model is not None
@@ -278,7 +202,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
                 if self._round.ahead is None
                 else self._round.ahead.result()
             )
-            replies, logprobs = [_ids(reply) for reply in first], [_logprobs(reply) for reply in first]
+            replies = [reply_ids(reply) for reply in first]
+            logprobs = [reply_logprobs(reply) for reply in first]
             if self._next_turn is not None:
                 self._add_second_turns(self._round, self._next_turn, replies, logprobs)
         finally:
@@ -349,10 +274,6 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             if self._ahead is not None:
                 self._ahead.discard()
 
-    def _log_sampling(self, name: str, value: float) -> None:
-        mode = "train" if self.model is not None and self.model.training else "eval"
-        self._metrics[mode][f"sampling/{name}"].append(value)
-
     def _add_second_turns(
         self, round: Round, next_turn: NextTurn, replies: list[list[int]], logprobs: list[list[float]]
     ) -> None:
@@ -370,14 +291,14 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             for prompt, (row, question) in zip(prompts, refinements.items(), strict=True)
         ]
         written = self._write(draws, seed, round.version)
-        refined = self._texts([_ids(reply) for reply in written])
+        refined = self._texts([reply_ids(reply) for reply in written])
         for (row, question), prompt, reply, text in zip(
             refinements.items(), prompts, written, refined, strict=True
         ):
             first = self._rollouts[row].prompts[0]
             self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
-            replies[row] = replies[row] + _ids(reply)
-            logprobs[row] = logprobs[row] + _logprobs(reply)
+            replies[row] = replies[row] + reply_ids(reply)
+            logprobs[row] = logprobs[row] + reply_logprobs(reply)
             self._conversations[row] = conversation(texts[row], question.prompt, text)
 
     def _write(self, draws: Sequence[Draw], seed: int, version: int) -> list[SampledReply]:
@@ -392,7 +313,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:
-            (text,) = self._texts([_ids(reply)])
+            (text,) = self._texts([reply_ids(reply)])
             self._prefetcher.submit(draws[number].row, text)
 
     def _texts(self, replies: Sequence[Sequence[int]]) -> list[str]:
@@ -411,156 +332,6 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         """The seed of the round that begins in this step after so many passes of the run."""
         return mix_seed(self.args.seed, 0, step, passes % self.args.gradient_accumulation_steps)
 
-    # Log-probabilities
-
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        batch_size: int | None = None,
-        compute_entropy: bool = False,
-        compute_aux_loss: bool = False,
-        **visual: Any,
-    ) -> TokenScores:
-        # TRL passes images to the model, but no positions, video or features, and runs each prompt with each
-        # of its replies.
-        if self._prompt_encoder is None:
-            return super()._get_per_token_logps_and_entropies(
-                model,
-                input_ids,
-                attention_mask,
-                logits_to_keep,
-                batch_size,
-                compute_entropy,
-                compute_aux_loss,
-                **visual,
-            )
-        score = self._score_shared_prefix if self.args.shared_prompt else self._score_separately
-        size = batch_size or len(input_ids)
-        ids, mask = (tensor[:, -logits_to_keep:] for tensor in (input_ids, attention_mask))
-        parts = []
-        for start in range(0, len(ids), size):
-            some = slice(start, start + size)
-            turns = Turns.of(self._rollouts[some], ids[some], mask[some])
-            values, entropies, loss = score(model, turns, compute_aux_loss, entropy=compute_entropy)
-            shape = (len(ids[some]), logits_to_keep)
-            entropies = turns.joined(entropies, shape) if entropies is not None else None
-            parts.append((turns.joined(values, shape), entropies, loss))
-        logps, entropies, losses = zip(*parts, strict=True)
-        joined = torch.cat(logps)
-        if self._corrected is not None:
-            self._correct(self._corrected, joined.detach(), mask)
-        return (
-            joined,
-            torch.cat(entropies) if compute_entropy else None,
-            torch.stack(losses).mean() if compute_aux_loss else None,
-        )
-
-    def _score_separately(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
-        """Score each turn in a row of its own, by TRL's pass with the rows' positions and visual inputs.
-        `entropy`: only if TRL asks for it; the head of its reference model computes none."""
-        ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
-        types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
-        before = ids.shape[1] - width
-        reply = torch.arange(width, device=ids.device)
-        for row, prompt in enumerate(turns.prompts):
-            length = len(prompt.encoded.ids)
-            types[row, before - length : before] = torch.tensor(prompt.encoded.types)
-            positions[1:, row, before - length : before] = prompt.positions
-            positions[1:, row, before:] = prompt.next_position + reply
-            positions[0, row, before - length :] = torch.arange(length + width, device=ids.device)
-        showing = functools.partial(
-            model,
-            position_ids=positions,
-            mm_token_type_ids=types,
-            **visual_inputs([prompt.encoded for prompt in turns.prompts], ids.device),
-        )
-        return super()._get_per_token_logps_and_entropies(
-            showing, ids, mask, width, compute_entropy=entropy, compute_aux_loss=aux_loss
-        )
-
-    def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
-        """Score the replies of each group with a single pass over its prompt."""
-        packed = pack(
-            turns.prompts,
-            turns.replies,
-            pad=self._tokenizer.pad_token_id,
-            run=self._run,
-            shape=self._row_shape,
-            roots=turns.roots,
-        )
-        with self.accelerator.autocast():
-            out = model(**packed.inputs, fused_lm_head=True)
-        lengths = torch.tensor([len(reply) for reply in turns.replies], device=self._run.device)
-        width = int(lengths.max())
-        return (
-            packed.unpack(out.log_probs, lengths, width),
-            packed.unpack(out.entropy, lengths, width) if out.entropy is not None else None,
-            None,
-        )
-
-    def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
-        """TRL's loss for a batch."""
-        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here. TRL
-        # has no hook before a batch's loss, nor one to skip a batch without a gradient.
-        if self._prompt_encoder is None:
-            return super().compute_loss(model, inputs, *arguments, **settings)
-        if self._has_no_gradient(inputs):
-            trained = [weight for weight in model.parameters() if weight.requires_grad]
-            # A loss of 0 with a graph: the trainer takes the step as any other, with gradients of 0.
-            zero = torch.zeros((), device=self._run.device)
-            return sum((0 * weight.sum() for weight in trained), start=zero)
-        self._rollouts = inputs["rollouts"]
-        # A frozen vision tower need not run in every step; a trained one must.
-        with contextlib.nullcontext() if self._frozen else self._dummy.on():
-            return super().compute_loss(model, inputs, *arguments, **settings)
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
-        """TRL's loss of this batch, which it gets as a dictionary of its own."""
-        # TRL takes an importance ratio of its own vLLM only, made before the update, with another pass.
-        with self._correcting(inputs):
-            return super()._compute_loss(model, inputs)
-
-    @contextlib.contextmanager
-    def _correcting(self, inputs: dict[str, Any]) -> Iterator[None]:
-        """Within, TRL multiplies its loss by the importance ratio of replies that an engine drew, as it does
-        for its own vLLM. The ratio is put into `inputs` when the update's own pass is done (`_correct`)."""
-        if "sampling_per_token_logps" not in inputs:
-            yield
-            return
-        self._corrected, self.use_vllm = inputs, True
-        try:
-            yield
-        finally:
-            self._corrected, self.use_vllm = None, False
-
-    def _correct(self, inputs: dict[str, Any], policy: torch.Tensor, mask: torch.Tensor) -> None:
-        """Put the importance ratio into `inputs`, and log it. `policy`: the log-probabilities of this pass,
-        whose weights are those before the round's first update, unless TRL has noted those."""
-        drawn, before = inputs["sampling_per_token_logps"], inputs.get("old_per_token_logps", policy)
-        ratio = importance_ratio(before, drawn, mask, self.args)
-        inputs["importance_sampling_ratio"] = ratio.values
-        mode = "train" if self.model is not None and self.model.training else "eval"
-        names = {
-            "importance_sampling_ratio/mean": ratio.raw.mean(),
-            "importance_sampling_ratio/min": ratio.raw.min(),
-            "importance_sampling_ratio/max": ratio.raw.max(),
-            "sampling_logp_difference/mean": ratio.differences.mean(),
-        }
-        for name, value in names.items():
-            everywhere = self.accelerator.gather(value)
-            reduced = getattr(everywhere, name.rpartition("/")[2])()
-            self._metrics[mode][f"sampling/{name}"].append(reduced.item())
-
-    def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether every term of the loss is 0: all rewards within each group are equal, and no other term is
-        enabled. False with several processes, since they run their passes together."""
-        other_terms = self.beta != 0 or self._entropy_bonus_enabled or self.aux_loss_enabled
-        alone = self.accelerator.num_processes == 1
-        return alone and not other_terms and not bool(inputs["advantages"].any())
-
     # Evaluation
 
     def evaluate(
@@ -578,33 +349,6 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         finally:
             self._eval_rows = 0
 
-    def prediction_step(
-        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> Any:
-        """As in TRL; counts the loss of the replies, by tokens or by replies as `loss_type` does."""
-        # The Trainer averages the means of batches, whatever their lengths, and returns no sum and count.
-        inputs = self._prepare_inputs(inputs)
-        with torch.no_grad(), self.compute_loss_context_manager():
-            loss = self.compute_loss(model, inputs).mean().detach()
-        weight: Any = len(inputs["completion_mask"])
-        if self.loss_type == "bnpo":
-            weight = inputs["completion_mask"].sum()
-        elif self.loss_type in ("cispo", "dapo", "vespo"):
-            # They divide by this, the tokens of all processes.
-            weight = inputs["num_items_in_batch"] / self.accelerator.num_processes
-        self.count_eval_loss(loss, weight)
-        return loss, None, None
-
 
 _ROUNDING = 1e-9
 """Advantages below this are rounding errors of a mean over equal rewards."""
-
-
-def _ids(reply: SampledReply) -> list[int]:
-    """The reply's token ids, including the one that ended it."""
-    return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
-
-
-def _logprobs(reply: SampledReply) -> list[float]:
-    """The log-probability of each of them."""
-    return reply.logprobs if reply.end is None else [*reply.logprobs, reply.end[1]]

@@ -1,8 +1,8 @@
 """An engine that VideoPro starts itself: vLLM in an environment and a process of its own, one a GPU.
 
-`settings` makes its command line, `process` starts it, watches it and stops it, `guard` lets none of its
-processes outlive ours, `adapters` gives it the versions of an adapter in training, and `attached` is how
-other processes see it.
+`settings` makes its command line, `process` starts it, watches it and stops it, `guarded` lets none of its
+processes outlive ours (by the script `guard`), `engine_log` says why one does not serve, `adapters` gives it
+the versions of an adapter in training, and `attached` is how other processes see it.
 """
 
 from videopro.engine.serving.adapters import AdapterVersions, adapter_name

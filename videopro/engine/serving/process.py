@@ -1,13 +1,11 @@
 """An engine, `vllm serve` in an environment of its own, that lives as long as what started it.
 
 It is started, watched, started again when it dies, with the adapters that it had, and stopped with us in
-every case (`guard`). It keeps its address meanwhile, so that clients who try again reach the next one.
+every case (`guarded`). It keeps its address meanwhile, so that clients who try again reach the next one.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -19,10 +17,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from videopro.cli import defer_signals
-from videopro.engine.serving import guard
+from videopro.engine.serving.engine_log import not_served, open_log, printed_since
+from videopro.engine.serving.guarded import end_guarded, kill_group, start_guarded
 from videopro.engine.serving.local_http import HOST, answers, exempt_from_proxies, json_request, parsed, sent
 from videopro.engine.serving.settings import (
     CPU_LOADS,
@@ -31,10 +30,9 @@ from videopro.engine.serving.settings import (
     engine_environment,
     serve_flags,
 )
-from videopro.errors import BackboneError, RunError, cannot_write
+from videopro.errors import BackboneError, RunError
 from videopro.storage import write_atomically
 
-_SHOWN_LINES = 15
 # Seconds between two looks at whether it answers, between two lines of progress, and until its end shows.
 _LOOK_SECONDS = 0.2
 _PROGRESS_SECONDS = 30.0
@@ -47,12 +45,6 @@ _STABLE_SECONDS = 60.0
 # Other programs may take a free port before the engine does.
 _PORT_TRIES = 3
 _TAKEN = "address already in use"
-_ADVICE = (
-    (("out of memory", "free memory on device", "no available memory for the cache"), "change --vllm memory"),
-    (("no module named", "modulenotfounderror"), "see the packages of its environment"),
-    (("max_model_len", "max seq len"), "give --vllm max_model_len=N"),
-    (("max_lora_rank",), "give --vllm flags='--max-lora-rank N'"),
-)
 
 Say = Callable[[str], None]
 
@@ -126,7 +118,7 @@ class EngineProcess:
                 size = self._launch()
                 if self._wait_until_up():
                     break
-                if attempt + 1 == _PORT_TRIES or _TAKEN not in self._printed(size).lower():
+                if attempt + 1 == _PORT_TRIES or _TAKEN not in printed_since(self.log, size).lower():
                     raise self._not_started(size)
         except BaseException:
             self.stop()
@@ -142,7 +134,7 @@ class EngineProcess:
         with self._lock:
             process = self._process
         if process is not None:
-            _end(process)
+            end_guarded(process)
         watcher = self._watcher
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join()
@@ -167,7 +159,7 @@ class EngineProcess:
 
     def _launch(self) -> int:
         """Start its process. Returns the size of the log before."""
-        file = self._open_log()
+        file = open_log(self.log)
         size = file.tell()
         with file, self._lock:
             named = [f"{name}={folder}" for name, folder in self._adapters.items()]
@@ -178,25 +170,12 @@ class EngineProcess:
                 *(["--lora-modules", *named] if named else []),
             ]
             # Ctrl-C reaches the whole process group of a terminal, and when the engine ends is ours to say.
+            # Until the assignment is done, since `stop` ends only what is assigned.
             with defer_signals():
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", guard.__file__, str(os.getpid()), *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    env=engine_environment(command, self._device),
-                    start_new_session=True,
-                )
+                self._process = start_guarded(command, engine_environment(command, self._device), file)
             self.starts += 1
             self._loads = len(named)
         return size
-
-    def _open_log(self) -> IO[bytes]:
-        try:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            return self.log.open("ab")
-        except OSError as error:
-            raise RunError(cannot_write(self.log, error)) from error
 
     def _wait_until_up(self) -> bool:
         """Whether it answers before it ends, or the time is over."""
@@ -220,12 +199,12 @@ class EngineProcess:
             status = self._process.wait()
             self._is_up.clear()
             # Where the guard itself was killed, the others of its process group are left.
-            _kill_group(self._process)
+            kill_group(self._process)
             if self._is_stopping.is_set():
                 return
             deaths = 1 if time.monotonic() - up_since > _STABLE_SECONDS else deaths + 1
             if deaths > _MOST_DEATHS:
-                self._give_up(self._not_started(None, f"it died {deaths} times in a row"))
+                self._give_up(self._not_started(0, f"it died {deaths} times in a row"))
                 return
             self._say(
                 f"the engine of {self.model.name!r} ended (status {status}); starting it again "
@@ -240,7 +219,7 @@ class EngineProcess:
                 up_since = time.monotonic()
                 self._is_up.set()
             elif self._process.poll() is None:
-                _end(self._process)
+                end_guarded(self._process)
 
     def _give_up(self, error: BackboneError) -> None:
         self._failure = error
@@ -250,28 +229,13 @@ class EngineProcess:
             with suppress(OSError):
                 write_atomically(self._failure_file, str(error))
 
-    def _printed(self, start: int | None) -> str:
-        try:
-            content = self.log.read_bytes()
-        except OSError:
-            return ""
-        return content[start or 0 :].decode("utf-8", "replace")
-
-    def _not_started(self, start: int | None, how: str = "") -> BackboneError:
-        printed = self._printed(start)
+    def _not_started(self, size: int, how: str = "") -> BackboneError:
+        """`size`: that of the log before what tells why."""
+        printed = printed_since(self.log, size)
         if not how:
             ended = self._process is None or self._process.poll() is not None
             how = "it ended" if ended else f"it did not answer within {self._settings.start_seconds} s"
-        advice = next(
-            (text for signs, text in _ADVICE if any(sign in printed.lower() for sign in signs)),
-            "see its log",
-        )
-        lines = [line for line in printed.splitlines() if line.strip()][-_SHOWN_LINES:]
-        ends = "\n".join(f"  {line[:400]}" for line in lines)
-        return BackboneError(
-            f"vLLM does not serve {self.model.source}: {how}; {advice} ({self.log})"
-            + (f", which ends so:\n{ends}" if ends else "")
-        )
+        return not_served(self.model.source, how, self.log, printed)
 
     # -- adapters
 
@@ -295,7 +259,7 @@ class EngineProcess:
         if is_full and process is not None:
             self._say(f"vLLM's CPU build has loaded {CPU_LOADS} adapters, and would mistake one for the base")
             # Started again as one that died, with its adapters.
-            _end(process)
+            end_guarded(process)
         try:
             self.ask(
                 "load_lora_adapter",
@@ -362,21 +326,6 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the guard, which ends the engine."""
-    if process.poll() is None:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(guard.PATIENCE + _END_SECONDS)
-    _kill_group(process)
-    process.wait()
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -1,0 +1,245 @@
+"""TRL's GRPOTrainer with the loss of replies to prompts that begin with a video.
+
+TRL runs each prompt with each of its replies, and passes images to the model, but no positions, video or
+features. Here pixels, grids and timestamps reach every log-prob pass, a single pass over each prompt serves
+all of its replies, and the loss of those that an engine drew is corrected by the importance ratio in the
+update's own pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model
+from trl import GRPOTrainer
+
+from videopro.backbones.qwen import QwenRunner, visual_inputs
+from videopro.errors import ConfigError
+from videopro.train.packing import RowShape
+from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.rl.importance import importance_ratio
+from videopro.train.rl.prompt_encoder import PromptEncoder
+from videopro.train.rl.rollouts import Rollout, Turns
+from videopro.train.rl.shared_prefix import check_shareable, pack
+from videopro.train.runtime import DummyVision, RunTrainer, part_of
+
+MakePrompts = Callable[[QwenRunner, bool], PromptEncoder]
+"""Called with the policy's `QwenRunner` and whether its vision tower and projector are frozen."""
+TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+
+
+class LossTrainer(RunTrainer, GRPOTrainer):
+    """The log-probabilities and the loss of `_rollouts`, those in hand, which a subclass samples. Without
+    `make_prompts` everything is TRL's."""
+
+    args: VideoGRPOConfig
+
+    def __init__(self, *arguments: Any, make_prompts: MakePrompts | None = None, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._rollouts: list[Rollout] = []
+        self._prompt_encoder: PromptEncoder | None = None
+        self._corrected: dict[str, Any] | None = None
+        """The batch whose loss is being corrected by the importance ratio."""
+        if make_prompts is not None:
+            self._set_up_prompts(make_prompts)
+
+    def _set_up_prompts(self, make_prompts: MakePrompts) -> None:
+        self.args.check_sampling()
+        if self.is_fsdp_enabled:
+            raise ConfigError(
+                "prompts with videos need a whole model in each process to sample, but FSDP shards it; "
+                "use DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
+            )
+        tuned: Any = self.model
+        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
+        if self.args.shared_prompt:
+            check_shareable(self._run)
+            autocast = self.args.bf16 or self.args.fp16
+            self._row_shape = RowShape.of(base, self.accelerator.device, autocast=autocast)
+            if self.aux_loss_enabled:
+                raise ConfigError(
+                    "shared_prompt is true, but this model's router loss is computed over full rows; set "
+                    "shared_prompt: false, or router_aux_loss_coef: 0"
+                )
+        trained = {part_of(name) for name, weight in base.named_parameters() if weight.requires_grad}
+        # Features of a video may be kept only while no weight that makes them is trained.
+        self._frozen = trained <= {"language"}
+        self._dummy = DummyVision(base.model)
+        self._prompt_encoder = make_prompts(self._run, self._frozen)
+
+    # Log-probabilities
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **visual: Any,
+    ) -> TokenScores:
+        # TRL passes images to the model, but no positions, video or features, and runs each prompt with each
+        # of its replies.
+        if self._prompt_encoder is None:
+            return super()._get_per_token_logps_and_entropies(
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size,
+                compute_entropy,
+                compute_aux_loss,
+                **visual,
+            )
+        score = self._score_shared_prefix if self.args.shared_prompt else self._score_separately
+        size = batch_size or len(input_ids)
+        ids, mask = (tensor[:, -logits_to_keep:] for tensor in (input_ids, attention_mask))
+        parts = []
+        for start in range(0, len(ids), size):
+            some = slice(start, start + size)
+            turns = Turns.of(self._rollouts[some], ids[some], mask[some])
+            values, entropies, loss = score(model, turns, compute_aux_loss, entropy=compute_entropy)
+            shape = (len(ids[some]), logits_to_keep)
+            entropies = turns.joined(entropies, shape) if entropies is not None else None
+            parts.append((turns.joined(values, shape), entropies, loss))
+        logps, entropies, losses = zip(*parts, strict=True)
+        joined = torch.cat(logps)
+        if self._corrected is not None:
+            self._correct(self._corrected, joined.detach(), mask)
+        return (
+            joined,
+            torch.cat(entropies) if compute_entropy else None,
+            torch.stack(losses).mean() if compute_aux_loss else None,
+        )
+
+    def _score_separately(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
+        """Score each turn in a row of its own, by TRL's pass with the rows' positions and visual inputs.
+        `entropy`: only if TRL asks for it; the head of its reference model computes none."""
+        ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
+        types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
+        before = ids.shape[1] - width
+        reply = torch.arange(width, device=ids.device)
+        for row, prompt in enumerate(turns.prompts):
+            length = len(prompt.encoded.ids)
+            types[row, before - length : before] = torch.tensor(prompt.encoded.types)
+            positions[1:, row, before - length : before] = prompt.positions
+            positions[1:, row, before:] = prompt.next_position + reply
+            positions[0, row, before - length :] = torch.arange(length + width, device=ids.device)
+        showing = functools.partial(
+            model,
+            position_ids=positions,
+            mm_token_type_ids=types,
+            **visual_inputs([prompt.encoded for prompt in turns.prompts], ids.device),
+        )
+        return super()._get_per_token_logps_and_entropies(
+            showing, ids, mask, width, compute_entropy=entropy, compute_aux_loss=aux_loss
+        )
+
+    def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
+        """Score the replies of each group with a single pass over its prompt."""
+        packed = pack(
+            turns.prompts,
+            turns.replies,
+            pad=self._tokenizer.pad_token_id,
+            run=self._run,
+            shape=self._row_shape,
+            roots=turns.roots,
+        )
+        with self.accelerator.autocast():
+            out = model(**packed.inputs, fused_lm_head=True)
+        lengths = torch.tensor([len(reply) for reply in turns.replies], device=self._run.device)
+        width = int(lengths.max())
+        return (
+            packed.unpack(out.log_probs, lengths, width),
+            packed.unpack(out.entropy, lengths, width) if out.entropy is not None else None,
+            None,
+        )
+
+    def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
+        """TRL's loss for a batch."""
+        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here. TRL
+        # has no hook before a batch's loss, nor one to skip a batch without a gradient.
+        if self._prompt_encoder is None:
+            return super().compute_loss(model, inputs, *arguments, **settings)
+        if self._has_no_gradient(inputs):
+            trained = [weight for weight in model.parameters() if weight.requires_grad]
+            # A loss of 0 with a graph: the trainer takes the step as any other, with gradients of 0.
+            zero = torch.zeros((), device=self._run.device)
+            return sum((0 * weight.sum() for weight in trained), start=zero)
+        self._rollouts = inputs["rollouts"]
+        # A frozen vision tower need not run in every step; a trained one must.
+        with contextlib.nullcontext() if self._frozen else self._dummy.on():
+            return super().compute_loss(model, inputs, *arguments, **settings)
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        """TRL's loss of this batch, which it gets as a dictionary of its own."""
+        # TRL takes an importance ratio of its own vLLM only, made before the update, with another pass.
+        with self._correcting(inputs):
+            return super()._compute_loss(model, inputs)
+
+    @contextlib.contextmanager
+    def _correcting(self, inputs: dict[str, Any]) -> Iterator[None]:
+        """Within, TRL multiplies its loss by the importance ratio of replies that an engine drew, as it does
+        for its own vLLM. The ratio is put into `inputs` when the update's own pass is done (`_correct`)."""
+        if "sampling_per_token_logps" not in inputs:
+            yield
+            return
+        self._corrected, self.use_vllm = inputs, True
+        try:
+            yield
+        finally:
+            self._corrected, self.use_vllm = None, False
+
+    def _correct(self, inputs: dict[str, Any], policy: torch.Tensor, mask: torch.Tensor) -> None:
+        """Put the importance ratio into `inputs`, and log it. `policy`: the log-probabilities of this pass,
+        whose weights are those before the round's first update, unless TRL has noted those."""
+        drawn, before = inputs["sampling_per_token_logps"], inputs.get("old_per_token_logps", policy)
+        ratio = importance_ratio(before, drawn, mask, self.args)
+        inputs["importance_sampling_ratio"] = ratio.values
+        names = {
+            "importance_sampling_ratio/mean": ratio.raw.mean(),
+            "importance_sampling_ratio/min": ratio.raw.min(),
+            "importance_sampling_ratio/max": ratio.raw.max(),
+            "sampling_logp_difference/mean": ratio.differences.mean(),
+        }
+        for name, value in names.items():
+            everywhere = self.accelerator.gather(value)
+            reduced = getattr(everywhere, name.rpartition("/")[2])()
+            self._log_sampling(name, reduced.item())
+
+    def _log_sampling(self, name: str, value: float) -> None:
+        mode = "train" if self.model is not None and self.model.training else "eval"
+        self._metrics[mode][f"sampling/{name}"].append(value)
+
+    def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether every term of the loss is 0: all rewards within each group are equal, and no other term is
+        enabled. False with several processes, since they run their passes together."""
+        other_terms = self.beta != 0 or self._entropy_bonus_enabled or self.aux_loss_enabled
+        alone = self.accelerator.num_processes == 1
+        return alone and not other_terms and not bool(inputs["advantages"].any())
+
+    # Evaluation
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> Any:
+        """As in TRL; counts the loss of the replies, by tokens or by replies as `loss_type` does."""
+        # The Trainer averages the means of batches, whatever their lengths, and returns no sum and count.
+        inputs = self._prepare_inputs(inputs)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            loss = self.compute_loss(model, inputs).mean().detach()
+        weight: Any = len(inputs["completion_mask"])
+        if self.loss_type == "bnpo":
+            weight = inputs["completion_mask"].sum()
+        elif self.loss_type in ("cispo", "dapo", "vespo"):
+            # They divide by this, the tokens of all processes.
+            weight = inputs["num_items_in_batch"] / self.accelerator.num_processes
+        self.count_eval_loss(loss, weight)
+        return loss, None, None
