@@ -32,7 +32,8 @@ engine=$(realpath -m "${ENGINE:-.engine}")
 if [ -x "$engine/bin/python" ]; then
     reproduce --output "$folder/engine" --sft-adapter "$folder/output/sft" \
         --grpo-data "$folder/output/synthesis/grpo.jsonl" --grpo-settings sampler=vllm "vllm={program: $engine}" \
-        --benchmarks lvbench --tables 1 --infer engine=vllm "vllm={program: $engine}" --start grpo --until infer
+        --benchmarks lvbench --ablation-benchmarks lvbench --tables 1 \
+        --infer engine=vllm "vllm={program: $engine}" --start grpo --until infer
 else
     echo "No engine in $engine (bash launch/live.sh makes one): the road by an engine is left out."
 fi

@@ -51,7 +51,7 @@ def test_a_run_starts_its_engine_ends_it_and_is_resumed(
         "pocket",
         str(model_dir()),
     )
-    assert (output / "work" / "logs" / "engine.log").read_text().startswith("INFO the stub starts")
+    assert (output / "work" / "logs" / "rank0-engine.log").read_text().startswith("INFO the stub starts")
     # All is answered: nothing has to be started, and the model is compared by name.
     assert infer(folder, output, *PICTURES) == 0
     assert len(stub_engine.starts(folder)) == 1

@@ -282,7 +282,7 @@ def _answer(start: _Start, rank: int, tracking: Tracking, load: Callable[..., Ba
         supervisor = _supervisor(start, start.prepared.load, config.workers)
         _answer_with(supervisor, config.workers, start, rank, tracking)
         return
-    with served.start(start.folder.logs, load) as engines:
+    with served.start(start.folder.logs, load, rank=rank) as engines:
         # One at least for each engine.
         workers = max(config.workers, len(engines.loaders))
         supervisor = _supervisor(start, engines.loaders, workers)

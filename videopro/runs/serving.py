@@ -106,16 +106,17 @@ class Served:
 
     @contextmanager
     def start(
-        self, logs: Path, load: Callable[..., Backbone], *, most: int | None = None
+        self, logs: Path, load: Callable[..., Backbone], *, rank: int = 0, most: int | None = None
     ) -> Iterator[Engines]:
         """Engines, one on each GPU (at most `most`), until the block ends, and what asks each of them: `load`
-        with their addresses. `logs`: the folder of their logs. Raises BackboneError if one does not start."""
+        with their addresses. `logs`: the folder of their logs, which begin with this process's `rank`. Raises
+        BackboneError if one does not start."""
         devices = engine_devices(self.settings.gpus)[:most]
         processes = [
             EngineProcess(
                 self.settings,
                 self.model,
-                log=logs / f"engine{'' if device is None else '-' + device.replace(',', '-')}.log",
+                log=logs / f"rank{rank}-engine{'' if device is None else '-' + device.replace(',', '-')}.log",
                 device=device,
             )
             for device in devices

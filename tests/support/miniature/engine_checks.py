@@ -57,5 +57,5 @@ def _answers(runs: Path) -> Iterator[tuple[str, bool]]:
         answered = summary["n"] == 4 and summary["coverage"] == 1
         yield f"{name} with an engine answered 4 questions", answered
         yield f"{name} with an engine has no errors", not summary["errors"] and not summary["exceptions"]
-        logs = [path.read_text() for path in folder.glob("work/logs/engine*.log")]
+        logs = [path.read_text() for path in folder.glob("work/logs/rank*-engine.log")]
         yield f"{name} had an engine for each process", len(logs) == 2 and all("vllm" in log for log in logs)
