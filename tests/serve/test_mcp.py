@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -22,20 +23,24 @@ import numpy as np
 import pytest
 import uvicorn
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
 from PIL import Image
+from starlette.requests import Request
 
 from tests.support import ROOT
 from tests.support.fake_backbone import FakeBackbone, confident_answer
 from tests.support.making_videos import read_number
 from tests.support.modules_world import LINES, ReadingBackbone, video
 from tests.support.number_encoder import NumberEncoder
-from videopro.errors import check_cancelled
+from videopro.errors import Cancellation, check_cancelled
 from videopro.methods import last_event
 from videopro.modules.models import encoders
 from videopro.question import Answer, Question
 from videopro.serve import Answerer, ServeLimits
+from videopro.serve.guards import HANG_UP
 from videopro.serve.mcp import OfferedFilms, create_mcp, mcp_app
 from videopro.serve.mcp.asking import answered
+from videopro.serve.mcp.work import AtOnce, Calls, work_for
 from videopro.traces import AGENT, Result, Round
 
 PARTS = {"encoder": "clip:numbers", "text_encoder": "none", "ocr": "none", "detector": "none"}
@@ -297,6 +302,17 @@ def test_a_client_of_2025_that_goes_without_a_word_stops_its_call(
         with http.stream("POST", address, json=message("tools/call", call, 2)):
             assert encoder.begun.wait(20)
         assert encoder.ended.wait(20)
+
+
+def test_a_call_whose_client_has_gone_before_it_begins_is_not_worked_on() -> None:
+    """As the search itself, where the client goes while it is looked up whether the film is indexed."""
+    gone, ran = Cancellation(), list[bool]()
+    request = Request({"type": "http", HANG_UP: gone})
+    context: Any = SimpleNamespace(request_context=SimpleNamespace(request=request))
+    gone.cancel()
+    with pytest.raises(ToolError, match="stopped"):
+        anyio.run(work_for, context, Calls(), AtOnce(1), lambda tell: ran.append(True))
+    assert not ran
 
 
 def test_five_calls_are_answered_at_once(folder: Path) -> None:

@@ -19,11 +19,12 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from videopro.errors import Cancellation
 from videopro.serve.limits import ServeLimits
 from videopro.serve.problems import Problem, body_of, problem_of
 
 HANG_UP = "videopro.hang_up"
-"""The key of a request's scope with what is called when its client hangs up."""
+"""The key of a request's scope with the Cancellation that its client cancels by hanging up."""
 TOO_LARGE = "videopro.too_large"
 """The key of a request's scope with the refusal of a body that was too large."""
 COOKIE = "videopro_session"
@@ -157,13 +158,13 @@ class Guard:
         if _is_upload(scope):
             return receive
         count = 0
+        hang_up = scope[HANG_UP] = Cancellation()
 
         async def counted() -> Message:
             nonlocal count
             message = await receive()
             if message["type"] == "http.disconnect":
-                for hang_up in scope.get(HANG_UP, ()):
-                    hang_up()
+                hang_up.cancel()
             count += len(message.get("body", b""))
             if count > self._limits.json_bytes:
                 scope[TOO_LARGE] = self._too_large()

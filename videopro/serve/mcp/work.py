@@ -130,9 +130,15 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
     with calls.one() as cancellation:
         # A client of 2025 says nothing when it goes, and the protocol lets it come back for the result; here
         # none is kept for it.
-        if isinstance(request := context.request_context.request, Request):
-            request.scope.setdefault(HANG_UP, []).append(cancellation.cancel)
-        return await _work_for(context, cancellation, turn, work)
+        request = context.request_context.request
+        hang_up = request.scope.get(HANG_UP) if isinstance(request, Request) else None
+        # Stopped at once where the client has gone already, as between the two parts of a search.
+        remove = None if hang_up is None else hang_up.on_cancel(cancellation.cancel)
+        try:
+            return await _work_for(context, cancellation, turn, work)
+        finally:
+            if remove is not None:
+                remove()
 
 
 async def _work_for(
