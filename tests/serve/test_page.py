@@ -100,7 +100,7 @@ def ask(page: Any, question: str = "What flies over the hill?", choices: bool = 
 def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: OpenPage, film: Path) -> None:
     server = serve()
     page = open_page(server)
-    assert "None yet" in page.inner_text(".earlier")
+    page.wait_for_selector(".earlier >> text=None yet")
     upload(page, film)
     assert "0:20 · 128 × 64" in page.inner_text(".picked .about")
     assert page.evaluate("document.activeElement.id") == "question"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import gather_object
@@ -70,7 +71,14 @@ def training_engines(
         )
     named = training.dedicated_gpus
     beside = {} if named else {"memory": _MEMORY}
-    settings = build_settings(EngineSettings, {**beside, **training.mapping("vllm")}, "vllm")
+    settings = build_settings(
+        EngineSettings, {**beside, **_start_limit(training), **training.mapping("vllm")}, "vllm"
+    )
+    if PartialState().num_processes > 1 and settings.start_seconds >= training.ddp_timeout:
+        raise ConfigError(
+            f"vllm: start_seconds is {settings.start_seconds}, and the processes wait for each other for at "
+            f"most {training.ddp_timeout} s; give a larger --ddp_timeout, or fewer start_seconds"
+        )
     # In every process, also in those that start none.
     settings.command()
     served = _served(training, model, start)
@@ -108,6 +116,14 @@ def training_engines(
             for index, failure in enumerate(failures)
         ]
         yield TrainingEngines(served, engines, list(here.values()), first=local % len(engines))
+
+
+def _start_limit(training: VideoGRPOConfig) -> dict[str, Any]:
+    """Within how many seconds an engine has to answer while other processes wait for it."""
+    if PartialState().num_processes == 1:
+        return {}
+    # Below the limit of a collective operation, whose end would hide which engine did not start.
+    return {"start_seconds": max(1, int(training.ddp_timeout * 2 / 3))}
 
 
 @contextmanager

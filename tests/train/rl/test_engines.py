@@ -49,7 +49,9 @@ def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[[
         return [each for number in range(PROCESSES) for each in gathered[number]]
 
     def state() -> Any:
-        return SimpleNamespace(process_index=own.rank, local_process_index=own.rank)
+        return SimpleNamespace(
+            process_index=own.rank, local_process_index=own.rank, num_processes=PROCESSES
+        )
 
     for module in (engines_module, agreement):
         monkeypatch.setattr(module, "gather_object", gather)
@@ -126,6 +128,22 @@ def test_all_processes_end_where_one_engine_does_not_start(
     for error in (errors[0], errors[2]):
         with pytest.raises(BackboneError, match=r"^process 1 stopped: vLLM does not serve [^\n]*$"):
             raise error
+
+
+def test_an_engine_has_to_answer_before_the_other_processes_give_up(
+    folder: Path, rank: tuple[Any, Callable[[int], None]]
+) -> None:
+    config, become = rank
+    become(0)
+    config.vllm = {**config.mapping("vllm"), "start_seconds": config.ddp_timeout}
+    start: Any = SimpleNamespace(
+        checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
+    )
+    with (
+        pytest.raises(ConfigError, match="give a larger --ddp_timeout"),
+        training_engines(config, world.model_settings("qwen3_vl"), start),
+    ):
+        pass
 
 
 def test_one_process_may_start_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

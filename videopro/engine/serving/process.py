@@ -30,7 +30,7 @@ from videopro.engine.serving.settings import (
     engine_environment,
     serve_flags,
 )
-from videopro.errors import BackboneError, RunError
+from videopro.errors import BackboneError, RunError, cannot_write
 from videopro.storage import write_atomically
 
 # Seconds between two looks at whether it answers, between two lines of progress, and until its end shows.
@@ -106,11 +106,14 @@ class EngineProcess:
 
     def start(self) -> None:
         """Start it, and return when it answers; progress is shown meanwhile. Raises BackboneError, with the
-        last lines of its log, if it does not, and RunError if the log cannot be written."""
-        self._is_stopping.clear()
+        last lines of its log, if it does not or was stopped before, and RunError if the log cannot be
+        written."""
         self._failure = None
         if self._failure_file is not None:
-            self._failure_file.unlink(missing_ok=True)
+            try:
+                self._failure_file.unlink(missing_ok=True)
+            except OSError as error:
+                raise RunError(cannot_write(self._failure_file, error)) from error
         exempt_from_proxies()
         try:
             for attempt in range(_PORT_TRIES):
