@@ -49,9 +49,7 @@ def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[[
         return [each for number in range(PROCESSES) for each in gathered[number]]
 
     def state() -> Any:
-        return SimpleNamespace(
-            process_index=own.rank, local_process_index=own.rank, num_processes=PROCESSES
-        )
+        return SimpleNamespace(process_index=own.rank, local_process_index=own.rank, num_processes=PROCESSES)
 
     for module in (engines_module, agreement):
         monkeypatch.setattr(module, "gather_object", gather)
