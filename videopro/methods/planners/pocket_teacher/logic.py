@@ -12,7 +12,7 @@ from videopro.methods.planners.pocket_teacher.variants import ProgramVariant, pr
 _LETTERS = '"ABCDEFGH"'
 _ASK = f"""
 for letter, choice in zip({_LETTERS}, choices):
-    if query_yn(frames, {{asked}}) == "Yes":
+    if query_yn(frames, {{prompt}}) == "Yes":
         return letter
 return query_mc(frames, {{question}}, choices)"""
 _WHICH = quote("Which place is this?")
