@@ -52,6 +52,9 @@ _NOT_YET: dict[str, int] = {}
 
 # Tables whose figures are no measurements, by what their figures are: page and head.
 _NO_MEASUREMENTS = {
+    "what tests try, and the replies that they expect": [
+        ("docs/serve.md", "| tried | reply |"),
+    ],
     "settings, their defaults and values that can be given": [
         ("docs/backbones.md", "| setting | default | |"),
         ("docs/clusters.md", "| `--ray` | default | |"),
