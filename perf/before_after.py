@@ -30,7 +30,7 @@ from perf.battery.writing import load
 from perf.child import call_in_child
 from perf.command import run_command
 from perf.page_tables import print_tables
-from perf.recording import recorded_rows, write_record
+from perf.recording import commit_of, recorded_rows, write_record
 from perf.timing import timed
 from videopro.cli import CommandLine, setting
 
@@ -96,12 +96,6 @@ def case(checkout: Path, shapes: str, folder: Path, call: str) -> dict[str, Any]
         )
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return {**figures, "load": round(load, 1), **spent.rounded()}
-
-
-def commit_of(checkout: Path) -> str:
-    """The short hash of the commit that is checked out."""
-    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def products_ms(shapes: str, folder: str) -> float:

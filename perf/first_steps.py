@@ -21,7 +21,7 @@ from pathlib import Path
 
 from perf import ROOT
 from perf.command import run_command
-from perf.recording import recorded_rows, write_record
+from perf.recording import commit_of, recorded_rows, write_record
 from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 
@@ -67,9 +67,7 @@ def take(step: str, clone: Path) -> dict[str, object]:
         raise SystemExit(f"{step}: ended with status {done.returncode}:\n{done.stdout[-2000:]}")
     tests = passed(done.stdout) if step == "tests" else None
     counted = {} if tests is None else {"tests": tests}
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(head, cwd=clone, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    return {"seconds": round(seconds), "load_before": round(load, 1), "commit": commit, **counted}
+    return {"seconds": round(seconds), "load_before": round(load, 1), "commit": commit_of(clone), **counted}
 
 
 def measure(request: FirstStepsSettings) -> None:

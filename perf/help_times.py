@@ -18,7 +18,7 @@ from pathlib import Path
 
 from perf import ROOT
 from perf.command import run_command
-from perf.recording import recorded_rows, write_record
+from perf.recording import commit_of, recorded_rows, write_record
 from videopro.cli import COMMANDS, CommandLine, setting
 
 
@@ -54,15 +54,9 @@ def seconds(command: str, checkout: Path, cache: str) -> float:
 
 def measure(request: HelpSettings) -> None:
     """Run each help and write the file."""
-    commit = subprocess.run(
-        ["git", "-C", str(request.checkout), "rev-parse", "--short", "HEAD"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout.strip()
     same = {"cores": os.cpu_count()}
     commits = recorded_rows(request.output, "commits", same)
-    figures = commits.setdefault(commit, {})
+    figures = commits.setdefault(commit_of(request.checkout), {})
     with tempfile.TemporaryDirectory() as cache:
         for command in request.commands or COMMANDS:
             load = os.getloadavg()[0]

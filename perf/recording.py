@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.storage import write_atomically
+
+
+def commit_of(checkout: Path) -> str:
+    """The short hash of the commit that is checked out there."""
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def write_record(path: Path, record: Any, indent: int = 1) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from perf import ROOT
 from perf.command import run_command
-from perf.recording import recorded_rows, write_record
+from perf.recording import commit_of, recorded_rows, write_record
 from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 
@@ -59,14 +59,12 @@ def take(part: str) -> dict[str, object]:
         raise SystemExit(f"{part}: ended with status {done.returncode}:\n{done.stdout[-2000:]}")
     # live.sh runs pytest twice.
     ends = re.findall(r"\b(\d+) passed\b.* in ([\d.]+)s", done.stdout)
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(head, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     return {
         "tests": sum(int(passed) for passed, _ in ends),
         "seconds": round(seconds),
         "pytest_seconds": round(sum(float(lasted) for _, lasted in ends)),
         "load_before": round(load, 1),
-        "commit": commit,
+        "commit": commit_of(ROOT),
     }
 
 

@@ -52,9 +52,6 @@ _NOT_YET: dict[str, int] = {}
 
 # Tables whose figures are no measurements, by what their figures are: page and head.
 _NO_MEASUREMENTS = {
-    "what tests try, and the replies that they expect": [
-        ("docs/serve.md", "| tried | reply |"),
-    ],
     "settings, their defaults and values that can be given": [
         ("docs/backbones.md", "| setting | default | |"),
         ("docs/clusters.md", "| `--ray` | default | |"),
@@ -114,6 +111,7 @@ _NO_MEASUREMENTS = {
     "sizes of what a test or a script tries": [
         ("docs/hardening.md", "| tried | before | now |"),
         ("docs/hardening.md", "| tried | before | now | tests |"),
+        ("docs/serve.md", "| tried | reply |"),
         ("docs/status.md", "| part | what it measures |"),
     ],
 }
