@@ -1,7 +1,7 @@
 """Attention over rows with several parts: FlexAttention on a GPU, SDPA with a dense mask elsewhere.
 
 With a dense mask SDPA computes all pairs of tokens, of which 15 to 30 % count in a GRPO group, and fewer in
-packed documents.
+packed documents, unless it is called by spans.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from videopro.train.packing.masks import block_mask, dense_mask
+from videopro.train.packing.spans import attend_by_spans, note_spans, spans_of
 from videopro.train.packing.widths import bucketed
 
 _KERNELS = 64
@@ -40,13 +41,12 @@ class RowShape:
     def of(cls, model: PreTrainedModel, device: torch.device, *, autocast: bool) -> RowShape:
         """For training `model` on `device`; `autocast`: its attention computes in 16 bits whatever its
         weights are. FlexAttention then takes over SDPA's BlockMasks."""
+        attend_by_parts()
         if device.type != "cuda":
             return cls()
         half = autocast or model.dtype in (torch.bfloat16, torch.float16)
         # In fp32 its backward pass does not fit the shared memory of a multiprocessor.
         blocks = half and has_triton() and torch.cuda.get_device_capability(device) >= _COMPUTE_CAPABILITY
-        if blocks:
-            accept_block_masks()
         return cls(buckets=True, blocks=blocks)
 
     def width(self, longest: int, *, least: int) -> int:
@@ -55,19 +55,29 @@ class RowShape:
 
     def mask(self, segments: torch.Tensor, branches: torch.Tensor) -> Any:
         """The attention mask of rows whose tokens have these segments and branches, (rows, tokens)."""
-        return (block_mask if self.blocks else dense_mask)(segments, branches)
+        if self.blocks:
+            return block_mask(segments, branches)
+        mask = dense_mask(segments, branches)
+        # No two neighbouring parts have the same number: branches are from -2 on, and fewer than the width.
+        note_spans(mask, segments * (segments.shape[1] + 2) + branches)
+        return mask
 
 
-def accept_block_masks() -> None:
-    """From here on, models with attn_implementation sdpa take BlockMasks too. Other masks are SDPA's."""
+def attend_by_parts() -> None:
+    """From here on, models with attn_implementation sdpa take BlockMasks too, and masks with spans by spans.
+    Other masks are SDPA's."""
     # By the same name: generation, and what shares prompts, ask for sdpa.
-    AttentionInterface.register("sdpa", _sdpa_or_blocks)
+    AttentionInterface.register("sdpa", _sdpa_or_parts)
 
 
-def _sdpa_or_blocks(
+def _sdpa_or_parts(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, **more: Any
 ) -> tuple[torch.Tensor, None]:
     if not isinstance(attention_mask, BlockMask):
+        # A compiled layer has no place for a loop over spans, which differ from batch to batch.
+        rows = None if torch.compiler.is_compiling() else spans_of(attention_mask)
+        if rows is not None:
+            return attend_by_spans(module, (query, key, value), attention_mask, rows, **more), None
         return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
     device = query.device.type
     if torch.is_autocast_enabled(device):

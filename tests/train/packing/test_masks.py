@@ -1,4 +1,4 @@
-"""Which tokens of a packed row attend to which: the dense mask, and FlexAttention's, against the rule."""
+"""Which tokens of a packed row attend to which: the dense mask, FlexAttention's, and spans, by the rule."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import torch
 from torch._dynamo.utils import counters
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
-from videopro.train.packing import NO_BRANCH, PADDING, ROOT, attention, dense_mask
+from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape, attention, dense_mask, spans
 from videopro.train.packing.masks import block_mask
+from videopro.train.packing.spans import Span
 
 
 def random_row(draw: random.Random, width: int) -> tuple[list[int], list[int]]:
@@ -62,9 +63,48 @@ def test_blocks_that_nobody_attends_to_are_left_out() -> None:
     assert int(blocks.kv_num_blocks.sum() + blocks.full_kv_num_blocks.sum()) == 4 * 3
 
 
+def test_documents_are_causal_spans_and_replies_after_the_first_are_not() -> None:
+    """Two documents and padding; a video of 40 tokens, a prompt of 8 and its three replies of 4."""
+    documents = [0] * 30 + [1] * 20 + [PADDING] * 10
+    tree = [ROOT] * 40 + [0] * 20
+    replies = [NO_BRANCH] * 48 + [5] * 4 + [6] * 4 + [7] * 4
+    mask = RowShape().mask(
+        torch.tensor([documents, tree]), torch.tensor([[NO_BRANCH] * 50 + [PADDING] * 10, replies])
+    )
+    assert spans.spans_of(mask) == [
+        [Span(0, 30, 0, True), Span(30, 50, 30, True), Span(50, 60, 50, True)],
+        [Span(0, 52, 0, True), Span(52, 60, 0, False)],
+    ]
+
+
+def test_a_row_of_replies_alone_is_attended_to_under_its_mask() -> None:
+    """Of 100 tokens 90 are in replies, so that spans would save little more than a tenth of the pairs."""
+    replies = [NO_BRANCH] * 10 + [number for number in range(10) for _ in range(9)]
+    mask = RowShape().mask(torch.zeros((1, 100), dtype=torch.long), torch.tensor([replies]))
+    assert spans.spans_of(mask) is None
+
+
 def heads(width: int) -> list[torch.Tensor]:
     draw = torch.Generator().manual_seed(0)
     return [torch.randn(2, count, width, 16, generator=draw) for count in (4, 2, 2)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_attention_by_spans_is_that_by_the_dense_mask(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "_WORTH", 2)
+    draw = random.Random(seed)
+    segments, branches = (torch.tensor(s) for s in zip(*(random_row(draw, 90) for _ in "ab"), strict=True))
+    module = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
+    noted = RowShape().mask(segments, branches)
+    assert spans.spans_of(noted) is not None
+    results = []
+    for mask in (noted, noted.clone()):
+        made = [each.requires_grad_() for each in heads(90)]
+        out, _ = attention._sdpa_or_parts(module, *made, mask, scaling=0.3, dropout=0.0)
+        (out * torch.arange(16)).sum().backward()
+        results.append((out.detach(), *(each.grad for each in made)))
+    for by_spans, dense in zip(*results, strict=True):
+        torch.testing.assert_close(by_spans, dense, atol=1e-4, rtol=1e-4)
 
 
 def test_attention_by_blocks_is_that_by_the_dense_mask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +114,7 @@ def test_attention_by_blocks_is_that_by_the_dense_mask(monkeypatch: pytest.Monke
     module = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
 
     def attend(mask: Any) -> torch.Tensor:
-        out, weights = attention._sdpa_or_blocks(module, *heads(90), mask, scaling=0.3, dropout=0.0)
+        out, weights = attention._sdpa_or_parts(module, *heads(90), mask, scaling=0.3, dropout=0.0)
         assert weights is None
         return out
 

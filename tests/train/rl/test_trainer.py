@@ -75,7 +75,7 @@ def test_a_gpus_rows_score_as_rows_of_their_own_width(
 ) -> None:
     """Padded to a bucket, and attended by FlexAttention, which on a CPU runs uncompiled."""
     monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
-    attention.accept_block_masks()
+    attention.attend_by_parts()
     rows = [grpo.rows()[number] for number in CHOSEN]
     made = grpo.trainer(family, grpo.settings(tmp_path), rows)
     grpo.ask(made, rows)
