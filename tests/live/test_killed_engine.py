@@ -53,12 +53,19 @@ def test_a_run_goes_on_or_stops_and_is_resumed(engine: Engine, tmp_path: Path) -
     stops = start(engine, hasty, "--backbone", "retries=1")
     try:
         end = time.monotonic() + START_SECONDS
-        while not (answered(patient) and answered(hasty)):
+        beginning = {patient: waits, hasty: stops}
+        while beginning:
             assert time.monotonic() < end, "no answers"
-            assert waits.poll() is None
-            assert stops.poll() is None
+            for output, process in list(beginning.items()):
+                assert process.poll() is None
+                if answered(output):
+                    # It could be done before the other one has begun.
+                    process.send_signal(signal.SIGSTOP)
+                    del beginning[output]
             time.sleep(0.05)
         os.killpg(int(engine.pid_file.read_text()), signal.SIGKILL)
+        for process in (waits, stops):
+            process.send_signal(signal.SIGCONT)
         said, _ = stops.communicate(timeout=START_SECONDS)
         assert stops.returncode == 2, said
         assert "cannot be reached" in said
