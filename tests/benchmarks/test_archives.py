@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import subprocess
@@ -150,6 +151,44 @@ def test_archives_are_unpacked_on_request(tmp_path: Path, capsys: pytest.Capture
     # What is unpacked is not unpacked again.
     assert main(["check", "mlvu", "--root", str(tmp_path), "--protocol", "videopro", "--unpack"]) == 0
     assert "tar -xf" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "questions", "archives", "tool", "last"),
+    [
+        ("videomme", videomme, two_zips, "unzip", "subtitle/video-id_01.srt"),
+        # Every file is there when it is stopped.
+        ("cg_bench", cg_bench, cut_zip, "unzip", "cg_videos_720p/uid2.mp4"),
+        ("videomme", videomme, cut_tar, "tar", "data/video-id_04.mp4"),
+    ],
+)
+def test_what_a_full_disk_cut_off_is_unpacked_again(
+    name: str,
+    questions: Callable[[Path], None],
+    archives: Callable[[Path], None],
+    tool: str,
+    last: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if (program := shutil.which(tool)) is None:
+        pytest.skip(f"{tool} is not installed")
+    root, stopped = tmp_path / "root", tmp_path / "bin" / tool
+    questions(root)
+    archives(root)
+    stopped.parent.mkdir()
+    stopped.write_text(f'#!/bin/sh\n{program} "$@"\nprintf x > {root / last}\nexit 50\n')
+    stopped.chmod(0o755)
+    command = ["check", name, "--root", str(root), "--protocol", "videopro", "--unpack"]
+    with monkeypatch.context() as full:
+        full.setenv("PATH", f"{stopped.parent}{os.pathsep}{os.environ['PATH']}")
+        assert main(command) == 2
+    assert main(command[:-1]) == 2
+    assert (root / last).read_bytes() == b"x"
+    assert main(command) == 0
+    assert (root / last).read_bytes().startswith(b"something")
+    assert not [path for path in root.rglob("*") if path.name.startswith("joined-")]
+    assert main(command) == 0
 
 
 def test_a_pickle_is_not_read_and_a_damaged_archive_is_named(

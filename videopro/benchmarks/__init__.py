@@ -16,7 +16,7 @@ from videopro.benchmarks import (
     nextqa,
     videomme,
 )
-from videopro.benchmarks.archives import Archive, packed
+from videopro.benchmarks.archives import UNPACKING, Archive, packed
 from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Issue, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
@@ -72,6 +72,7 @@ __all__ = [
     "ROBUST",
     "SPECS",
     "SUBTITLE_TRACK_HELP",
+    "UNPACKING",
     "SetMember",
     "Source",
     "VideoFiles",

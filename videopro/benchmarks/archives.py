@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from glob import escape
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +23,9 @@ _KIND = r"zip|7z|pkl|tgz|tar(?:\.(?:gz|bz2|xz))?"
 # videos.zip; videos.tar.part.aa, videos.zip.001, videos.tar.gz.part0: pieces of one archive.
 _PIECE = r"[._-](?:part)?[._-]?(?:\d{1,4}|[a-z]{2})"
 _NAME = re.compile(rf"(?P<whole>.+\.(?P<kind>{_KIND}))(?:{_PIECE})?")
+_JOINED = "joined-"
+UNPACKING = ".unpacking"
+"""Ending of the file that marks an archive while it is being unpacked."""
 # video_chunk_0.zip: one of several archives, or a piece of one (CG-Bench).
 _NUMBERED = re.compile(r"(?P<before>.*?)(?P<number>\d+)\.zip")
 
@@ -36,6 +40,14 @@ class Archive:
     """The command that unpacks it, for a shell."""
     has_subtitles: bool
     """Whether it is of subtitles, by the names in it or by its own; others are taken to be of videos."""
+    marker: Path
+    """A file that is there while it is being unpacked. If it is left, that was interrupted: the last file is
+    cut off, and of the others nobody knows."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether unpacking it was interrupted."""
+        return self.marker.exists()
 
 
 def packed(root: Path, videos: Path, subtitles: Path | None) -> list[Archive]:
@@ -51,11 +63,12 @@ def packed(root: Path, videos: Path, subtitles: Path | None) -> list[Archive]:
         files = files or texts
         folder = subtitles if of_subtitles and subtitles is not None else videos
         target = _target(root, folder, files[0].parent if files else None)
+        marker = first.with_name(first.name + UNPACKING)
         # Unpacked already, and the archive kept.
-        if files and all((target / name).exists() for name in files):
+        if files and all((target / name).exists() for name in files) and not marker.exists():
             continue
-        name = str(first.relative_to(root))
-        archives.append(Archive(name, _command(pieces, kind, target), of_subtitles))
+        command = _command(pieces, kind, target, again=marker if marker.exists() else None)
+        archives.append(Archive(str(first.relative_to(root)), command, of_subtitles, marker))
     return archives
 
 
@@ -64,7 +77,7 @@ def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
     groups: dict[tuple[Path, str], list[Path]] = {}
     kinds = {}
     for path in sorted(root.rglob("*")):
-        if (match := _NAME.fullmatch(path.name)) and path.is_file():
+        if (match := _NAME.fullmatch(path.name)) and path.is_file() and not _is_joined(path):
             groups.setdefault((path.parent, match["whole"]), []).append(path)
             kinds[path.parent, match["whole"]] = match["kind"]
     for paths in groups.values():
@@ -86,6 +99,12 @@ def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
                 yield [path], "zip"
         else:
             yield sorted(paths, key=_number), "zip"
+
+
+def _is_joined(path: Path) -> bool:
+    """Whether a file is what a command that was stopped had joined so far of pieces that are beside it."""
+    whole = path.name.removeprefix(_JOINED)
+    return whole != path.name and any(path.parent.glob(f"{escape(whole)}*"))
 
 
 def _number(path: Path) -> int:
@@ -146,7 +165,15 @@ def _target(root: Path, folder: Path, inside: PurePosixPath | None) -> Path:
     return root.joinpath(*parts[:-count]) if parts[-count:] == inside.parts else root
 
 
-def _command(pieces: Sequence[Path], kind: str, target: Path) -> str:
+def _command(pieces: Sequence[Path], kind: str, target: Path, *, again: Path | None = None) -> str:
+    """The command that unpacks an archive. `again`: the marker of an earlier one that was interrupted, whose
+    files are written over, and which is removed at the end."""
+    if again is None:
+        return _unpacks(pieces, kind, target)
+    return f"{_unpacks(pieces, kind, target, overwrites=True)} && rm {shlex.quote(str(again))}"
+
+
+def _unpacks(pieces: Sequence[Path], kind: str, target: Path, *, overwrites: bool = False) -> str:
     to, first = shlex.quote(str(target)), shlex.quote(str(pieces[0]))
     names = " ".join(shlex.quote(str(piece)) for piece in pieces)
     if kind == "pkl":
@@ -162,11 +189,12 @@ def _command(pieces: Sequence[Path], kind: str, target: Path) -> str:
             return f"mkdir -p {to} && tar -xf {first} -C {to}"
         return f"mkdir -p {to} && cat {names} | tar -x{compressed}f - -C {to}"
     if kind == "7z":
-        return f"7z x {first} -o{to}"
+        return f"7z x {first} -o{to}" + (" -y" if overwrites else "")
+    unzip = f"unzip {'-o' if overwrites else '-n'}"
     if len(pieces) == 1:
-        return f"unzip -n {first} -d {to}"
-    joined = shlex.quote(str(pieces[0].with_name(f"joined-{_NAME.sub(_joined_name, pieces[0].name)}")))
-    return f"cat {names} > {joined} && unzip -n {joined} -d {to} && rm {joined}"
+        return f"{unzip} {first} -d {to}"
+    joined = shlex.quote(str(pieces[0].with_name(_JOINED + _NAME.sub(_joined_name, pieces[0].name))))
+    return f"cat {names} > {joined} && {unzip} {joined} -d {to} && rm {joined}"
 
 
 def _joined_name(match: re.Match[str]) -> str:

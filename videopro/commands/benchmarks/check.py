@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.benchmarks import NO_OPTION, Archive, Benchmark, Issue, Item, downloaded, packed
+from videopro.benchmarks import NO_OPTION, UNPACKING, Archive, Benchmark, Issue, Item, downloaded, packed
 from videopro.cli import setting
-from videopro.errors import BenchmarkError, SubtitleError, VideoError
+from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write
 from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import load_subtitles
 from videopro.video.decoding import probe_video
@@ -73,7 +73,7 @@ class CheckReport:
     def is_complete(self) -> bool:
         """Whether every question can be asked."""
         faults = (self.missing, self.unreadable, self.subtitles_missing, self.beyond, self.benchmark.broken)
-        return not any(faults)
+        return not any(faults) and not any(archive.is_begun for archive in self.archives)
 
     def lines(self) -> Iterator[str]:
         """The lines of the report."""
@@ -156,13 +156,19 @@ def _unpack(archive: Archive) -> None:
             f"if you trust its source: {archive.command}"
         )
     print(archive.command, flush=True)
-    # As a shell reads it: pieces of an archive are joined by a pipe.
-    done = subprocess.run(archive.command, shell=True)
+    try:
+        archive.marker.touch()
+    except OSError as error:
+        raise BenchmarkError(cannot_write(archive.marker, error)) from error
+    # As a shell reads it: pieces of an archive are joined by a pipe. unzip asks whether to go on where the
+    # disk is full, and 7z whether to write over a file: nobody may be there to answer.
+    done = subprocess.run(archive.command, shell=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise BenchmarkError(
-            f"{archive.name}: cannot be unpacked (status {done.returncode}); download it again, or unpack it "
-            f"with {archive.command}"
+            f"{archive.name}: cannot be unpacked (status {done.returncode}); if the disk is full, free some "
+            f"space, else download it again, or unpack it with {archive.command}"
         )
+    archive.marker.unlink(missing_ok=True)
 
 
 def _checked(config: CheckConfig) -> CheckReport:
@@ -197,7 +203,7 @@ def _checked(config: CheckConfig) -> CheckReport:
         len(with_subtitles),
         tuple(lost),
         tuple(beyond),
-        tuple(_archives(config, benchmark.items, missing)) if missing or no_subtitles else (),
+        tuple(_archives(config, benchmark.items, missing, needs_subtitles=no_subtitles)),
     )
 
 
@@ -242,18 +248,23 @@ def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[I
                 break
 
 
-def _archives(config: CheckConfig, items: Sequence[Item], missing: Sequence[str]) -> Iterator[Archive]:
-    """The archives in the benchmark's folder; those of subtitles only if no video is missing."""
+def _archives(
+    config: CheckConfig, items: Sequence[Item], missing: Sequence[str], *, needs_subtitles: bool
+) -> Iterator[Archive]:
+    """The archives in the benchmark's folder that hold what is missing, and those whose unpacking was
+    interrupted: their last file is there, and cut off."""
     if config.root is None:
         return
     root = downloaded(config.root, config.name)
     root = root if root.is_dir() else root.parent
+    if not missing and not needs_subtitles and not any(root.rglob(f"*{UNPACKING}")):
+        return
     lost = set(missing)
     video = next((item.video for item in items if item.video_key in lost), items[0].video)
     spec = benchmarks.find(config.name)
     folders = spec.subtitle_folders if spec is not None else ()
     for archive in packed(root, video.parent, root / folders[0] if folders else None):
-        if missing or archive.has_subtitles:
+        if missing or archive.is_begun or (needs_subtitles and archive.has_subtitles):
             yield archive
 
 
