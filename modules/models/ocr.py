@@ -7,19 +7,22 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from cachetools import LRUCache
 from PIL import Image
 
-from videopro.cli import needs_extra
+from videopro.cli import cache_root, needs_extra
 from videopro.errors import ConfigError, acquired
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of
-from videopro.storage import encodable
+from videopro.storage import encodable, lock_file
 from videopro.video import pad_picture, without_margin
 
 # Text in small videos is smaller than what the models were trained on: enlarge to this shorter side first.
@@ -167,6 +170,18 @@ class RapidOcr(Ocr):
         ]
 
 
+@contextmanager
+def _download_turn() -> Iterator[None]:
+    """One process after the other, where the disk has locks: every download of EasyOCR has the same temporary
+    name, and what another process still writes is taken for damaged."""
+    folder = cache_root()
+    with ExitStack() as stack:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock_file(stack.enter_context((folder / "easyocr.lock").open("w")).fileno())
+        yield
+
+
 class EasyOcr(Ocr):
     """EasyOCR, in any of its languages: a CRAFT detector and CRNN recognizers."""
 
@@ -183,15 +198,17 @@ class EasyOcr(Ocr):
             # EasyOCR would make it.
             raise ModelError(f"EasyOCR: there is no folder {folder!r}; name one with its weight files")
         try:
-            self._reader: Any = easyocr.Reader(
-                list(languages),
-                gpu=device_of(device),
-                model_storage_directory=folder,
-                # With a folder of one's own, a missing file is an error and no download.
-                download_enabled=folder is None,
-                verbose=False,
-            )
-        except (ValueError, OSError, RuntimeError) as error:
+            with _download_turn() if folder is None else nullcontext():
+                self._reader: Any = easyocr.Reader(
+                    list(languages),
+                    gpu=device_of(device),
+                    model_storage_directory=folder,
+                    # With a folder of one's own, a missing file is an error and no download.
+                    download_enabled=folder is None,
+                    verbose=False,
+                )
+        # A download that was cut off is no zip file, or does not have the sum that EasyOCR asserts.
+        except (ValueError, OSError, RuntimeError, BadZipFile, AssertionError) as error:
             raise ModelError(
                 f"EasyOCR cannot read {', '.join(languages)}: {error}; check the language codes and "
                 "that its models can be downloaded or are in the folder, or use rapidocr, which needs no "

@@ -5,10 +5,14 @@ does."""
 from __future__ import annotations
 
 import hashlib
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -169,3 +173,35 @@ def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(
     monkeypatch.setitem(config.detection_models["craft"], "md5sum", digest)
     with pytest.raises(ModelError, match="check the language codes"):
         load_ocr(f"easyocr:klingon@{detector}")
+
+
+def test_what_is_downloaded_is_downloaded_by_one_process_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # flock keeps two open files apart, of one process as of several.
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    loading, most = [0], [0]
+
+    class Reader:
+        device = "cpu"
+
+        def __init__(self, languages: list[str], **settings: Any) -> None:
+            loading[0] += 1
+            most[0] = max(most[0], loading[0])
+            time.sleep(0.05)
+            loading[0] -= 1
+
+    monkeypatch.setitem(sys.modules, "easyocr", SimpleNamespace(Reader=Reader))
+    with ThreadPoolExecutor(4) as threads:
+        for each in [threads.submit(load_ocr, "easyocr:en") for _ in range(4)]:
+            each.result()
+    assert most == [1]
+    # EasyOCR's own words about a file with another sum.
+    damaged = AssertionError("MD5 hash mismatch, possible file corruption")
+    monkeypatch.setattr(Reader, "__init__", lambda *given, **settings: raise_(damaged))
+    with pytest.raises(ModelError, match=r"EasyOCR cannot read en: MD5 hash mismatch"):
+        load_ocr("easyocr:en")
+
+
+def raise_(error: Exception) -> None:
+    raise error
