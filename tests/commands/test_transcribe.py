@@ -56,6 +56,10 @@ def test_every_kind_of_film_is_counted_and_named_and_the_rest_goes_on(
     assert f"error: {films / 'no.mp4'}" in done.err
     assert done.out.splitlines()[-1].startswith(f"next: videopro ask {films / 'a.mkv'}")
     assert "--options speech=whisper:loudness" in done.out
+    # Those that can be heard decide, if there are any.
+    assert main([str(films), *SPEECH, "--skip-unreadable"]) == 0
+    assert f"error: {films / 'no.mp4'}" in capsys.readouterr().err
+    assert main([str(films / "no.mp4"), *SPEECH, "--skip-unreadable"]) == 2
 
 
 def test_a_subtitle_file_can_be_corrected_and_is_not_written_over(

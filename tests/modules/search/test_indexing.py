@@ -156,6 +156,11 @@ def test_shards_of_a_folder(path: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert names == [["a.mp4"], ["b.mp4"], []]
     assert command.main([*given, "--shard", "4/3"]) == 2
     assert "shard is '4/3'; write i/n" in capsys.readouterr().err
+    # One that is empty is named each time; the flag leaves the status to the others.
+    (folder / "c.mp4").touch()
+    for flags, status in (([], 2), (["--skip-unreadable"], 0), (["--skip-unreadable", "--shard", "3/3"], 2)):
+        assert command.main([*given, *flags]) == status
+        assert f"error: {folder / 'c.mp4'}" in capsys.readouterr().err
 
 
 def test_a_run_reads_what_index_wrote_in_another_precision(

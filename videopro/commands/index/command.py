@@ -76,6 +76,10 @@ class IndexConfig:
         default=None, metadata=setting("print the clips of the video that best match this text")
     )
     top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
+    skip_unreadable: bool = field(
+        default=False,
+        metadata=setting("status 0 even if some of the videos are unreadable; they are named all the same"),
+    )
     engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
 
@@ -92,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def index(config: IndexConfig) -> int:
-    """Index every video. An unreadable video is reported and skipped, and the status is then 2. Raises
-    VideoProError for errors that concern all videos."""
+    """Index every video. An unreadable video is reported and skipped, and the status is then 2, unless the
+    settings say otherwise. Raises VideoProError for errors that concern all videos."""
     clip_bounds(1.0, config.clip_seconds)  # reject an invalid length before anything is loaded
     if config.top_k < 1:
         raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
@@ -124,7 +128,8 @@ def index(config: IndexConfig) -> int:
         loaded = load()
         failed = index_videos(paths, loaded, config)
         tell_precision(loaded.identity())
-    return 2 if failed else 0
+    is_some = failed < len(paths)
+    return 2 if failed and not (config.skip_unreadable and is_some) else 0
 
 
 def _encoder(config: IndexConfig) -> str:

@@ -75,6 +75,13 @@ class TranscribeConfig:
             "part i of n of the videos, such as 2/8, with n commands on n machines", group=_QUESTIONS
         ),
     )
+    skip_unreadable: bool = field(
+        default=False,
+        metadata=setting(
+            "status 0 even if some of the videos are missing or unreadable; they are named all the same",
+            group=_QUESTIONS,
+        ),
+    )
     speech: str = field(
         default="whisper",
         metadata=setting(
@@ -115,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def transcribe(config: TranscribeConfig) -> int:
     """Transcribe every video. One whose sound cannot be read is reported and skipped, and the status is then
-    2. Raises VideoProError for errors that concern all videos."""
+    2, unless the settings say otherwise. Raises VideoProError for errors that concern all videos."""
     if config.output is not None and config.write is None:
         raise ConfigError("--output: is for subtitle files; add --write srt or --write vtt")
     speech = _speech(config)
@@ -137,7 +144,9 @@ def transcribe(config: TranscribeConfig) -> int:
         if row.problem:
             print(f"error: {row.problem}", file=sys.stderr)
     print(f"next: {_next_command(config, speech, paths)}")
-    return 2 if outcomes.failed() else 0
+    failed = len(outcomes.failed())
+    is_some = failed < len(outcomes.rows)
+    return 2 if failed and not (config.skip_unreadable and is_some) else 0
 
 
 def _speech(config: TranscribeConfig) -> str:
