@@ -23,7 +23,7 @@ from perf.recording import write_record
 from perf.training_data import write_files
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
-from videopro.commands.reproduce.estimates import PUBLISHED, Estimate, estimates
+from videopro.commands.reproduce.estimates import PUBLISHED, Estimate, estimates, size_of
 from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
@@ -49,7 +49,7 @@ def shipped(name: str, data: Path = Path("data"), **synthesize: Any) -> Road:
     """The road of a shipped config on its machine."""
     config = REPRODUCE.parse(["--config", name])
     changed = {**config.synthesize, **synthesize}
-    return Road(replace(config, data=data, synthesize=changed), GPUS[name])
+    return Road(replace(config, data=data, synthesize=changed), [*map(str, range(GPUS[name]))])
 
 
 def expected_stages(road: Road, rows: Mapping[str, int], synthesis: Estimate) -> list[dict[str, Any]]:
@@ -63,7 +63,8 @@ def expected_stages(road: Road, rows: Mapping[str, int], synthesis: Estimate) ->
 def plan(folder: Path, name: str) -> dict[str, Any]:
     """The plan of a shipped config, with annotations of CG-Bench's shape in `folder`."""
     road = shipped(name, folder, exclude=[f"lvbench/test:{folder / 'lvbench'}"])
-    expected = expected_of_synthesis(road, stages_of(road))
+    sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
+    expected = expected_of_synthesis(road, stages_of(road), sizes)
     assert expected is not None
     return {
         "gpus": road.gpus,

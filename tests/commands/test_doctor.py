@@ -140,3 +140,25 @@ def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     versions["torch"] = "2.14.1+cu130"
     (found,) = (each for each in machine._gpus() if each.name == "GPU")
     assert found.state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("value", "visible"),
+    [
+        (None, ["0", "1", "2", "3"]),
+        ("2, 3", ["2", "3"]),
+        ("GPU-8932f937", ["GPU-8932f937"]),
+        # CUDA's rule: what follows a name that is none does not count.
+        ("1,-1,2", ["1"]),
+        ("1,4,2", ["1"]),
+        ("", []),
+    ],
+)
+def test_gpus_that_a_variable_hides_do_not_count(
+    value: str | None, visible: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "nvidia_gpus", lambda: ["H100"] * 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if value is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert machine.visible_gpus() == visible

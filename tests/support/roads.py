@@ -15,7 +15,7 @@ from videopro.commands.reproduce.stages import Stage
 def road(tmp_path: Path, config: str = "paper", gpus: int = 8, **changes: Any) -> Road:
     """The road of a shipped config on a machine with so many GPUs."""
     given = COMMAND.parse(["--config", config, "--output", str(tmp_path / "out")])
-    return Road(replace(given, gpus=None, **changes), gpus)
+    return Road(replace(given, gpus=None, **changes), [str(number) for number in range(gpus)])
 
 
 def names(stages: list[Stage]) -> list[str]:

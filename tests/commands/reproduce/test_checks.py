@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from videopro.commands.doctor.findings import Finding
 from videopro.commands.reproduce import checks
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.command import selected
+from videopro.commands.reproduce.estimates import size_of
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 from videopro.modules import transcripts
@@ -37,7 +41,7 @@ def test_training_alone_needs_no_files_of_benchmarks(tmp_path: Path) -> None:
     assert [name for name, each in found.items() if each.section == "models"] == [
         "model Qwen/Qwen3-VL-8B-Instruct"
     ]
-    assert found["rows for sft"].text == str(rows)
+    assert found["rows for sft"].text == f"{rows}: 1 rows"
     needed = findings(road(tmp_path), "infer")
     assert needed["lvbench test"].state == "broken"
 
@@ -48,9 +52,37 @@ def test_rows_that_are_no_file(tmp_path: Path, given: str) -> None:
     assert found["rows for sft"].state == "broken"
 
 
+def test_rows_whose_videos_are_elsewhere_are_told_before_a_teacher_is_paid(tmp_path: Path) -> None:
+    # Paths count from the file, as the trainings read them; a row without a video needs none.
+    (tmp_path / "a.mp4").touch()
+    rows = tmp_path / "rows.jsonl"
+    for films, state in ((["b", "c"], "broken"), (["a", "b"], "wrong"), (["a", "a"], "ok")):
+        records = [{"videos": [f"{film}.mp4"]} for film in films]
+        rows.write_text("".join(json.dumps(record) + "\n" for record in records))
+        found = findings(road(tmp_path, sft_data=str(rows)), "sft")["rows for sft"]
+        assert (found.state, "2 rows" in found.text) == (state, True)
+    rows.write_text('{"query": "What may a program call?"}\n')
+    assert findings(road(tmp_path, sft_data=str(rows)), "sft")["rows for sft"].state == "ok"
+
+
 def test_an_output_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     assert findings(road(tmp_path), "sft")["disk"].state == "broken"
+
+
+def test_the_disk_of_the_cache_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    full = SimpleNamespace(free=20e9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: full)
+    # One disk for both has to hold both.
+    assert [name for name in findings(road(tmp_path), "sft") if "disk" in name] == ["disk"]
+    assert findings(road(tmp_path), "sft")["disk"].state == "wrong"
+    monkeypatch.setattr(checks, "_device", lambda folder: int(folder.name == "cache"))
+    apart = findings(road(tmp_path), "sft")
+    assert (apart["disk"].state, apart["disk of the cache"].state) == ("wrong", "ok")
+    # On a CPU nothing of that size is written.
+    assert findings(road(tmp_path, gpus=0), "sft")["disk"].state == "ok"
 
 
 def test_whisper_is_downloaded_where_it_is_missing(tmp_path: Path) -> None:
@@ -68,6 +100,35 @@ def test_without_transcripts_nothing_is_transcribed(tmp_path: Path, changes: dic
     stages = by_name(road(tmp_path, **changes))
     assert "transcribe" not in stages
     assert not [command for command in stages["download"].commands if "whisper" in str(command)]
+
+
+def test_a_test_set_without_its_answers_is_told_before_it_is_asked(tmp_path: Path) -> None:
+    # MLVU's questions are on the hub, and their answers on GitHub.
+    mlvu = tmp_path / "data/mlvu"
+    mlvu.mkdir(parents=True)
+    row = {"question_id": "Q1", "question_type": "count", "video": "a.mp4", "question": "How many?"}
+    questions = json.dumps([{**row, "candidates": ["1", "2", "3", "4", "5", "6"]}])
+    (mlvu / "test_multi_choice_tasks.json").write_text(questions)
+    walked = road(tmp_path, data=tmp_path / "data", benchmarks=("mlvu",), ablation_benchmarks=())
+    stages = [stage for stage in stages_of(walked) if stage.kind == "infer"]
+
+    def finding() -> Finding:
+        sizes = {part.folder: size_of(part, walked.root(part)) for part in walked.tested}
+        return next(each for each in examine(walked, stages, sizes) if each.name.startswith("mlvu"))
+
+    assert (finding().state, "1 have no known answer" in finding().text) == ("wrong", True)
+    (mlvu / "test_mcq_gt.json").write_text(json.dumps([{"question_id": "Q1", "answer": "3"}]))
+    assert finding().state == "ok"
+
+
+def test_files_that_cannot_be_read_are_missing_unless_their_download_goes_on(tmp_path: Path) -> None:
+    for folder in ("cg_bench/.cache/huggingface", "lvbench"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    found = findings(road(tmp_path, data=tmp_path / "data"), "download", "check")
+    assert {name: found[name].state for name in ("cg_bench full", "lvbench test")} == {
+        "cg_bench full": "wrong",
+        "lvbench test": "broken",
+    }
 
 
 def test_files_that_were_put_there_by_hand_are_not_downloaded(tmp_path: Path) -> None:

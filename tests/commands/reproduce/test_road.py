@@ -12,11 +12,14 @@ import yaml
 
 from tests.support.roads import by_name, names, road
 from videopro.cli import COMMANDS, CONFIGS
-from videopro.commands.reproduce.command import selected
+from videopro.commands.reproduce.command import COMMAND, selected
 from videopro.commands.reproduce.estimates import PUBLISHED, estimates
+from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.parts import parts_of
+from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.settings import ReproduceConfig
+from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
 
 TRAINED = ["sft", "grpo"]
@@ -101,10 +104,11 @@ def test_each_gpu_has_its_share(tmp_path: Path) -> None:
     stages = by_name(road(tmp_path, gpus=2))
     index = [str(command) for command in stages["index"].commands[:2]]
     assert index == [
-        "CUDA_VISIBLE_DEVICES=0 videopro index data/cg_bench --encoder languagebind --shard 1/2",
-        "CUDA_VISIBLE_DEVICES=1 videopro index data/cg_bench --encoder languagebind --shard 2/2",
+        f"CUDA_VISIBLE_DEVICES={gpu} videopro index data/cg_bench --encoder languagebind --skip-unreadable "
+        f"--shard {gpu + 1}/2"
+        for gpu in (0, 1)
     ]
-    assert [command.gpu for command in stages["synthesize"].commands] == [0, 1]
+    assert [command.gpus for command in stages["synthesize"].commands] == ["0", "1"]
     for name, program in (("sft", "videopro.train.sft"), ("infer-native", "videopro.commands.infer")):
         (launched,) = {str(command).partition(" --config ")[0] for command in stages[name].commands}
         assert launched == (
@@ -195,7 +199,7 @@ def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> No
     assert "teacher" not in settings
 
 
-@pytest.mark.parametrize("config", ["paper", "no-teacher", "miniature"])
+@pytest.mark.parametrize("config", ["paper", "api-teacher", "no-teacher", "miniature"])
 def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path: Path) -> None:
     teacher = (
         {} if config == "no-teacher" else {"synthesize": {"teacher": "api:narrator@http://127.0.0.1:9/v1"}}
@@ -216,3 +220,80 @@ def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path
             read.add(command.name)
     made = {"synthesize", "rejection", "prompts"} if config == "no-teacher" else {"synthesize"}
     assert read == {"benchmarks check", "transcribe", "index", "infer", "report", *made}
+
+
+def named_gpus(stage: Stage) -> set[str | None]:
+    """What a stage's commands have for CUDA_VISIBLE_DEVICES."""
+    return {command.environment.get("CUDA_VISIBLE_DEVICES") for command in stage.commands}
+
+
+def test_gpus_that_the_road_is_not_to_use_are_hidden(tmp_path: Path) -> None:
+    # Of a machine with eight, this process has been given the last four.
+    settings = COMMAND.parse(["--config", "one-gpu", "--output", str(tmp_path)])
+    on_gpus = ("transcribe", "index", "synthesize", "sft", "grpo", *RUNS, *WITHOUT)
+    stages = by_name(Road(settings, ["4", "5", "6", "7"]))
+    assert {gpus for name in on_gpus for gpus in named_gpus(stages[name])} == {"4"}
+    stages = by_name(Road(replace(settings, gpus=2), ["4", "5", "6", "7"]))
+    assert named_gpus(stages["index"]) == {"4", "5"}
+    assert [named_gpus(stages[name]) for name in ("sft", "infer-native")] == [{"4,5"}, {"4,5"}]
+    stages = by_name(Road(replace(settings, gpus=0), ["4", "5", "6", "7"]))
+    assert named_gpus(stages["infer-native"]) == {""}
+    # All that it sees: the commands see them too, but a training in one process has one.
+    stages = by_name(Road(replace(settings, gpus=None, processes=1), ["4", "5"]))
+    assert [named_gpus(stages[name]) for name in ("sft", "infer-native")] == [{"4"}, {None}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "programs"),
+    [
+        ({}, (4, 1)),
+        # Rows of the release, or an adapter, in place of rows for SFT.
+        ({"sft_data": "release.jsonl"}, (0, 1)),
+        ({"sft_adapter": "user/adapter"}, (0, 1)),
+        ({"grpo": "none"}, (4, 0)),
+        ({"grpo_data": "prompts.jsonl"}, (4, 0)),
+        ({"grpo_prompts": "planner"}, (4, 0)),
+        ({"grpo": "none", "synthesize": {"grpo_programs": 2}}, (4, 2)),
+    ],
+)
+def test_a_teacher_is_paid_for_rows_that_are_read(
+    tmp_path: Path, changes: dict[str, Any], programs: tuple[int, int]
+) -> None:
+    (command, *_) = by_name(road(tmp_path, **changes))["synthesize"].commands
+    settings = command.settings or {}
+    assert (settings["programs"], settings["grpo_programs"]) == programs
+    # Which videos are whose does not change: the rows in place of those not made may be of such a synthesis.
+    assert settings["sft_share"] == 0.4
+
+
+def test_a_backbone_that_writes_its_own_rows_is_told_of_the_modules(tmp_path: Path) -> None:
+    stages = by_name(road(tmp_path, "no-teacher"))
+    assert (stages["synthesize"].commands[0].settings or {})["reference"] == "full"
+    (rejection,) = stages["rejection"].commands
+    assert (rejection.settings or {})["data"] == str(tmp_path / "out/synthesis/grpo.jsonl")
+
+
+def test_how_much_a_planner_gets_right_is_not_known_before_it_is_asked(tmp_path: Path) -> None:
+    walked = road(tmp_path, "no-teacher")
+    takes = estimates(walked, stages_of(walked), {}, {"sft": 0, "grpo": 7_000})
+    assert (takes["sft"].works_on, takes["sft"].gpu_hours) == ("what rejection leaves", None)
+    assert (takes["grpo"].works_on, takes["grpo"].gpu_hours) == ("what prompts leaves", None)
+
+
+def test_a_teacher_of_ones_own_is_named(tmp_path: Path) -> None:
+    walked = road(tmp_path, "api-teacher", gpus=1)
+    with pytest.raises(ConfigError, match="teacher is missing"):
+        expected_of_synthesis(walked, stages_of(walked), {})
+
+
+def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path: Path) -> None:
+    # As a download that was cut off leaves it; and CG-Bench whole, without the test sets.
+    data = tmp_path / "data"
+    (data / "cg_bench/.cache/huggingface").mkdir(parents=True)
+    walked = road(tmp_path, data=data)
+    for counted in ((), ("cg_bench",)):
+        sizes = {
+            part.folder: replace(PUBLISHED[part.name, part.split], is_counted=part.folder in counted)
+            for part in walked.benchmarks()
+        }
+        assert expected_of_synthesis(walked, stages_of(walked), sizes) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from videopro.commands.reproduce.running import Record, check_same, run_stages
-from videopro.commands.reproduce.stages import Command, Stage
+from videopro.commands.reproduce.stages import Command, Stage, on_each_gpu
 from videopro.errors import RunError
 
 
@@ -95,8 +94,8 @@ def test_commands_of_a_stage_run_at_once_where_they_may(tmp_path: Path) -> None:
     )
     # Of two benchmarks, whose commands on a GPU come one after the other.
     commands = tuple(
-        Script("infer", (code.format(folder=str(tmp_path), mine=mine, other=other),), gpu=gpu)
-        for mine, other, gpu in (("a", "b", 0), ("b", "a", 1), ("c", "d", 0), ("d", "c", 1))
+        Script("infer", (code.format(folder=str(tmp_path), mine=mine, other=other),), gpus=gpu)
+        for mine, other, gpu in (("a", "b", "0"), ("b", "a", "1"), ("c", "d", "0"), ("d", "c", "1"))
     )
     run_stages([Stage("index", "", commands, in_parallel=True)], tmp_path)
     assert {path.name for path in (tmp_path / "logs").iterdir()} == {f"index-{n}.log" for n in range(1, 5)}
@@ -106,7 +105,7 @@ def test_a_gpu_has_one_command_at_a_time(tmp_path: Path) -> None:
     # The second on the GPU sees that the first has ended.
     first = f"import time; time.sleep(0.5); open({str(tmp_path / 'a')!r}, 'w')"
     second = f"import os, sys; sys.exit(not os.path.exists({str(tmp_path / 'a')!r}))"
-    commands = tuple(Script("infer", (code,), gpu=0) for code in (first, second))
+    commands = tuple(Script("infer", (code,), gpus="0") for code in (first, second))
     run_stages([Stage("index", "", commands, in_parallel=True)], tmp_path)
 
 
@@ -143,8 +142,10 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 
 
 def test_a_signal_ends_the_stage_too(tmp_path: Path) -> None:
-    # The road is in a process of its own, as a command is; its stage writes its id and sleeps.
-    code = f"import os, time; open({str(tmp_path / 'id')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    # The road is in a process of its own, as a command is. Its stage starts another process, as accelerate's
+    # launcher starts a training, which writes its id and sleeps.
+    sleeps = f"import os, time; open({str(tmp_path / 'id')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleeps!r}]).wait()"
     road = (
         "import sys; from pathlib import Path; from videopro.cli import exit_status\n"
         "from videopro.commands.reproduce.running import run_stages\n"
@@ -162,5 +163,30 @@ def test_a_signal_ends_the_stage_too(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=120)[1]
     assert (process.returncode, said.strip()) == (143, "stopped; re-run the same command to resume")
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    # Init may not have waited for it.
+    stat = Path(f"/proc/{child}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_the_work_of_eight_gpus_is_gone_on_with_on_four(tmp_path: Path) -> None:
+    command = Command("synthesize", settings={"limit": 3})
+    keys = {
+        Stage("synthesize", "", on_each_gpu(command, [str(gpu) for gpu in range(gpus)])).key
+        for gpus in (1, 4, 8)
+    }
+    assert len(keys) == 1
+    assert Stage("synthesize", "", (replace(command, settings={"limit": 4}),)).key not in keys
+
+
+def test_every_benchmark_is_looked_at_and_incomplete_ones_can_be_gone_on_with(tmp_path: Path) -> None:
+    codes = ("raise SystemExit(2)", f"open({str(tmp_path / 'unpacked')!r}, 'w')")
+    looks = Stage("check", "", tuple(Script("check", (code,)) for code in codes), runs_all=True)
+    later = touches("transcribe", tmp_path)
+    with pytest.raises(RunError, match=r"'check' failed .*check-1\.log.*(?s:.)*add --start transcribe$"):
+        run_stages([looks, later], tmp_path)
+    assert (tmp_path / "unpacked").exists()
+    assert not (tmp_path / "transcribe").exists()
+    # A training that fails has nothing to go on with.
+    fails = stage("sft", "raise SystemExit(2)", tmp_path)
+    with pytest.raises(RunError, match=r"the same command goes on with it$"):
+        run_stages([fails, later], tmp_path)

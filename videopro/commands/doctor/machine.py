@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from itertools import takewhile
 
 from videopro import __version__
 from videopro.commands.doctor.findings import Finding, size
@@ -65,3 +66,18 @@ def nvidia_gpus() -> list[str]:
         return []
     rows = [[part.strip() for part in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
     return [f"{row[0]}, {row[1]}, {row[2]} free" for row in rows if len(row) == 3]
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA shows to this process, as CUDA_VISIBLE_DEVICES names them. The driver's tool lists
+    those too that the variable hides."""
+    present = len(nvidia_gpus())
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None or not present:
+        return [str(number) for number in range(present)]
+
+    def exists(name: str) -> bool:
+        return name.startswith(("GPU-", "MIG-")) or (name.isdecimal() and int(name) < present)
+
+    # As CUDA reads it: what follows a name that is none does not count.
+    return list(takewhile(exists, (name.strip() for name in named.split(","))))

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from videopro.cli import Need, check_key, check_needs, folder_problem, install, is_installed
+from videopro.cli import Need, cache_root, check_key, check_needs, folder_problem, install, is_installed
 from videopro.commands.doctor.findings import Finding, State, size
+from videopro.commands.reproduce.estimates import Size
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
 from videopro.methods.planners import planner_needs
+from videopro.storage import read_json_lines
 
 _PACKAGES = {
     "synthesize": (),
@@ -26,13 +28,15 @@ _ASKS = ("synthesize", "rejection", "prompts", "grpo", "infer")
 """The stages that load the backbone and the models behind the modules."""
 _PREPARED = (("speech", "transcribe"), ("encoder", "index"))
 """Parts of the modules, and the stages that load them alone."""
-_SPACE = 40e9
-"""Bytes that a reproduction at the size of 8B writes beside videos and downloads: checkpoints of two
-trainings with optimizer states (about 5 GB each), decoded frames (9.6 MB a video), a merged checkpoint
-(17.5 GB)."""
+_SPACE = 28e9
+"""Bytes that a reproduction at the size of 8B writes into its output: checkpoints of two trainings with
+optimizer states (about 5 GB each), a merged checkpoint (17.5 GB)."""
+_CACHED = 12e9
+"""And beside videos and downloads into the cache: decoded frames (9.6 MB for each of CG-Bench's 1,219
+videos)."""
 
 
-def examine(road: Road, stages: Sequence[Stage], sizes: Mapping[str, object]) -> list[Finding]:
+def examine(road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None]) -> list[Finding]:
     """What is there and what is missing, for these stages."""
     kinds = {stage.kind for stage in stages}
     return [
@@ -101,21 +105,23 @@ def _problem(need: Need) -> str:
     return ""
 
 
-def _data(road: Road, kinds: set[str], sizes: Mapping[str, object]) -> Iterator[Finding]:
+def _data(road: Road, kinds: set[str], sizes: Mapping[str, Size | None]) -> Iterator[Finding]:
     if not kinds & {"check", "transcribe", "index", "synthesize", "prompts", "infer"}:
         return
     for part in road.benchmarks():
-        root = road.root(part)
-        size = sizes.get(part.folder)
-        if root.is_dir():
-            counted = getattr(size, "is_counted", False)
-            state: State = "ok" if counted else "wrong"
-            text = f"{root}: " + (
-                f"{getattr(size, 'questions', 0):,} questions"
-                if counted
-                else f"its questions cannot be read: videopro benchmarks check {part.name} --root {root}"
-            )
-        elif "download" in kinds and road.is_downloaded(part.folder):
+        root, size = road.root(part), sizes.get(part.folder)
+        comes = "download" in kinds and road.is_downloaded(part.folder)
+        state: State
+        if root.is_dir() and size is not None and size.is_counted:
+            state, text = "ok", f"{root}: {size.questions:,} questions"
+            if size.unanswered:
+                # MLVU's answers are in another repository than its questions.
+                state = "wrong"
+                text += f", and {size.unanswered:,} have no known answer; is the file with answers there?"
+        elif root.is_dir():
+            check = f"videopro benchmarks check {part.name} --split {part.split} --root {root}"
+            state, text = "wrong" if comes else "broken", f"{root}: its questions cannot be read: {check}"
+        elif comes:
             state, text = "missing", f"{root}: downloaded from {road.config.downloads[part.folder]}"
         else:
             state, text = "broken", f"{root} does not exist: put the official files there"
@@ -126,21 +132,50 @@ def _rows(road: Road, kinds: set[str]) -> Iterator[Finding]:
     """Files of rows that were made elsewhere."""
     for kind, name in (("sft", road.config.sft_data), ("grpo", road.config.grpo_data)):
         if name and kind in kinds:
-            is_file = Path(name).is_file()
-            text = name if is_file else f"{name} is no file; give the file with the rows"
-            yield Finding("data", f"rows for {kind}", "ok" if is_file else "broken", text)
+            yield Finding("data", f"rows for {kind}", *_rows_of(Path(name)))
+
+
+def _rows_of(file: Path) -> tuple[State, str]:
+    """Whether rows can be trained on: those from elsewhere may name videos of another machine, and a teacher
+    may be paid before the training reads them."""
+    if not file.is_file():
+        return "broken", f"{file} is no file; give the file with the rows"
+    videos = [
+        record.get("videos") or record.get("video")
+        for _, _, record in read_json_lines(file, "the file with the rows", left_out={})
+    ]
+    paths = [str(each[0] if isinstance(each, list) else each) for each in videos if each]
+    absent = {path for path in set(paths) if not (file.parent / path).exists()}
+    missing = [path for path in paths if path in absent]
+    if not missing:
+        return "ok", f"{file}: {len(videos):,} rows"
+    text = f"{len(missing):,} of {len(videos):,} rows have videos that are not there, such as {missing[0]}"
+    return "broken" if len(missing) == len(videos) else "wrong", f"{file}: {text}"
 
 
 def _disk(road: Road) -> Iterator[Finding]:
-    above: Path = road.output
-    while not above.exists() and above != above.parent:
-        above = above.parent
-    free = shutil.disk_usage(above).free
-    if problem := folder_problem(road.output):
-        yield Finding("machine", "disk", "broken", problem)
-        return
-    state: State = "ok" if free > _SPACE or not road.gpus else "wrong"
-    about = f"about {size(_SPACE)} are written at the size of 8B" if road.gpus else ""
-    yield Finding(
-        "machine", "disk", state, f"{road.output}: {size(free)} free" + (f"; {about}" if about else "")
-    )
+    cache = cache_root()
+    if _device(road.output) == _device(cache):
+        yield _free("disk", road.output, _SPACE + _CACHED, road)
+    else:
+        yield _free("disk", road.output, _SPACE, road)
+        yield _free("disk of the cache", cache, _CACHED, road)
+
+
+def _free(name: str, folder: Path, needed: float, road: Road) -> Finding:
+    if problem := folder_problem(folder):
+        return Finding("machine", name, "broken", problem)
+    free = shutil.disk_usage(_existing(folder)).free
+    state: State = "ok" if free > needed or not road.gpus else "wrong"
+    about = f"; about {size(needed)} are written at the size of 8B, beside downloads" if road.gpus else ""
+    return Finding("machine", name, state, f"{folder}: {size(free)} free{about}")
+
+
+def _device(folder: Path) -> int:
+    """The disk that a folder is on, or will be."""
+    return _existing(folder).stat().st_dev
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(above for above in (folder.absolute(), *folder.absolute().parents) if above.exists())

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from videopro.cli import CommandLine, exit_status
 from videopro.commands.doctor.command import show
-from videopro.commands.doctor.machine import nvidia_gpus
+from videopro.commands.doctor.machine import visible_gpus
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.estimates import estimates, size_of
 from videopro.commands.reproduce.expected import expected_of_synthesis
@@ -43,14 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def reproduce(config: ReproduceConfig) -> None:
     """Show the plan, ask, and run the stages. Raises VideoProError."""
-    road = Road(config, len(nvidia_gpus()))
+    road = Road(config, visible_gpus())
     stages = selected(stages_of(road), config)
     record = Record(config.output)
     sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
     sizes |= {part.folder: size_of(part, None) for part in road.tested if part.name == "pocket"}
     findings = examine(road, [stage for stage in stages if not record.is_done(stage)], sizes)
     show(findings)
-    expected = expected_of_synthesis(road, [stage for stage in stages if not record.is_done(stage)])
+    expected = expected_of_synthesis(road, [stage for stage in stages if not record.is_done(stage)], sizes)
     takes = estimates(road, stages, sizes, expected.rows if expected is not None else {})
     if expected is not None:
         takes["synthesize"] = expected.takes

@@ -43,6 +43,8 @@ class Size:
     """Of video."""
     is_counted: bool
     """Whether its questions were counted in its files here."""
+    unanswered: int = 0
+    """Questions without a known answer among those counted."""
 
 
 PUBLISHED = {
@@ -77,7 +79,8 @@ def size_of(part: Part, root: Path | None) -> Size | None:
         return published
     videos = len({item.video_key for item in loaded.items})
     hours = published.hours * videos / published.videos if published is not None else 0.0
-    return Size(len(loaded.items), videos, hours, True)
+    unanswered = sum(item.answer is None and not item.question.is_open for item in loaded.items)
+    return Size(len(loaded.items), videos, hours, True, unanswered)
 
 
 def estimates(
@@ -108,23 +111,30 @@ def _estimate(
 
 def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> Estimate:
     data_file = road.config.sft_data if stage.kind == "sft" else road.config.grpo_data
+    settings = stage.commands[0].settings or {}
+    rows: int | None
     if data_file and Path(data_file).is_file():
         with Path(data_file).open("rb") as file:
             rows = sum(bool(line.strip()) for line in file)
         works_on = f"{rows:,} rows"
+    elif not data_file and (writer := road.planner_writes(stage.kind)):
+        # How much a planner gets right, or wrong, is not known before it is asked.
+        rows, works_on = None, f"what {writer} leaves"
     elif not data_file and expected is not None:
         rows, works_on = expected, f"{expected:,} rows expected"
     else:
         rows = PAPER_ROWS[stage.kind]
         works_on = f"{rows:,} rows, as in the paper"
-    settings = stage.commands[0].settings or {}
-    replies = int(settings.get("num_generations", 8)) if stage.kind == "grpo" else 1
-    seen = rows * replies * float(settings.get("num_train_epochs", 1))
     if (steps := int(settings.get("max_steps", -1))) > 0:
         works_on = f"{steps:,} steps" + (f", of {works_on}" if data_file or expected is not None else "")
-        seen = steps * road.processes
+        seen = float(steps * road.processes)
         seen *= int(settings.get("per_device_train_batch_size", 8))
         seen *= int(settings.get("gradient_accumulation_steps", 1))
+    elif rows is None:
+        return Estimate(works_on)
+    else:
+        replies = int(settings.get("num_generations", 8)) if stage.kind == "grpo" else 1
+        seen = rows * replies * float(settings.get("num_train_epochs", 1))
     seconds = seen / SFT_ROWS if stage.kind == "sft" else seen / GRPO_REPLIES * GRPO_STEP
     return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=MEASURED)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from videopro.cli import build_settings
-from videopro.commands.reproduce.estimates import Estimate
+from videopro.commands.reproduce.estimates import Estimate, Size
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.data_synthesis import run as synthesis
@@ -23,20 +23,25 @@ class Expected:
     """For "sft" and "grpo"."""
 
 
-def expected_of_synthesis(road: Road, stages: Sequence[Stage]) -> Expected | None:
+def expected_of_synthesis(
+    road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None]
+) -> Expected | None:
     """What the stage `synthesize` is expected to take and give, after printing its plan; None if it is not
-    among the stages, or the annotations are not here yet.
+    among the stages, or annotations that it reads are not here yet. `sizes`: of each benchmark, by its
+    folder.
 
-    Raises ConfigError if no rows are to be expected that a training after it needs: found out now, and not
-    after the teacher was paid.
+    Raises ConfigError for invalid settings, and if no rows are to be expected that a training after it needs:
+    found out now, and not after the teacher was paid.
     """
     config = road.config
-    here = config.source == "pocket" or all(
-        road.root(part).is_dir() for part in road.benchmarks() if part.name == config.source
-    )
-    if not here or "synthesize" not in [stage.kind for stage in stages]:
+    if "synthesize" not in [stage.kind for stage in stages]:
         return None
     settings = build_settings(SynthesisConfig, road.synthesis_settings(), "synthesize")
+    for part in road.benchmarks():
+        is_read = part.name == config.source or road.excluded(part) in settings.exclude
+        # Still to be downloaded, or only partly: what is missing is named among the findings.
+        if is_read and not getattr(sizes.get(part.folder), "is_counted", False):
+            return None
     plan = synthesis.run(replace(settings, plan=True))
     rows = {name: int(plan["rows"][name]["rows"]) for name in ("sft", "grpo")}
     needed = {

@@ -8,6 +8,9 @@ from videopro.commands.reproduce.parts import protocol
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import DOWNLOAD, Command, Stage, in_shards
 
+SKIPS = "--skip-unreadable"
+"""One damaged video of thousands ends no night's work: it is named, and its questions end in an error."""
+
 
 def download_stages(road: Road) -> Iterator[Stage]:
     """Models and data, and a look at every file."""
@@ -47,7 +50,8 @@ def download_stages(road: Road) -> Iterator[Stage]:
         for part in road.benchmarks()
     ]
     if checks:
-        yield Stage("check", "unpacks archives; every file of the benchmarks is there", tuple(checks))
+        about = "unpacks archives; every file of the benchmarks is there"
+        yield Stage("check", about, tuple(checks), runs_all=True)
 
 
 def preparation_stages(road: Road) -> Iterator[Stage]:
@@ -59,29 +63,34 @@ def preparation_stages(road: Road) -> Iterator[Stage]:
             command
             for part in parts
             for command in in_shards(
-                Command(
-                    "transcribe",
-                    (
-                        "--benchmark",
-                        part.name,
-                        "--split",
-                        part.split,
-                        "--root",
-                        str(road.root(part)),
-                        *speech,
-                    ),
+                road.placed(
+                    Command(
+                        "transcribe",
+                        (
+                            "--benchmark",
+                            part.name,
+                            "--split",
+                            part.split,
+                            "--root",
+                            str(road.root(part)),
+                            *speech,
+                            SKIPS,
+                        ),
+                    )
                 ),
-                road.gpus,
+                road.devices,
             )
         )
         yield Stage("transcribe", "speech of videos without subtitles", commands, in_parallel=road.gpus > 1)
     encoder = road.encoder
     if encoder not in ("", "none", "auto") and parts:
         dtype = road.config.modules.get("encoder_dtype")
-        flags = ("--encoder", encoder, *(("--dtype", str(dtype)) if dtype else ()))
+        flags = ("--encoder", encoder, *(("--dtype", str(dtype)) if dtype else ()), SKIPS)
         commands = tuple(
             command
             for part in parts
-            for command in in_shards(Command("index", (str(road.root(part)), *flags)), road.gpus)
+            for command in in_shards(
+                road.placed(Command("index", (str(road.root(part)), *flags))), road.devices
+            )
         )
         yield Stage("index", "embeds the clips of every video", commands, in_parallel=road.gpus > 1)

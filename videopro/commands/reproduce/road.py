@@ -3,7 +3,8 @@ are set and started."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from videopro.cli import Need, config_file, read_yaml
 from videopro.commands.reproduce.parts import Part, parts_of
 from videopro.commands.reproduce.settings import ReproduceConfig
 from videopro.commands.reproduce.stages import Command
+from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.modules import PAPER, WHISPER, part_needs, resolve_speech
 
@@ -20,11 +22,14 @@ from videopro.modules import PAPER, WHISPER, part_needs, resolve_speech
 class Road:
     """A reproduction, as its settings ask for it."""
 
-    def __init__(self, config: ReproduceConfig, present: int) -> None:
-        """`present`: GPUs of this machine. Raises ConfigError for names that do not exist."""
+    def __init__(self, config: ReproduceConfig, present: Sequence[str]) -> None:
+        """`present`: the GPUs of this machine that this process sees, as CUDA_VISIBLE_DEVICES names them.
+        Raises ConfigError for names that do not exist."""
         self.config = config
-        self.present = present
-        self.gpus = gpus = present if config.gpus is None else config.gpus
+        self.present = len(present)
+        self.gpus = gpus = len(present) if config.gpus is None else config.gpus
+        self.devices = [*present[:gpus], *map(str, range(len(present), gpus))]
+        """The names of the GPUs that are used; of those that are missing, their numbers."""
         self.processes = config.processes or max(gpus, 1)
         self.output = config.output
         self.tested = parts_of(config.benchmarks)
@@ -69,6 +74,10 @@ class Road:
         """The folder of a benchmark's files."""
         return self.config.data / part.folder
 
+    def excluded(self, part: Part) -> str:
+        """A benchmark whose videos are not for training, as `exclude` of a synthesis names it."""
+        return f"{part.name}/{part.split}:{self.root(part)}"
+
     @property
     def encoder(self) -> str:
         """The encoder of clips, as settings of the modules name it; "" if none is named."""
@@ -111,6 +120,13 @@ class Road:
             not folder.exists() or (folder / ".cache" / "huggingface").exists()
         )
 
+    def planner_writes(self, kind: str) -> str:
+        """The stage in which a planner, and no teacher, makes the rows for a training; "" if none does."""
+        config = self.config
+        if kind == "sft":
+            return "rejection" if config.makes_sft_rows and not config.has_teacher else ""
+        return "prompts" if config.makes_grpo_rows and config.grpo_prompts == "planner" else ""
+
     @property
     def own_programs(self) -> Path:
         """The backbone's own right programs, which are the rows for SFT without a teacher."""
@@ -120,7 +136,6 @@ class Road:
         """The settings of `videopro synthesize`."""
         config = self.config
         base = read_yaml(config_file(Path(config.synthesis), "synthesis")) if config.has_teacher else {}
-        native = {} if config.has_teacher else {"programs": 0}
         source = {} if config.source == "pocket" else {"root": str(config.data / name_of(config.source))}
         return {
             **base,
@@ -129,12 +144,33 @@ class Road:
             "model": config.model,
             "backbone": {**base.get("backbone", {}), **config.backbone},
             **config.modules,
-            **native,
+            **self._programs({**base, **config.synthesize}),
             # A video that any of the benchmarks tests on teaches nothing.
-            "exclude": [f"{part.name}/{part.split}:{self.root(part)}" for part in self.tested_files()],
+            "exclude": [self.excluded(part) for part in self.tested_files()],
             **config.synthesize,
             "output": str(self.output / "synthesis"),
         }
+
+    def _programs(self, synthesis: Mapping[str, Any]) -> dict[str, Any]:
+        """How many programs the synthesis asks for, where its config does not decide. Those for rows that
+        nobody reads are not paid for; the videos stay divided as they are, since the rows in place of them
+        may be of an earlier synthesis."""
+        config = self.config
+        if not config.has_teacher:
+            # Who is asked for its own programs was never taught the modules.
+            taught = {} if not config.makes_sft_rows else {"reference": "full"}
+            return {"programs": 0, **taught}
+        if synthesis.get("sft_share") is None:
+            return {}  # each question gives rows of both kinds
+        if not config.makes_sft_rows:
+            programs, fewer = (
+                synthesis.get("programs", SynthesisConfig.programs),
+                synthesis.get("grpo_programs"),
+            )
+            return {"programs": 0, "grpo_programs": programs if fewer is None else fewer}
+        if not config.makes_grpo_rows or config.grpo_prompts == "planner":
+            return {"grpo_programs": 0}
+        return {}
 
     def infer_settings(
         self, part: Part, method: str, adapter: str, options: Mapping[str, Any]
@@ -161,9 +197,14 @@ class Road:
             **further,
         }
 
+    def placed(self, command: Command) -> Command:
+        """The command, which does not see the GPUs that the road is not to use: an engine would start on each
+        that it sees, and transformers train on all of them at once."""
+        return replace(command, gpus=",".join(self.devices)) if self.gpus < self.present else command
+
     def command(self, name: str, file: str, settings: Mapping[str, Any]) -> Command:
         """A command whose settings are written into `configs/FILE.yaml` of the output."""
-        return Command(name, settings=settings, file=self.output / "configs" / f"{file}.yaml")
+        return self.placed(Command(name, settings=settings, file=self.output / "configs" / f"{file}.yaml"))
 
     def launched(self, name: str, file: str, settings: Mapping[str, Any], *, trains: bool = True) -> Command:
         """A command that accelerate starts in every process. One process that answers needs no launcher."""
@@ -179,4 +220,5 @@ class Road:
             flags += ["--mixed_precision", "no"]
         # Port 0: a free one, so that two reproductions do not meet.
         flags += ["--num_processes", str(self.processes), "--main_process_port", "0"]
-        return Command(name, settings=settings, file=command.file, launch=tuple(flags))
+        alone = self.processes == 1 and self.gpus > 1
+        return replace(command, launch=tuple(flags), gpus=self.devices[0] if alone else command.gpus)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -112,9 +113,17 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         logs = [folder / "logs" / f"{stage.name}{_suffix(i, stage)}.log" for i in range(len(stage.commands))]
         started = 0
+        failure: RunError | None = None
         for commands in stage.waves():
-            _run(stage, commands, logs[started : started + len(commands)])
+            try:
+                _run(stage, commands, logs[started : started + len(commands)])
+            except RunError as error:
+                failure = failure or RunError(f"{error}{_way_on(stage, stages[number:])}")
+                if not stage.runs_all:
+                    raise failure from error
             started += len(commands)
+        if failure is not None:
+            raise failure
         missing = [path for path in stage.writes if not path.exists()]
         if missing:
             raise RunError(
@@ -123,6 +132,15 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
             )
         record.add(stage, time.monotonic() - began)
         print(f"    {stage.name} took {(time.monotonic() - began) / 60:.1f} min", flush=True)
+
+
+def _way_on(stage: Stage, rest: Sequence[Stage]) -> str:
+    """How to go on without a stage that only looks and prepares: a benchmark whose videos are gone from where
+    they were published never gets complete."""
+    later = next((each.kind for each in rest if each.kind != stage.kind), "")
+    if stage.writes or not later:
+        return ""
+    return f"; to go on with what is there, add --start {later}"
 
 
 def _suffix(number: int, stage: Stage) -> str:
@@ -154,8 +172,11 @@ def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> Non
             process = subprocess.Popen(
                 command.argv,
                 env={**os.environ, **command.environment},
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                # With what it starts: accelerate's launcher ends at a signal, and leaves its training alone.
+                process_group=0,
             )
             stack.callback(_end, process)
             unwritten = list[OSError]()
@@ -198,12 +219,28 @@ def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool, unwritt
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have a command end as by Ctrl-C, so that what it did is saved."""
+    """Have a command and what it started end as by Ctrl-C, so that what was done is saved."""
     if process.poll() is not None:
         return
-    process.terminate()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    deadline = time.monotonic() + _PATIENCE
+    os.killpg(process.pid, signal.SIGINT)
+    while _is_running(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        process.poll()
+    if _is_running(process.pid):
+        with suppress(ProcessLookupError):  # it has just gone
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _is_running(group: int) -> bool:
+    """Whether any process of a group still runs. One that has ended may stay in it for ever, where nobody
+    waits for it: the kernel alone would say that the group is there."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, of, *_ = file.read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue  # it has just gone
+        if int(of) == group and state not in "ZX":
+            return True
+    return False

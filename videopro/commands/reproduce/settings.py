@@ -11,7 +11,6 @@ from videopro.errors import ConfigError
 
 STAGES = (
     "download",
-    "unpack",
     "check",
     "transcribe",
     "index",

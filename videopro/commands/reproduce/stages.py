@@ -11,7 +11,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ class Command:
     file: Path | None = None
     launch: tuple[str, ...] | None = None
     """The flags of `accelerate launch`, which starts it; None: it is started by itself."""
-    gpu: int | None = None
-    """The only GPU that it sees; None: all."""
+    gpus: str | None = None
+    """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them; None: those that this process sees."""
 
     @property
     def argv(self) -> list[str]:
@@ -48,7 +48,7 @@ class Command:
     @property
     def environment(self) -> dict[str, str]:
         """What it is started with beside this process's environment."""
-        return {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
+        return {} if self.gpus is None else {"CUDA_VISIBLE_DEVICES": self.gpus}
 
     def __str__(self) -> str:
         """As it is typed in a shell."""
@@ -85,6 +85,8 @@ class Stage:
     """What is there when it is done."""
     in_parallel: bool = False
     """Whether commands that are on different GPUs run at once."""
+    runs_all: bool = False
+    """Whether a command that fails leaves the others to be run before the stage has failed."""
 
     @property
     def kind(self) -> str:
@@ -97,42 +99,33 @@ class Stage:
             return [(command,) for command in self.commands]
         waves: list[list[Command]] = []
         for command in self.commands:
-            if not waves or command.gpu in [other.gpu for other in waves[-1]]:
+            if not waves or command.gpus in [other.gpus for other in waves[-1]]:
                 waves.append([])
             waves[-1].append(command)
         return [tuple(wave) for wave in waves]
 
     @property
     def key(self) -> str:
-        """A hash of its commands and their settings: whether what was done is what is asked for."""
-        about = [[each.name, each.arguments, each.settings] for each in self.commands]
+        """A hash of its commands and their settings: whether what was done is what is asked for. How many
+        share the work of one command says nothing of that."""
+        rows = [[each.name, each.arguments, each.settings] for each in self.commands]
+        about = list({json.dumps(row, sort_keys=True, default=str): row for row in rows}.values())
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def in_shards(command: Command, gpus: int) -> tuple[Command, ...]:
+def in_shards(command: Command, gpus: Sequence[str]) -> tuple[Command, ...]:
     """The command once for each GPU, with `--shard i/n`; as it is for one GPU or none."""
-    if gpus < 2:
+    if len(gpus) < 2:
         return (command,)
     return tuple(
-        Command(
-            command.name,
-            (*command.arguments, "--shard", f"{number + 1}/{gpus}"),
-            command.settings,
-            command.file,
-            gpu=number,
-        )
-        for number in range(gpus)
+        replace(command, arguments=(*command.arguments, "--shard", f"{number}/{len(gpus)}"), gpus=gpu)
+        for number, gpu in enumerate(gpus, start=1)
     )
 
 
-def on_each_gpu(command: Command, gpus: int) -> tuple[Command, ...]:
+def on_each_gpu(command: Command, gpus: Sequence[str]) -> tuple[Command, ...]:
     """The same command once for each GPU, for one that shares its work with others like it."""
-    if gpus < 2:
-        return (command,)
-    return tuple(
-        Command(command.name, command.arguments, command.settings, command.file, gpu=number)
-        for number in range(gpus)
-    )
+    return tuple(replace(command, gpus=gpu) for gpu in gpus) if len(gpus) > 1 else (command,)
 
 
 def shown(commands: Sequence[Command], most: int = 3) -> list[str]:

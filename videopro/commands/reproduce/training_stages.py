@@ -23,7 +23,7 @@ def row_stages(road: Road) -> Iterator[Stage]:
         "rows for SFT and prompts for GRPO: a teacher's programs, run and judged"
         if config.has_teacher
         else "questions as prompts, each with the mode that is enough for it; no teacher",
-        on_each_gpu(command, road.gpus),
+        on_each_gpu(command, road.devices),
         writes=(folder / "sft.jsonl", folder / "grpo.jsonl"),
         in_parallel=road.gpus > 1,
     )
