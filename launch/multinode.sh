@@ -3,7 +3,8 @@
 # the frame cache and the output on shared disks. Under Slurm: srun --ntasks-per-node=1 bash launch/multinode.sh sft CONFIG ...
 #   NODES=2 NODE_RANK=0 MASTER_ADDR=node0 bash launch/multinode.sh sft qwen3vl_8b --train_data ... --output_dir ...
 # The checkout may be shared too: one machine installs, the others wait for it (launch/setup.sh). CONFIG and ACCELERATE as in
-# launch/train.sh; ACCELERATE is multi_gpu by default.
+# launch/train.sh; ACCELERATE is multi_gpu by default. PROCESSES: how many train on each machine, on its first GPUs; by
+# default one on each GPU (GRPO's engine_gpus need fewer).
 set -euo pipefail
 stage=${1:?give sft or grpo}
 name=${2:?give the name of a config, such as qwen3vl_8b}
@@ -25,6 +26,6 @@ if [ "$gpus" = 0 ]; then
     exit 2
 fi
 accelerate launch --config_file "$way" \
-    --num_machines "$nodes" --machine_rank "$rank" --num_processes "$((nodes * gpus))" \
+    --num_machines "$nodes" --machine_rank "$rank" --num_processes "$((nodes * ${PROCESSES:-gpus}))" \
     --main_process_ip "$first" --main_process_port "${MASTER_PORT:-29500}" \
     "train/$stage.py" --config "$config" "$@"

@@ -15,6 +15,7 @@ from tests.support.benchmark_runs import in_this_process  # noqa: F401
 from tests.support.engine_folder import is_alive, processes
 from videopro.commands.infer import main
 from videopro.data_synthesis.run import main as synthesize
+from videopro.errors import ConfigError
 from videopro.pocket import adapter_dir, model_dir
 from videopro.runs import Served
 
@@ -140,6 +141,24 @@ def test_an_adapter_of_another_model_is_refused_before_anything_starts(
     assert infer(folder, tmp_path / "out", "--backbone", f"adapter={other}") == 2
     assert "does not fit model" in capfd.readouterr().err
     assert stub_engine.starts(folder) == []
+
+
+def test_an_adapter_of_the_vision_tower_is_refused_unless_the_engine_takes_it(tmp_path: Path) -> None:
+    """vLLM would serve it without that part."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForImageTextToText
+
+    from videopro.backbones.qwen import find_checkpoint
+
+    model = AutoModelForImageTextToText.from_config(find_checkpoint(str(model_dir())).settings)
+    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=r".*visual\.blocks\.0\.attn\.qkv"))
+    adapted.save_pretrained(str(tmp_path / "seeing"), save_embedding_layers=False)
+    engine = {"program": str(stub_engine.install(tmp_path))}
+    backbone = {"adapter": str(tmp_path / "seeing")}
+    with pytest.raises(ConfigError, match=r"adapts more than the language model \(.*visual.*--engine local"):
+        Served.of("pocket", backbone, engine)
+    allowed = {**engine, "flags": "--enable-tower-connector-lora"}
+    assert Served.of("pocket", backbone, allowed).model.rank == 2
 
 
 def test_a_synthesis_asks_an_engine(folder: Path, tmp_path: Path) -> None:

@@ -134,6 +134,13 @@ def test_several_machines_start_the_same_training(checkout: Path, stage: str) ->
     ]
 
 
+def test_some_gpus_of_each_machine_may_be_left_to_engines(checkout: Path) -> None:
+    several = {"NODES": 2, "MASTER_ADDR": "node0", "GPUS": 8, "PROCESSES": 4}
+    code, error = run(checkout, "grpo_multinode.sh", "qwen3vl_8b", NODE_RANK=1, **several)
+    assert code == 0, error
+    assert "--num_machines 2 --machine_rank 1 --num_processes 8 " in calls(checkout)[-1]
+
+
 def test_one_machine_installs_and_the_others_wait_for_it(checkout: Path) -> None:
     several = {"NODES": 3, "MASTER_ADDR": "node0", "GPUS": 1, "INSTALL_SECONDS": 2}
     nodes = [

@@ -8,6 +8,8 @@ its engine core. Behaviour comes from a JSON file beside it, `stub_engine.json`,
     fails: print this, and exit with status 1, if CUDA_VISIBLE_DEVICES is fails_on (if that is there)
     slow: seconds before it answers
     refuses: the message with which adapters are refused
+    dies: with the first start, an adapter is refused with status 500, and the program ends soon after, as
+        vLLM when its engine core has died
 
 Every start adds a line to `starts.jsonl`: its arguments, its process and its child's, and some of its
 environment.
@@ -19,6 +21,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -34,7 +37,10 @@ def free(*_):
 signal.signal(signal.SIGTERM, free)
 time.sleep(600)
 """
-_SHOWN = ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH")
+_SHOWN = (
+    *("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "CUDA_VISIBLE_DEVICES", "RANK", "PYTHONPATH"),
+    *("VLLM_API_KEY", "VLLM_PORT"),
+)
 
 
 def install(folder: Path, **behaviour: Any) -> Path:
@@ -60,6 +66,7 @@ def starts(folder: Path) -> list[dict[str, Any]]:
 class _Handler(BaseHTTPRequestHandler):
     adapters: dict[str, str] = {}
     refusal = ""
+    is_dying = False
     model = ""
     source = ""
 
@@ -74,7 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         name = body.get("lora_name")
-        if self.refusal:
+        if self.is_dying:
+            self._reply(500, {"error": {"message": "EngineCore encountered an issue."}})
+            threading.Timer(0.2, os._exit, [1]).start()
+        elif self.refusal:
             self._reply(400, {"error": {"message": self.refusal}})
         elif self.path == "/v1/load_lora_adapter":
             self.adapters[name] = body["lora_path"]
@@ -112,6 +122,7 @@ def main(arguments: list[str]) -> int:
         environment = {name: os.environ.get(name) for name in _SHOWN}
         record = {"arguments": arguments, "pid": os.getpid(), "child": child.pid, "environment": environment}
         file.write(json.dumps(record) + "\n")
+    _Handler.is_dying = bool(behaviour.get("dies")) and len(starts(FOLDER)) == 1
     print("INFO the stub starts", flush=True)
     device = os.environ.get("CUDA_VISIBLE_DEVICES")
     if behaviour.get("fails") and behaviour.get("fails_on", device) == device:

@@ -45,6 +45,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 f"async_rollouts is true, but sampler is {self.sampler!r}: the process that trains writes "
                 "the replies too, one after the other; set sampler: vllm, or leave async_rollouts out"
             )
+        self._check_correction()
         check_choice("final", self.final, get_args(FinalRule))
         check_choice("accuracy", self.accuracy, ACCURACIES)
         check_choice("form", self.form, FORMS)
@@ -82,6 +83,17 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                     f"save_steps is {int(self.save_steps)}, but replies are sampled for {steps} steps at a "
                     f"time; give a multiple of {steps}, so that a run resumes exactly"
                 )
+
+    def _check_correction(self) -> None:
+        """Raise ConfigError where the importance ratio would take the loss away: an engine draws from the
+        tokens that top-p leaves, whose probabilities are larger there by what it cuts off, at each token."""
+        of_reply = self.vllm_importance_sampling_mode.startswith("sequence")
+        if self.sampler == VLLM and self.top_p < 1 and self.vllm_importance_sampling_correction and of_reply:
+            raise ConfigError(
+                f"top_p is {self.top_p:g} with sampler: vllm, and vllm_importance_sampling_mode is "
+                f"{self.vllm_importance_sampling_mode!r}: the ratio of a whole reply would shrink with each "
+                "of its tokens, to nothing; set top_p: 1.0, or vllm_importance_sampling_mode: token_truncate"
+            )
 
     def check_sampling(self) -> None:
         """Raise ConfigError for sampling settings that prompts with videos do not support."""

@@ -92,7 +92,9 @@ def training_engines(
         return
     devices = dedicated_devices(named, settings.gpus, trains_on_gpu=training.device.type == "cuda")
     local, processes = state.local_process_index, int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    host = socket.gethostname()
+    # Of this machine's first process, by which machines are told apart: several may have one name.
+    machine = state.process_index - local
+    host = socket.gethostname() + (f"-rank{machine}" if machine else "")
     names = [f"{host}-gpu{device.replace(',', '-')}" for device in devices]
     failures = [logs / f"{name}.failed" for name in names]
     # By the index of the engine; the processes of a machine start them in turn.
@@ -108,8 +110,8 @@ def training_engines(
     }
     with _started_everywhere(list(here.values())):
         urls: dict[int, str] = {}
-        for machine, own in gather_object([(host, {index: engine.url for index, engine in here.items()})]):
-            if machine == host:
+        for started_on, own in gather_object([(machine, {index: e.url for index, e in here.items()})]):
+            if started_on == machine:
                 urls.update(own)
         engines: list[Engine] = [
             here[index] if index in here else AttachedEngine(urls[index], failure)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from cachetools import LRUCache
 
 from videopro.backbones import Sampling
-from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply, check_language_only
 from videopro.backbones.server import (
     DrawnTokens,
     EncodedFrames,
@@ -149,7 +149,7 @@ class EngineSampler:
     those of the rows' videos, of at most `pixels` pixels each. `banned` and `ends`: token ids that are never
     drawn, and that end a reply. `decode`: writes token ids as text, for messages. Created and synchronized in
     every process together; then an error of one is raised in all. Raises BackboneError if an engine takes no
-    adapter of this model.
+    adapter of this model, ConfigError if it would take only a part of it.
 
     Several engines get prompts in turn, each with all replies to it, which share the prompt's keys and
     values. An engine that dies is started again by its `EngineProcess`, with the newest adapters, and what
@@ -183,6 +183,9 @@ class EngineSampler:
             for engine in engines.engines
         ]
         try:
+            # In every process, by the names that all of them have.
+            trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
+            check_language_only(trained, "this training", "set sampler: local")
             weights = random_weights(self._adapter())
             self._load(lambda versions: versions.check_effect(partial(write_adapter, model, weights)))
         except BaseException:

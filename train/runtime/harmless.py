@@ -50,7 +50,7 @@ HARMLESS: Mapping[str, tuple[str, ...]] = {
         *("ddp_find_unused_parameters", "ddp_static_graph", "local_rank", "use_cpu"),
         *("ds3_gather_for_generation", "vllm_server_base_url", "vllm_server_host", "vllm_server_port"),
         *("vllm_server_timeout", "vllm_group_port", "vllm_gpu_memory_utilization"),
-        *("vllm_tensor_parallel_size", "vllm_enable_sleep_mode", "engine_gpus"),
+        *("vllm_tensor_parallel_size", "vllm_enable_sleep_mode", "engine_gpus", "vllm"),
     ),
     "other kernels for the same sums, and values that are computed again instead of kept": (
         *("attn_implementation", "shared_prompt", "gradient_checkpointing", "gradient_checkpointing_kwargs"),

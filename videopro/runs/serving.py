@@ -28,6 +28,8 @@ from videopro.runs.folder import RunFolder, identity_difference
 
 # About half an hour of tries: longer than an engine takes to start again. One that is given up ends the run.
 _RETRIES = 64
+# vLLM's own flag, experimental there, with which it takes adapters of the vision tower and the projector.
+_WITH_VISION = "--enable-tower-connector-lora"
 _OF_LOCAL_MODELS = ("attention", "device_map", "batch_size", "adapter_model", "api_key_env", "engine")
 
 
@@ -45,7 +47,8 @@ class Served:
     @classmethod
     def of(cls, model: str, backbone: Mapping[str, Any], engine: Mapping[str, Any]) -> Served:
         """For the settings of a local model and of `--vllm`. Raises ConfigError for settings that an engine
-        does not have, BackboneError for a model that is not there, or an adapter that does not fit it."""
+        does not have and an adapter that it would leave out in part, BackboneError for a model that is not
+        there, or an adapter that does not fit it."""
         settings = read_vllm_settings("vllm", engine)
         settings.command()
         unused = [name for name in _OF_LOCAL_MODELS if name in backbone]
@@ -61,6 +64,7 @@ class Served:
         from videopro.backbones.qwen import (
             adapter_folder,
             check_adapter_fits,
+            check_language_only,
             find_checkpoint,
             resolve_record,
         )
@@ -70,7 +74,13 @@ class Served:
         name = model if model == "pocket" else _name(config.model)
         adapters, rank, adapter = {}, 0, None
         if config.adapter:
-            check_adapter_fits(config.adapter, config.model)
+            names = check_adapter_fits(config.adapter, config.model)
+            if _WITH_VISION not in settings.flags:
+                check_language_only(
+                    names,
+                    f"adapter {config.adapter!r}",
+                    "use --engine local, or merge it (videopro merge) and serve the result",
+                )
             folder = adapter_folder(config.adapter)
             adapter = _name(str(backbone["adapter"]))
             adapter = f"{adapter}-adapter" if adapter == name else adapter

@@ -286,3 +286,5 @@ def test_the_engines_own_sampling_defaults_do_not_count(engine: str, make: Make)
         make(stub, frames=4, pixels=1024).generate(None, "Hi")
         sent = stub.chats[0]
         assert (sent["top_k"], sent["min_p"], sent["repetition_penalty"]) == (-1, 0.0, 1.0)
+        # vLLM 0.31 and newer take these from there too.
+        assert (sent["presence_penalty"], sent["frequency_penalty"]) == (0.0, 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_cases import LN_02, LN_05, Make
+from tests.support.server_cases import COLOURS, LN_02, LN_05, Make
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
@@ -149,6 +149,20 @@ def test_a_reply_that_the_server_broke_off_is_an_error(word: str, ask: Ask) -> N
         pytest.raises(BackboneError, match=word),
     ):
         ask(stub, 50)
+
+
+@pytest.mark.parametrize("cut", [[], [entry("It", LN_05)]])
+def test_a_reply_that_a_stopped_vllm_breaks_off_is_asked_for_again(cut: list[Any], make: Make) -> None:
+    """It gives the tokens that there are, with status 200: none of a letter, and of others the first ones."""
+    broken = completion("It" if cut else "", cut, finish="abort")
+    whole = completion("A", [entry("A", LN_05, [("A", LN_05)])])
+    with StubServer(lambda body: whole) as stub:
+        made = make(stub)
+        stub.faults = [lambda body: broken]
+        assert made.answer(None, COLOURS).letter == "A"
+        stub.faults = [lambda body: broken]
+        assert made.generate(None, "What?").text == "A"
+        assert len(stub.chats) == 4
 
 
 def test_the_confidence_is_that_of_what_is_said(make: Make) -> None:

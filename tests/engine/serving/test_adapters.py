@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -43,6 +47,20 @@ def test_the_newest_two_versions_are_served_and_kept(engine: EngineProcess, tmp_
         versions.publish(15, writes("15"))
         assert set(names(engine)) == {"model", "policy-v10", "policy-v15"}
     assert not root.exists()
+
+
+@pytest.mark.parametrize(("processes", "parent"), [("1", Path("/dev/shm")), ("8", None)])
+def test_memory_holds_the_versions_where_it_has_room_for_those_of_all_processes(
+    processes: str, parent: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 GiB, as of a container; the next processes have yet to write theirs."""
+    asked: list[Path | None] = []
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=16 * 2**30))
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix, dir: asked.append(dir) or str(tmp_path))
+    engine: Any = None
+    AdapterVersions(engine, "policy")
+    assert asked == [parent]
 
 
 def test_a_half_written_version_is_never_loaded(engine: EngineProcess, tmp_path: Path) -> None:

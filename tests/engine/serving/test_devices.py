@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from videopro.engine.serving import dedicated_devices
+from videopro.engine.serving import dedicated_devices, engine_devices
 from videopro.errors import ConfigError
 
 NAMED = ("4", "5", "6", "7")
@@ -34,6 +34,18 @@ def test_names_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert dedicated_devices(["GPU-a", "1"], 2, trains_on_gpu=True) == ["GPU-a,1"]
     with pytest.raises(ConfigError, match="the training runs on 6, 7, 4, 5"):
         dedicated_devices(["4", "1"], 1, trains_on_gpu=True)
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"), [("-1", [None]), ("2,-1,0", ["2"]), ("", [None]), (" 2, GPU-a", ["2", "GPU-a"])]
+)
+def test_a_negative_number_hides_those_after_it(
+    visible: str, expected: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As CUDA reads the variable."""
+    monkeypatch.delenv("LOCAL_RANK")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert engine_devices() == expected
 
 
 @pytest.mark.parametrize(

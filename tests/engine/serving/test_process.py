@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ import pytest
 
 from tests.support import ROOT, engine_folder, stub_engine
 from tests.support.engine_folder import is_alive, make, names, processes, soon
-from videopro.engine.serving import AttachedEngine, EngineSettings, ServedModel
+from videopro.engine.serving import AttachedEngine, EngineSettings, ServedModel, process, started
+from videopro.engine.serving.local_http import exempt_from_proxies
 from videopro.errors import BackboneError, ConfigError
 
 folder = engine_folder.folder
@@ -26,6 +29,9 @@ def test_it_serves_what_it_is_told_to_and_ends_with_all_its_processes(
 ) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    # With the first, vLLM would refuse our requests; at the second, it would end.
+    monkeypatch.setenv("VLLM_API_KEY", "of another server")
+    monkeypatch.setenv("VLLM_PORT", "tcp://10.0.0.7:8000")
     said: list[str] = []
     with make(folder, said, flags="--swap-space 1") as engine:
         assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "example.org,127.0.0.1"
@@ -47,6 +53,7 @@ def test_it_serves_what_it_is_told_to_and_ends_with_all_its_processes(
     environment = start["environment"]
     assert environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "1"
     assert (environment["RANK"], environment["PYTHONPATH"]) == (None, None)
+    assert (environment["VLLM_API_KEY"], environment["VLLM_PORT"]) == (None, None)
     assert "INFO the stub starts" in engine.log.read_text()
     assert any("starting vLLM with model" in line for line in said)
 
@@ -87,8 +94,62 @@ def test_the_cpu_build_is_started_again_before_an_adapter_takes_the_last_of_its_
     assert any("would mistake one for the base" in line for line in said) == (starts > 1)
 
 
-def test_one_that_keeps_dying_is_given_up(folder: Path) -> None:
-    """Another process that asks it reads why."""
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, ("127.0.0.1", "127.0.0.1")),
+        # Python's clients would read the new no_proxy alone.
+        ({"NO_PROXY": "intern,10.0.0.0/8"}, ("intern,10.0.0.0/8,127.0.0.1", "intern,10.0.0.0/8,127.0.0.1")),
+        ({"no_proxy": "one", "NO_PROXY": "two"}, ("one,127.0.0.1", "two,127.0.0.1")),
+        ({"no_proxy": "*"}, ("*", None)),
+    ],
+)
+def test_a_proxy_is_not_asked_for_engines_and_what_it_was_not_asked_for(
+    before: dict[str, str], after: tuple[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        # So that both are as they were at the end.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, hosts in before.items():
+        monkeypatch.setenv(name, hosts)
+    for _ in range(2):
+        exempt_from_proxies()
+        assert (os.environ.get("no_proxy"), os.environ.get("NO_PROXY")) == after
+
+
+def test_a_refusal_of_one_that_is_dying_is_asked_of_the_next(folder: Path) -> None:
+    stub_engine.behave(folder, dies=True)
+    with make(folder, []) as engine:
+        engine.load_adapter("policy-v1", folder)
+        assert engine.starts == 2
+        assert names(engine) == ["model", "policy-v1"]
+
+
+def test_one_that_does_not_come_back_is_given_up_when_a_first_start_would_be(folder: Path) -> None:
+    """Other processes of a training wait for this one so long, and no longer. Its port stays its own."""
+    with make(folder, []) as engine:
+        port = int(engine.url.split(":")[2].removesuffix("/v1"))
+        stub_engine.behave(folder, slow=60)
+        engine._settings = replace(engine._settings, start_seconds=1)
+        os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
+        soon(lambda: engine.starts == 2)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with pytest.raises(BackboneError, match=r"does not serve .*it died 2 times in a row, and was away"):
+            engine.wait()
+        assert engine.starts == 2
+
+
+@pytest.mark.parametrize("stable", [60.0, 0.0])
+def test_one_that_keeps_dying_is_given_up(
+    stable: float, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that had served for long. Another process that asks it reads why, without what earlier engines
+    printed."""
+    monkeypatch.setattr(process, "_STABLE_SECONDS", stable)
+    (folder / "run").mkdir()
+    (folder / "run" / "engine.log").write_text("torch.OutOfMemoryError: CUDA out of memory.\n")
     said: list[str] = []
     failure = folder / "failed"
     failure.write_text("of an earlier run")
@@ -118,6 +179,11 @@ def test_one_that_keeps_dying_is_given_up(folder: Path) -> None:
             r"(?s)does not serve some/model: it ended; change --vllm memory .*ends so:.*CUDA out of memory",
         ),
         ({"slow": 60}, {"start_seconds": 1}, r"did not answer within 1 s"),
+        (
+            {"fails": "vllm serve: error: unrecognized arguments: --trust-request-mm-kwargs"},
+            {},
+            r"(?s)it ended; use vLLM 0.31 or newer.*arguments: --trust-request-mm-kwargs",
+        ),
     ],
 )
 def test_one_that_does_not_start_shows_the_end_of_its_log(
@@ -126,6 +192,15 @@ def test_one_that_does_not_start_shows_the_end_of_its_log(
     stub_engine.behave(folder, **behaviour)
     with pytest.raises(BackboneError, match=message):
         make(folder, [], **settings).start()
+
+
+def test_one_of_several_that_does_not_start_ends_the_others_at_once(folder: Path) -> None:
+    stub_engine.behave(folder, slow=60, fails="torch.OutOfMemoryError: CUDA out of memory.", fails_on="1")
+    said: list[str] = []
+    engines = [make(folder, said, device=device) for device in ("0", "1")]
+    with pytest.raises(BackboneError, match="it ended; change --vllm memory"), started(engines):
+        pass
+    assert not any("vLLM answers" in line for line in said)
 
 
 def test_a_refused_adapter_is_an_error_and_is_not_loaded_after_a_restart(folder: Path) -> None:

@@ -29,7 +29,7 @@ PROCESSES = 3
 
 
 @pytest.fixture
-def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[[int], None]]:
+def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[..., None]]:
     """The settings of a training, and what makes the current thread one of its processes, of which there are
     `PROCESSES` on a machine with six GPUs."""
     config = settings(folder)
@@ -49,12 +49,16 @@ def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[[
         return [each for number in range(PROCESSES) for each in gathered[number]]
 
     def state() -> Any:
-        return SimpleNamespace(process_index=own.rank, local_process_index=own.rank, num_processes=PROCESSES)
+        return SimpleNamespace(process_index=own.rank, local_process_index=own.local, num_processes=PROCESSES)
 
     for module in (engines_module, agreement):
         monkeypatch.setattr(module, "gather_object", gather)
     monkeypatch.setattr(engines_module, "PartialState", state)
-    return config, lambda number: setattr(own, "rank", number)
+
+    def become(number: int, local: int | None = None) -> None:
+        own.rank, own.local = number, number if local is None else local
+
+    return config, become
 
 
 def settings(folder: Path, **changes: Any) -> Any:
@@ -64,17 +68,20 @@ def settings(folder: Path, **changes: Any) -> Any:
 
 def started(
     folder: Path,
-    rank: tuple[Any, Callable[[int], None]],
+    rank: tuple[Any, Callable[..., None]],
     use: Callable[[int, TrainingEngines], Any],
+    *,
+    here: int = PROCESSES,
 ) -> list[Any]:
-    """What `use` returns in each process within its engines, or the error."""
+    """What `use` returns in each process within its engines, or the error. `here`: so many processes are on
+    the first machine, the others on a second one."""
     config, become = rank
     start: Any = SimpleNamespace(
         checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
     )
 
     def run(number: int) -> Any:
-        become(number)
+        become(number, number if number < here else number - here)
         try:
             with training_engines(config, world.model_settings("qwen3_vl"), start) as engines:
                 return use(number, engines)
@@ -86,7 +93,7 @@ def started(
 
 
 def test_an_engine_is_started_by_one_process_and_asked_by_all(
-    folder: Path, rank: tuple[Any, Callable[[int], None]]
+    folder: Path, rank: tuple[Any, Callable[..., None]]
 ) -> None:
     done = threading.Barrier(PROCESSES, timeout=60)
 
@@ -114,8 +121,27 @@ def test_an_engine_is_started_by_one_process_and_asked_by_all(
         assert (pairs["--tensor-parallel-size"], pairs["--gpu-memory-utilization"]) == ("2", "0.85")
 
 
+def test_machines_of_one_name_have_engines_of_their_own(
+    folder: Path, rank: tuple[Any, Callable[..., None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    rank[0].engine_gpus = "2,3"
+    done = threading.Barrier(PROCESSES, timeout=60)
+
+    def use(number: int, engines: TrainingEngines) -> Any:
+        done.wait()
+        return engines.engines[0].url, [engine.log.name for engine in engines.started]
+
+    (first, log), (second, none), (third, other) = started(folder, rank, use, here=2)
+    assert first == second != third
+    assert none == []
+    assert log[0].endswith("-gpu2-3.log")
+    assert other[0].endswith("-rank2-gpu2-3.log")
+    assert log != other
+
+
 def test_all_processes_end_where_one_engine_does_not_start(
-    folder: Path, rank: tuple[Any, Callable[[int], None]]
+    folder: Path, rank: tuple[Any, Callable[..., None]]
 ) -> None:
     stub_engine.behave(folder, fails="torch.OutOfMemoryError: CUDA out of memory.", fails_on="4,5")
     errors = started(folder, rank, lambda number, engines: None)
@@ -129,7 +155,7 @@ def test_all_processes_end_where_one_engine_does_not_start(
 
 
 def test_an_engine_has_to_answer_before_the_other_processes_give_up(
-    folder: Path, rank: tuple[Any, Callable[[int], None]]
+    folder: Path, rank: tuple[Any, Callable[..., None]]
 ) -> None:
     config, become = rank
     become(0)

@@ -158,6 +158,35 @@ def test_a_prompt_that_the_engine_makes_in_another_way_is_refused(made: VideoGRP
         sampler.close()
 
 
+def test_a_reply_that_a_stopped_engine_broke_off_is_not_trained_on(made: VideoGRPOTrainer) -> None:
+    row = grpo.rows()[-1]
+    (prompt,) = made._prompt_encoder.encode([row])  # type: ignore[union-attr]
+    whole = replies({row.prompt: prompt.encoded.ids})
+
+    def broken(body: dict[str, Any]) -> Any:
+        cut = completion("x", [entry("x", -0.5)], finish="abort", choice={"token_ids": [50]})
+        return {**cut, "prompt_token_ids": list(prompt.encoded.ids)}
+
+    with StubServer(whole, models=None) as stub:
+        stub.faults = [broken]
+        sampler = served(made, Engine(stub.url))
+        sampler.sync(0)
+        written = sampler.write([Draw(prompt, row, (0, 0))], Sampling(5, temperature=1.0), lambda *_: None)
+        sampler.close()
+    assert written == [SampledReply([50, 51], [-0.5, -0.25], (END, -0.125))]
+
+
+def test_a_policy_that_adapts_the_vision_tower_is_refused() -> None:
+    """vLLM leaves such weights out (0.32, lora/model_manager.py: "no matching PunicaWrapper")."""
+    name = "base_model.model.model.visual.merger.linear_fc1.lora_A.default.weight"
+    weight = torch.nn.Parameter(torch.zeros(1))
+    policy = SimpleNamespace(named_parameters=lambda: [(name, weight)])
+    engines = TrainingEngines(Engine.model, [], [])
+    frames: Any = None
+    with pytest.raises(ConfigError, match=r"adapts more than the language.*\(base_model.*sampler: local"):
+        EngineSampler(engines, policy, frames, pixels=1, banned=[], ends=[], decode=str)
+
+
 def test_an_engine_that_does_not_say_what_it_drew_is_refused(made: VideoGRPOTrainer) -> None:
     row = grpo.rows()[-1]
     (prompt,) = made._prompt_encoder.encode([row])  # type: ignore[union-attr]
@@ -288,6 +317,19 @@ def test_the_ratio_is_trls(mode: str, expected: list[list[float]]) -> None:
     # The padding counts for nothing.
     torch.testing.assert_close(ratio.raw, torch.tensor([1.0, 4.0, 1.0, 1.0, 0.25]))
     assert ratio.differences.tolist() == pytest.approx([0, math.log(4), 0, 0, math.log(4)])
+
+
+def test_top_p_with_the_ratio_of_whole_replies_is_refused(tmp_path: Path) -> None:
+    """Each of 300 tokens was drawn where top-p left 0.95: the ratio is 0.95 ** 300, and the loss with it."""
+    drawn = torch.full((1, 300), -1.0)
+    mode = "vllm_importance_sampling_mode"
+    made = grpo.settings(tmp_path, sampler="vllm", top_p=0.95, **{mode: "token_truncate"})
+    assert importance_ratio(drawn + math.log(0.95), drawn, torch.ones(1, 300), made).values.min() > 0.94
+    whole = SimpleNamespace(**{**vars(made), mode: "sequence_mask"})
+    ratio = importance_ratio(drawn + math.log(0.95), drawn, torch.ones(1, 300), whole)
+    assert ratio.values.item() == pytest.approx(2.07e-7, rel=0.01)
+    with pytest.raises(ConfigError, match=r"top_p is 0\.95 with sampler: vllm.*mode: token_truncate"):
+        grpo.settings(tmp_path, sampler="vllm", top_p=0.95)
 
 
 class Remote:

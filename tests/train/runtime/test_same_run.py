@@ -94,6 +94,13 @@ def test_others_may_change(stage: str, tmp_path: Path) -> None:
     resumed(tmp_path, described(stage, tmp_path), described(stage, tmp_path, **changes))
 
 
+def test_an_engine_of_other_memory_at_another_place_may_go_on(tmp_path: Path) -> None:
+    """As an engine that ran out of memory asks for."""
+    engines = ({"program": "/one", "memory": 0.6}, {"program": "/two", "memory": 0.4})
+    before, now = (described("grpo", tmp_path, sampler="vllm", vllm=json.dumps(engine)) for engine in engines)
+    resumed(tmp_path, {**before, "vllm": json.dumps(engines[0])}, now)
+
+
 def test_the_best_model_depends_on_what_is_evaluated(tmp_path: Path) -> None:
     best = {
         "load_best_model_at_end": "true",

@@ -4,7 +4,7 @@ from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.beyond import keep_beyond
 from videopro.backbones.qwen.features import encode_vision, features_bytes, visual_inputs
 from videopro.backbones.qwen.find import Checkpoint, adapter_folder, find_checkpoint, find_records, made_from
-from videopro.backbones.qwen.fitting import check_adapter_fits
+from videopro.backbones.qwen.fitting import check_adapter_fits, check_language_only
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import (
     LoadedModel,
@@ -33,6 +33,7 @@ __all__ = [
     "attach_adapter",
     "can_copy",
     "check_adapter_fits",
+    "check_language_only",
     "checkpoint_identity",
     "encode_vision",
     "features_bytes",

@@ -28,6 +28,7 @@ from videopro.backbones.server.completion import Completion, InvalidReply, read_
 from videopro.backbones.server.connection import Connection, Disconnected, ErrorReply, Redirected
 from videopro.backbones.server.failures import (
     FIELD_STATUSES,
+    AbortedReply,
     FailureReport,
     RequestRefused,
     refuses_schema,
@@ -200,10 +201,16 @@ class Endpoint:
                 assert self._connection is not None
                 reply = await self._connection.post_chat(content)
                 # In a thread: parsing a long list of log-probabilities takes CPU time.
-                return await asyncio.to_thread(read_completion, reply)
+                completion = await asyncio.to_thread(read_completion, reply)
+                if completion.is_aborted:
+                    raise AbortedReply(completion)
+                return completion
 
             try:
                 return await self._retry(request, retry_5xx)
+            except AbortedReply as error:
+                # It may be the server's answer to this one request, which `replies` tells of.
+                return error.completion
             except ErrorReply as error:
                 raise await self._describe_404(model, error) from None
 
@@ -223,13 +230,15 @@ class Endpoint:
             raise
 
     async def _retry(self, request: Callable[[], Awaitable[T]], retry_5xx: bool) -> T:
-        """The reply of `request`, retried as `failures` says. The caller handles `ErrorReply`s of status
-        404."""
+        """The reply of `request`, retried as `failures` says. The caller handles `ErrorReply`s of status 404,
+        and the last `AbortedReply`."""
         for attempt in range(self._config.retries + 1):
             try:
                 return await asyncio.wait_for(request(), self._config.timeout)
-            except (TimeoutError, ErrorReply, Redirected, Disconnected, InvalidReply) as error:
+            except (TimeoutError, ErrorReply, AbortedReply, Redirected, Disconnected, InvalidReply) as error:
                 if isinstance(error, ErrorReply) and error.status == 404:
+                    raise
+                if isinstance(error, AbortedReply) and attempt == self._config.retries:
                     raise
                 failure, delay = self._failures.classify(error, attempt, retry_5xx=retry_5xx)
             if delay is None or attempt == self._config.retries:

@@ -25,6 +25,7 @@ _LONGEST_MESSAGE = 400
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _THOUGHT_TYPES = ("thinking", "reasoning", "reasoning_content", "thought", "redacted_thinking")
 _TEXT_TYPES = ("text", "output_text", "refusal", "")
+_ABORTED = ("abort", "aborted")
 # Fields of a part that hold its text.
 _TEXT_FIELDS = ("text", "thinking", "reasoning", "refusal", "summary", "content", "value")
 
@@ -118,6 +119,12 @@ class Completion(BaseModel):
     usage: Usage | None = None
     prompt_token_ids: list[_Count] | None = None
     """The prompt as the model saw it, if the request asked for it (vLLM: return_token_ids)."""
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the server broke the reply off, in the middle or before its first token: vLLM gives what
+        there is of each when it is stopped, with status 200."""
+        return (self.choices[0].finish_reason or "").strip().lower() in _ABORTED
 
 
 def read_completion(body: bytes) -> Completion:

@@ -18,6 +18,7 @@ from videopro.backbones.server.client import Endpoint
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.fields import NEUTRAL_SAMPLING, reply_fields, request_body
 from videopro.backbones.server.messages import Messages
+from videopro.backbones.server.replies import read_finish
 from videopro.errors import BackboneError
 
 # The lowest that vLLM takes.
@@ -97,7 +98,7 @@ class TokenClient:
         replies: dict[int, DrawnTokens] = {}
 
         def take(number: int, completion: Completion) -> None:
-            replies[number] = _read(completion, server)
+            replies[number] = _read(completion, server, sampling.max_new_tokens)
             on_reply(number, replies[number])
 
         self._endpoint.complete([partial(body, request) for request in requests], on_reply=take)
@@ -108,13 +109,14 @@ class TokenClient:
         self._endpoint.close()
 
 
-def _read(completion: Completion, server: str) -> DrawnTokens:
+def _read(completion: Completion, server: str, limit: int) -> DrawnTokens:
     choice = completion.choices[0]
+    is_ended = read_finish(completion, server, limit) == "stop"
     tokens = None if choice.logprobs is None else choice.logprobs.content
     if completion.prompt_token_ids is None or choice.token_ids is None or tokens is None:
         raise BackboneError(
             f"{server} does not say which tokens it drew and with which log-probabilities; training samples "
-            "from vLLM 0.22 or newer"
+            "from vLLM 0.31 or newer"
         )
     if len(tokens) != len(choice.token_ids):
         raise BackboneError(
@@ -124,5 +126,5 @@ def _read(completion: Completion, server: str) -> DrawnTokens:
         tuple(completion.prompt_token_ids),
         tuple(choice.token_ids),
         tuple(min(0.0, token.logprob) for token in tokens),
-        choice.finish_reason == "stop",
+        is_ended,
     )

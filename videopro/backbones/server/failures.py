@@ -1,8 +1,8 @@
 """What the user is told of a request that failed, and whether it is sent again.
 
 Retried, with exponential back-off and jitter or after the time in Retry-After: 408, 409, 425, 429, every 5xx,
-time-outs, refused and dropped connections, replies that are not chat completions. Not retried: any other 4xx,
-and an exhausted quota.
+time-outs, refused and dropped connections, replies that were broken off or are not chat completions. Not
+retried: any other 4xx, and an exhausted quota.
 
 Messages are built from the server's address and its own words, with the key and what a terminal would obey
 removed.
@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.connection import (
     LARGEST_BODY,
     LONGEST_TEXT,
@@ -75,6 +76,14 @@ class RequestRefused(BackboneError):
         self.status = status
 
 
+class AbortedReply(Exception):
+    """A reply that the server broke off, and what there is of it."""
+
+    def __init__(self, completion: Completion) -> None:
+        super().__init__("aborted")
+        self.completion = completion
+
+
 def refuses_schema(refused: RequestRefused) -> bool:
     """Whether a server refused a request because of its schema (`messages.response_format`)."""
     message = str(refused).lower()
@@ -118,6 +127,8 @@ class FailureReport:
                 f"{server} gave no reply within {self._config.timeout:g} s ({tries}); raise the backbone's "
                 "'timeout', or lower its 'concurrency' or the number of frames"
             )
+        elif isinstance(error, AbortedReply):
+            message = f"{server} broke a reply off, as vLLM does when it is stopped ({tries}); see its log"
         elif isinstance(error, Disconnected):
             message = (
                 f"{server} cannot be reached ({error}, {tries}); start it (such as: vllm serve "

@@ -28,7 +28,14 @@ RESERVED_FIELDS = {
 }
 # What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and,
 # in Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
-NEUTRAL_SAMPLING: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+NEUTRAL_SAMPLING: Mapping[str, Any] = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    # Since vLLM 0.31.
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
 # Of a call that is answered with one token.
 CHOICE_FIELDS: Mapping[str, Any] = {"max_tokens": 1, "temperature": 0.0, "top_logprobs": TOP_LOGPROBS}
 

@@ -139,6 +139,9 @@ def read_choice(completion: Completion, labels: Sequence[str], server: str) -> A
     Raises `BackboneError`, naming `server`, for a reply without log-probabilities or with thoughts.
     """
     choice = completion.choices[0]
+    if completion.is_aborted:
+        # Without a token, which would count as no answer.
+        read_finish(completion, server, 1)
     usage = _usage(completion, server)
     tokens = _tokens(choice, server)
     if choice.message.thoughts or (tokens and is_thinking(tokens[0].token)):

@@ -9,6 +9,7 @@ An adapter whose weights do not fit the model changes nothing, and no engine say
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -116,10 +117,11 @@ def adapter_name(name: str, version: int) -> str:
 
 
 def _roomy_folder() -> Path | None:
-    """Shared memory, if it has room for the versions of any adapter; None: the usual folder for temporary
-    files."""
+    """Shared memory, if it has room for the versions of any adapter, of each process of a launcher; None: the
+    usual folder for temporary files."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     try:
-        return _SHARED_MEMORY if shutil.disk_usage(_SHARED_MEMORY).free > _ROOM else None
+        return _SHARED_MEMORY if shutil.disk_usage(_SHARED_MEMORY).free > _ROOM * processes else None
     except OSError:
         return None
 

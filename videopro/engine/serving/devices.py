@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import takewhile
 
 from videopro.errors import ConfigError
 
@@ -64,7 +65,9 @@ def dedicated_devices(named: Sequence[str], gpus: int, *, trains_on_gpu: bool) -
 def _visible() -> list[str]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
-        return [device.strip() for device in named.split(",") if device.strip()]
+        # As CUDA: a negative number hides what follows it, and -1 alone hides all.
+        parts = takewhile(lambda part: not part.strip().startswith("-"), named.split(","))
+        return [device for part in parts if (device := part.strip())]
     import torch
 
     return list(map(str, range(torch.cuda.device_count())))

@@ -13,6 +13,7 @@ _ADVICE = (
     (("no module named", "modulenotfounderror"), "see the packages of its environment"),
     (("max_model_len", "max seq len"), "give --vllm max_model_len=N"),
     (("max_lora_rank",), "give --vllm flags='--max-lora-rank N'"),
+    (("unrecognized arguments",), "use vLLM 0.31 or newer, and flags that it has"),
 )
 
 

@@ -52,7 +52,10 @@ def answers(url: str) -> bool:
 
 def exempt_from_proxies() -> None:
     """Have the clients of this process, and of those that it starts, reach engines without a proxy."""
-    for name in ("NO_PROXY", "no_proxy"):
-        hosts = [host for host in os.environ.get(name, "").split(",") if host]
+    names = ("no_proxy", "NO_PROXY")
+    # Where only one is set, the other has to name the same hosts: Python's clients read no_proxy alone then.
+    before = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    for name in names:
+        hosts = [host for host in (os.environ.get(name) or before).split(",") if host]
         if "*" not in hosts and HOST not in hosts:
             os.environ[name] = ",".join([*hosts, HOST])

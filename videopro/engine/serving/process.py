@@ -6,13 +6,12 @@ every case (`guarded`). It keeps its address meanwhile, so that clients who try 
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -23,6 +22,7 @@ from videopro.cli import defer_signals
 from videopro.engine.serving.engine_log import not_served, open_log, printed_since
 from videopro.engine.serving.guarded import end_guarded, kill_group, start_guarded
 from videopro.engine.serving.local_http import HOST, answers, exempt_from_proxies, json_request, parsed, sent
+from videopro.engine.serving.port import HeldPort
 from videopro.engine.serving.settings import (
     CPU_LOADS,
     EngineSettings,
@@ -33,10 +33,12 @@ from videopro.engine.serving.settings import (
 from videopro.errors import BackboneError, RunError, cannot_write
 from videopro.storage import write_atomically
 
-# Seconds between two looks at whether it answers, between two lines of progress, and until its end shows.
+# Seconds between two looks at whether it answers, between two lines of progress, and until its end shows: of
+# one that still answers, and of one that does not, as vLLM looks every few seconds whether its core is dead.
 _LOOK_SECONDS = 0.2
 _PROGRESS_SECONDS = 30.0
 _END_SECONDS = 10.0
+_SILENT_SECONDS = 60.0
 # Loading an adapter reads its file, and an engine's first reply compiles.
 _ASK_SECONDS = 300.0
 # Deaths without having answered for this long before the engine is given up.
@@ -76,7 +78,7 @@ class EngineProcess:
         self._program = settings.command()
         self._device = device
         self._say = say
-        self._port = 0
+        self._port = HeldPort()
         self._adapters = dict(model.adapters)
         self._loads = 0
         """Adapters that the running process has loaded."""
@@ -91,7 +93,7 @@ class EngineProcess:
     @property
     def url(self) -> str:
         """The address of its OpenAI-compatible endpoint."""
-        return f"http://{HOST}:{self._port}/v1"
+        return f"http://{HOST}:{self._port.number}/v1"
 
     def __enter__(self) -> Self:
         self.start()
@@ -117,9 +119,9 @@ class EngineProcess:
         exempt_from_proxies()
         try:
             for attempt in range(_PORT_TRIES):
-                self._port = _free_port()
+                self._port.renew()
                 size = self._launch()
-                if self._wait_until_up():
+                if self._wait_until_up(self._settings.start_seconds):
                     break
                 if attempt + 1 == _PORT_TRIES or _TAKEN not in printed_since(self.log, size).lower():
                     raise self._not_started(size)
@@ -142,6 +144,7 @@ class EngineProcess:
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join()
         self._watcher = None
+        self._port.release()
 
     def check(self) -> None:
         """Raise BackboneError if the engine was given up."""
@@ -169,7 +172,7 @@ class EngineProcess:
             command = [
                 *self._program,
                 self.model.source,
-                *serve_flags(self._settings, self.model, self._port, on_gpu=self._device is not None),
+                *serve_flags(self._settings, self.model, self._port.number, on_gpu=self._device is not None),
                 *(["--lora-modules", *named] if named else []),
             ]
             # Ctrl-C reaches the whole process group of a terminal, and when the engine ends is ours to say.
@@ -180,11 +183,11 @@ class EngineProcess:
             self._loads = len(named)
         return size
 
-    def _wait_until_up(self) -> bool:
+    def _wait_until_up(self, seconds: float) -> bool:
         """Whether it answers before it ends, or the time is over."""
         began = time.monotonic()
         with _progress(f"starting vLLM with {self.model.name}, log: {self.log}", self._say):
-            while time.monotonic() - began < self._settings.start_seconds:
+            while time.monotonic() - began < seconds:
                 assert self._process is not None
                 if self._is_stopping.is_set() or self._process.poll() is not None:
                     return False
@@ -195,8 +198,11 @@ class EngineProcess:
         return False
 
     def _watch(self) -> None:
-        """Start it again whenever it ends."""
-        deaths, up_since = 0, time.monotonic()
+        """Start it again whenever it ends, until it has been away for as long as its first start may take:
+        the other processes of a training wait for this one."""
+        deaths, size = 0, 0
+        down_since, up_since = 0.0, time.monotonic()
+        was_up = True
         while True:
             assert self._process is not None
             status = self._process.wait()
@@ -205,20 +211,26 @@ class EngineProcess:
             kill_group(self._process)
             if self._is_stopping.is_set():
                 return
-            deaths = 1 if time.monotonic() - up_since > _STABLE_SECONDS else deaths + 1
-            if deaths > _MOST_DEATHS:
-                self._give_up(self._not_started(0, f"it died {deaths} times in a row"))
+            now = time.monotonic()
+            if deaths == 0 or (was_up and now - up_since > _STABLE_SECONDS):
+                deaths, down_since = 0, now
+            deaths += 1
+            seconds_left = self._settings.start_seconds - (now - down_since)
+            if deaths > _MOST_DEATHS or seconds_left <= 0:
+                away = f"it died {deaths} times in a row" if deaths > 1 else "it died"
+                self._give_up(self._not_started(size, f"{away}, and was away for {now - down_since:.0f} s"))
                 return
             self._say(
                 f"the engine of {self.model.name!r} ended (status {status}); starting it again "
                 f"(its log: {self.log})"
             )
             try:
-                self._launch()
-            except RunError as error:
-                self._give_up(BackboneError(str(error)))
+                size = self._launch()
+            except (RunError, OSError) as error:
+                self._give_up(BackboneError(f"the engine of {self.model.name!r} cannot be started: {error}"))
                 return
-            if self._wait_until_up():
+            was_up = self._wait_until_up(seconds_left)
+            if was_up:
                 up_since = time.monotonic()
                 self._is_up.set()
             elif self._process.poll() is None:
@@ -303,6 +315,9 @@ class EngineProcess:
                     f"the engine of {self.model.name!r} does not answer {path} ({type(error).__name__}); see "
                     f"{self.log}"
                 ) from None
+            # One whose core has died, or that is being ended, refuses what it is asked until it is gone.
+            if status >= 500 and self._has_ended(starts):
+                continue
             reply = parsed(body)
             if status != 200:
                 error_part = reply.get("error", reply) if isinstance(reply, dict) else reply
@@ -316,19 +331,14 @@ class EngineProcess:
 
     def _has_ended(self, starts: int) -> bool:
         """Whether the engine that was started as number `starts` has ended, or ends now."""
-        end = time.monotonic() + _END_SECONDS
-        while time.monotonic() < end:
+        began = time.monotonic()
+        while (waited := time.monotonic() - began) < _SILENT_SECONDS:
             if self.starts != starts or not self._is_up.is_set():
                 return True
+            if waited > _END_SECONDS and self.answers():
+                return False
             time.sleep(_LOOK_SECONDS)
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -338,10 +348,10 @@ def started(processes: Sequence[EngineProcess]) -> Iterator[None]:
         for process in processes:
             running.callback(process.stop)
         with ThreadPoolExecutor(max(1, len(processes))) as threads:
-            # All at once: each takes minutes.
+            # All at once: each takes minutes. The first failure ends the others.
             futures = [threads.submit(process.start) for process in processes]
             try:
-                for future in futures:
+                for future in as_completed(futures):
                     future.result()
             except BaseException:
                 for process in processes:

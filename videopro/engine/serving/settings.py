@@ -176,6 +176,10 @@ _OF_LAUNCHERS = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK"),
     *("ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK"),
 )
+# What is meant for another vLLM. With the first, an engine would refuse every request of ours; the second is
+# a URI where Kubernetes has a service named vllm, at which vLLM ends; with the third, a server whose engine
+# is dead would stay, and not be started again.
+_OF_OTHERS = ("VLLM_API_KEY", "VLLM_PORT", "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH")
 
 
 def engine_environment(command: list[str], device: str | None) -> dict[str, str]:
@@ -183,7 +187,7 @@ def engine_environment(command: list[str], device: str | None) -> dict[str, str]
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name not in (*_OF_LAUNCHERS, "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        if name not in (*_OF_LAUNCHERS, *_OF_OTHERS, "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         and not name.startswith(("TORCHELASTIC_", "ACCELERATE_", "FSDP_"))
     }
     # Its own tools, such as ninja, before ours.
