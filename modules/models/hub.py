@@ -59,10 +59,13 @@ def check_finite(subject: str, weights: Iterable[tuple[str, Any]]) -> None:
 
 
 def device_of(device: str | None) -> str:
-    """`device` if it is given, else the first accelerator, else "cpu"."""
+    """`device` if it is given, else the thread's current accelerator, by its number, else "cpu"."""
     import torch
 
     if device is not None:
         return device
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return str(accelerator) if accelerator is not None else "cpu"
+    if accelerator is None:
+        return "cpu"
+    # Without a number it would be another one in each thread whose current one is another.
+    return f"{accelerator.type}:{torch.accelerator.current_device_index()}"

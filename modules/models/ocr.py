@@ -214,6 +214,10 @@ class EasyOcr(Ocr):
                 "that its models can be downloaded or are in the folder, or use rapidocr, which needs no "
                 "network"
             ) from error
+        for name in ("detector", "recognizer"):
+            # EasyOCR spreads them over all GPUs, and then they run only if theirs is the first.
+            network = getattr(self._reader, name)
+            setattr(self._reader, name, getattr(network, "module", network))
         self._languages = languages
         self._folder = folder
         # On a CPU EasyOCR takes one, whatever it is asked for.

@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
+from videopro.engine import sharing_gpu
 from videopro.errors import (
     BackboneError,
     ExceptionRecord,
@@ -102,16 +103,7 @@ class ProgramRunner:
         self._lock = threading.Lock()
         self._streaks = Streaks()
         self._reported: set[tuple[str, str]] = set()
-        # A new thread uses the first GPU, whichever GPU the process uses.
-        # Not at the top: --help of the training commands reads settings beside this.
-        import torch
-
-        device = torch.cuda.current_device() if torch.cuda.is_available() else None
-        self._threads = ThreadPoolExecutor(
-            workers,
-            "program",
-            initializer=(lambda: None) if device is None else (lambda: torch.cuda.set_device(device)),
-        )
+        self._threads = ThreadPoolExecutor(workers, "program", initializer=sharing_gpu())
 
     def prepare(self, row: RewardRow) -> None:
         """Open and index a row's video in the background. Errors appear when a program needs it."""

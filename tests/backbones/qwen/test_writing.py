@@ -3,18 +3,22 @@ whatever is written beside them, and without waiting for the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.qwen_models import reference
 from videopro.backbones.base import Sampling
-from videopro.backbones.qwen import EncodedPrompt, NonFiniteLogits, QwenRunner, SampledReply
+from videopro.backbones.qwen import EncodedPrompt, NonFiniteLogits, QwenRunner, SampledReply, writing
 from videopro.backbones.qwen import runner as runner_module
 from videopro.backbones.qwen.static_batch import StaticBatch
+from videopro.backbones.qwen.static_cache import KeyValueStore
 from videopro.backbones.qwen.writing import StaticWriter
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
@@ -26,12 +30,17 @@ GREEDY = Sampling(24)
 def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that a CUDA device gets, with steps that run where its graphs would be replayed."""
 
-    class Graph:
-        def __init__(self, replay: Callable[[], None]) -> None:
-            self.replay = replay
+    class Replayed:
+        def __init__(self, device: torch.device) -> None:
+            self.device = device
 
-    monkeypatch.setattr(StaticBatch, "_on_side", lambda self, call: call())
-    monkeypatch.setattr(StaticBatch, "_captured", lambda self: Graph(self._forward))
+        def warm_up(self, step: Callable[[], None]) -> None:
+            step()
+
+        def capture(self, step: Callable[[], None]) -> SimpleNamespace:
+            return SimpleNamespace(replay=step)
+
+    monkeypatch.setattr(writing, "Captures", Replayed)
 
 
 def runner(family: str, *, captures: bool | None = None, ends: Sequence[int] = ()) -> QwenRunner:
@@ -200,3 +209,50 @@ def test_no_step_is_taken_that_no_reply_needs(captures: bool, monkeypatch: pytes
     write(runner("qwen3_vl", captures=captures), SAMPLED)
     # The first of 24 tokens is chosen from the prompt.
     assert len(taken) == 23
+
+
+@pytest.mark.usefixtures("replayed")
+def test_steps_are_taken_with_the_models_gpu_as_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    current: list[torch.Tensor] = []
+
+    @contextmanager
+    def device_of(tensor: torch.Tensor) -> Iterator[None]:
+        current.append(tensor)
+        yield
+        current.pop()
+
+    step, taken = StaticBatch.step, []
+
+    def watched(self: StaticBatch) -> None:
+        taken.append(current[-1].device)
+        step(self)
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    monkeypatch.setattr(StaticBatch, "step", watched)
+    run = runner("qwen3_vl", captures=True)
+    write(run, SAMPLED)
+    assert set(taken) == {run.device}
+
+
+@pytest.mark.usefixtures("replayed")
+def test_keys_and_values_that_grow_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "ROOM", 16)
+    take, grown = KeyValueStore.take, []
+
+    def watched(self: KeyValueStore, name: str, layer: int, *more: Any) -> torch.Tensor:
+        before = self._tensors.get((name, layer))
+        memory = None if before is None else StorageWeakRef(before.untyped_storage())
+        address = 0 if before is None else before.data_ptr()
+        del before
+        tensor = take(self, name, layer, *more)
+        if memory is not None and self._tensors[name, layer].data_ptr() != address:
+            # Neither the batch that they come from nor one that was written before keeps the smaller ones.
+            assert memory.expired()
+            grown.append(name)
+        return tensor
+
+    monkeypatch.setattr(KeyValueStore, "take", watched)
+    run = runner("qwen3_vl", captures=True)
+    write(run, GREEDY)
+    write(run, Sampling(60))
+    assert {"own keys", "own values"} <= set(grown)

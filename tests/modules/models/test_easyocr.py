@@ -121,11 +121,17 @@ def test_off_the_cpu_the_texts_of_a_picture_are_recognized_together(
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             self.device = "cpu:0"
+            # As easyocr/detection.py and recognition.py do off the CPU.
+            self.detector = torch.nn.DataParallel(self.detector)
+            self.recognizer = torch.nn.DataParallel(self.recognizer)
 
     monkeypatch.setattr(easyocr, "Reader", ElsewhereReader)
     reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
     passes: list[int] = []
     recognizer = reader._reader.recognizer  # type: ignore[attr-defined]
+    for network in (reader._reader.detector, recognizer):  # type: ignore[attr-defined]
+        # Which runs on the first GPU alone, or on all.
+        assert not isinstance(network, torch.nn.DataParallel)
     recognizer.register_forward_hook(lambda module, given, out: passes.append(len(given[0])))
     regions = reader.read(picture())
     # All of the picture's texts, and once more those of which it was unsure.

@@ -25,6 +25,7 @@ from videopro.errors import ConfigError
 from videopro.modules.errors import ArgumentError, ModelError
 from videopro.modules.models import load_detector, load_ocr, load_tracker
 from videopro.modules.models.detection import BackboneDetector, Detection, GroundingDino, parse_boxes
+from videopro.modules.models.hub import device_of
 from videopro.modules.models.ocr import RapidOcr, TextRegion, sort_reading_order
 from videopro.modules.models.tracking import DetectionTracker, Sam3Tracker, link_detections
 from videopro.video import Frame
@@ -437,3 +438,12 @@ def test_reading_order() -> None:
         word("e", 0, 0.9),
     ]
     assert "".join(region.text for region in sort_reading_order(words)) == "abcde"
+
+
+def test_a_models_gpu_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    # "cuda" alone is another one in each thread.
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 1)
+    assert device_of(None) == "cuda:1"
+    assert device_of("cuda:0") == "cuda:0"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -511,6 +512,8 @@ class QwenBackbone(Backbone):
             try:
                 yield
             except torch.OutOfMemoryError as error:
+                # Whoever keeps the error would keep what the failed passes had allocated.
+                traceback.clear_frames(error.__traceback__)
                 self._features.clear()
                 if self._run is not None:
                     self._run.release()

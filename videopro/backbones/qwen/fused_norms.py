@@ -43,4 +43,7 @@ class _Fused:
 
     def __call__(self, hidden_states: torch.Tensor) -> torch.Tensor:
         size = (hidden_states.shape[-1],)
-        return rms_norm(hidden_states, size, self._weight, self._epsilon)
+        # torch 2.12 and newer compute it in float32 under autocast, and leave the result so; keys and values
+        # in 16 bits take none of that. The kernel sums in float32 in any case.
+        with torch.autocast(hidden_states.device.type, enabled=False):
+            return rms_norm(hidden_states, size, self._weight, self._epsilon)

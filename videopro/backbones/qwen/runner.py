@@ -108,11 +108,12 @@ class QwenRunner:
         width = max(len(tail.ids) for tail in tails)
         ids = self._tensor([[*tail.ids, *[self._pad] * (width - len(tail.ids))] for tail in tails])
         mask = self._tensor([[1] * len(tail.ids) + [0] * (width - len(tail.ids)) for tail in tails])
-        last = mask.sum(-1) - 1
+        # On the CPU, whose indices every device takes: the model may be spread, its head on another than ids.
+        last = torch.tensor([len(tail.ids) - 1 for tail in tails])
         keep = last.unique()
         # Logits at each index where a row ends; each row then selects its own.
         logits = self._continue([shared] * len(tails), ids, mask, keep=keep).logits
-        return logits[torch.arange(len(tails), device=logits.device), torch.searchsorted(keep, last)]
+        return logits[torch.arange(len(tails)), torch.searchsorted(keep, last)]
 
     def start(self, rows: Sequence[EncodedPrompt]) -> DecodingState:
         """Run prompts, to generate replies to them."""
@@ -273,7 +274,9 @@ class QwenRunner:
                 return self._so_far(more, tokens, numbers)
 
             start = self._so_far(state, tokens, numbers)
-            self._writer().write(start, replies, sampler, key, limit, arrived)
+            # Graphs, streams and events are of the current GPU, which in a new thread is the first.
+            with torch.cuda.device_of(tokens):
+                self._writer().write(start, replies, sampler, key, limit, arrived)
         else:
             self._write_by_passes(state, tokens, numbers, replies, sampler, between)
         return replies.written
@@ -315,9 +318,12 @@ class QwenRunner:
         return marks.to(self.device)
 
     def _so_far(self, state: DecodingState, tokens: torch.Tensor, numbers: torch.Tensor) -> RowsSoFar:
-        """The rows of a state and their first tokens, for static batches to continue."""
+        """The rows of a state and their first tokens, for static batches to continue. The state cannot be
+        used again."""
         cache = state.cache
         layers: list[Any] = cache.layers
+        # No pass continues the state: what it holds is freed layer by layer as it is written elsewhere.
+        cache.layers = []
         if isinstance(cache, SharedCache):
             prompts = [(layer.prompt_keys, layer.prompt_values) for layer in layers]
             continuations = [(layer.keys, layer.values) for layer in layers]

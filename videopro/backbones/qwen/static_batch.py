@@ -8,8 +8,7 @@ thousands of kernels of a large model; elsewhere the same code runs step by step
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
+from videopro.backbones.qwen.captures import Captures
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.fused_norms import fused_norms
 from videopro.backbones.qwen.shared_prompts import PromptRows, attending
@@ -26,7 +26,7 @@ KeysValues = tuple[torch.Tensor, torch.Tensor]
 STEP_WINDOW = 16
 """Steps whose tokens a batch keeps, for the host to read."""
 _WARM_UP = 2
-"""Steps before one is captured: libraries allocate what they need in the first."""
+"""Steps before one is captured."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class RowsSoFar:
 
 
 class StaticBatch:
-    """Rows of one layout. `capture`: replay the step as a CUDA graph, with memory from `pool`."""
+    """Rows of one layout. `captures`: replay the step as a CUDA graph of these; None: run it each time."""
 
     def __init__(
         self,
@@ -142,8 +142,7 @@ class StaticBatch:
         sampler: TokenSampler,
         *,
         cache_name: str,
-        capture: bool,
-        pool: Any = None,
+        captures: Captures | None,
     ) -> None:
         """`cache_name`: the model's name for its cache, which differs between transformers' versions."""
         core: Any = model.model
@@ -156,8 +155,7 @@ class StaticBatch:
         self.layout = layout
         self._store = store
         self._sampler = sampler
-        self._capture = capture
-        self._pool = pool
+        self._captures = captures
         self._graph: Any = None
         self._warmed = 0
         device: torch.device = embed.weight.device
@@ -189,9 +187,10 @@ class StaticBatch:
     # Beginning
 
     def load(self, start: RowsSoFar, rows: Sequence[int]) -> None:
-        """Begin with these rows of `start`. Rows of the layout beyond them repeat the first and mean
-        nothing."""
+        """Begin with these rows of `start`, whose keys and values are given up. Rows of the layout beyond
+        them repeat the first and mean nothing."""
         layout, device = self.layout, self._tokens.device
+        before, own = start.prompt_tokens, start.own_tokens
         prompts = sorted({start.of[row] for row in rows})
         of = [prompts.index(start.of[row]) for row in rows]
         self._heads = [start.heads[prompt] for prompt in prompts]
@@ -207,17 +206,16 @@ class StaticBatch:
             self._indices[: len(rows)].copy_(assigned.indices)
             self._indices[len(rows) :].zero_()
         self._load_layers(start, torch.tensor(prompts, device=device), chosen)
-        before = start.prompt_tokens
         visible = start.mask[chosen]
         self._visible.zero_()
-        end = layout.prompt_tokens + start.own_tokens
+        end = layout.prompt_tokens + own
         self._visible[:, 0, 0, layout.prompt_tokens - before : end] = visible
         self._positions.copy_(start.positions[:, chosen])
         self._tokens.copy_(start.tokens[chosen][:, None])
         self._uniforms.zero_()
         self._uniforms[:, : start.uniforms.shape[1]] = start.uniforms[chosen]
         self._written.copy_(start.written[chosen][:, None])
-        self._used, self.steps = start.own_tokens, 0
+        self._used, self.steps = own, 0
         self._index.fill_(self._used)
         self._column.zero_()
 
@@ -225,11 +223,11 @@ class StaticBatch:
         layout, store = self.layout, self._store
         rows = PromptRows.placed(self._slots, self._indices, regular=layout.regular)
         layers = []
-        parts = zip(start.prompts, start.continuations, strict=True)
-        for number, (prompt, continuation) in enumerate(parts):
-            # Copies, since they may lie where the new ones will.
-            begun = [tensor[prompts] for tensor in prompt]
-            continued = [tensor[chosen] for tensor in continuation]
+        for number in range(len(start.prompts)):
+            # Copies, since they may lie where the new ones will. What they were taken from is given up: both
+            # together may not fit.
+            begun = [tensor[prompts] for tensor in start.prompts.pop(0)]
+            continued = [tensor[chosen] for tensor in start.continuations.pop(0)]
             heads, size = begun[0].shape[1], begun[0].shape[3]
             shapes = {
                 "prompt": (layout.prompts, heads, layout.prompt_tokens, size),
@@ -251,8 +249,12 @@ class StaticBatch:
         if self._addresses != store.grown:
             # A captured step would write where nothing is any more.
             self._graph, self._warmed, self._addresses = None, 0, store.grown
-        if self._cache is None or self._graph is None:
-            self._cache = StaticCache(layers)
+        self._cache = StaticCache(layers)
+
+    def rest(self) -> None:
+        """Give up the keys and values until it is loaded again: the store may have others by then, and these
+        would be kept beside them."""
+        self._cache = None
 
     # Steps
 
@@ -269,13 +271,13 @@ class StaticBatch:
         """Read the next token of each row, and choose the one after it."""
         if self._graph is not None:
             self._graph.replay()
-        elif not self._capture:
+        elif self._captures is None:
             self._forward()
         elif self._warmed < _WARM_UP:
-            self._on_side(self._forward)
+            self._captures.warm_up(self._forward)
             self._warmed += 1
         else:
-            self._graph = self._captured()
+            self._graph = self._captures.capture(self._forward)
             self._graph.replay()
         self._used += 1
         self.steps += 1
@@ -284,10 +286,11 @@ class StaticBatch:
         layout, cache = self.layout, self._cache
         assert cache is not None
         # A captured step reads all the room, whatever of it is used: its kernels have one size.
-        read = layout.room if self._capture else self._used + 1
+        is_captured = self._captures is not None
+        read = layout.room if is_captured else self._used + 1
         cache.read(read)
         self._visible.index_fill_(3, self._index + layout.prompt_tokens, True)
-        with attending(self._model, cache), fused_norms(self._text, enabled=self._capture):
+        with attending(self._model, cache), fused_norms(self._text, enabled=is_captured):
             out = self._text(
                 inputs_embeds=self._embed(self._tokens),
                 attention_mask=self._visible[..., : layout.prompt_tokens + read],
@@ -305,24 +308,6 @@ class StaticBatch:
         for counter in (self._index, self._column, self._written, self._positions):
             counter.add_(1)
         self._column.remainder_(STEP_WINDOW)
-
-    def _on_side(self, call: Any) -> None:
-        """Run on a stream of its own, as a capture's warm-up must be."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side), _without_autocast_cache():
-            call()
-        torch.cuda.current_stream().wait_stream(side)
-
-    def _captured(self) -> Any:
-        graph = torch.cuda.CUDAGraph()
-        # Other threads of this process decode videos and run other models meanwhile.
-        with (
-            torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
-            _without_autocast_cache(),
-        ):
-            self._forward()
-        return graph
 
     # Between steps
 
@@ -367,14 +352,3 @@ def _stacked(one: KeysValues, other: KeysValues, length: int) -> KeysValues:
         for pair in zip(one, other, strict=True)
     )
     return keys, values
-
-
-@contextlib.contextmanager
-def _without_autocast_cache() -> Iterator[None]:
-    """Within, autocast keeps no casts: a captured step would read one that is gone when it is replayed."""
-    before = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
-    try:
-        yield
-    finally:
-        torch.set_autocast_cache_enabled(before)

@@ -17,6 +17,7 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import Cache, PreTrainedModel
 
+from videopro.backbones.qwen.captures import Captures
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.merged_copy import MergedWeight
 from videopro.backbones.qwen.shared_prompts import SharedCache, can_share
@@ -153,10 +154,9 @@ class StaticWriter:
         if captures is None:
             config = model.config.get_text_config()
             captures = _device(model).type == "cuda" and not getattr(config, "num_experts", None)
-        self._captures = captures
+        self._captures = Captures(_device(model)) if captures else None
         self._store = KeyValueStore()
         self._batches: OrderedDict[Hashable, StaticBatch] = OrderedDict()
-        self._pool: Any = torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
 
     def write(
         self,
@@ -169,8 +169,9 @@ class StaticWriter:
     ) -> None:
         """Continue rows whose first token is already among `replies`, until all have ended or have `limit`
         tokens. `key`: what `sampler` does, for captured steps to be used again. `between` is called between
-        two steps, with the number of replies that go on, and may return more rows to write with them."""
-        at_once = _AT_ONCE if self._captures else 1
+        two steps, with the number of replies that go on, and may return more rows to write with them. The
+        model's GPU has to be the current one."""
+        at_once = 1 if self._captures is None else _AT_ONCE
         numbers = [row for row in range(len(start.of)) if replies.is_open(row)]
         if not numbers:
             return
@@ -183,7 +184,7 @@ class StaticWriter:
                 for _ in range(steps):
                     batch.step()
                 chunk = _Chunk(batch, numbers, steps)
-            if not self._captures:
+            if self._captures is None:
                 unread, chunk = chunk, None
             # The host reads what the device wrote before, while the device writes on.
             if unread is not None:
@@ -230,7 +231,7 @@ class StaticWriter:
     def _is_thin(self, of: Sequence[int], batch: StaticBatch) -> bool:
         """Whether so few rows go on that the others are worth dropping, which copies the keys and values.
         `of`: the prompts of the rows that go on."""
-        if self._captures:
+        if self._captures is not None:
             return _coarse_rows(of)[0] < batch.layout.rows
         return len(of) <= batch.layout.rows * 7 // 8
 
@@ -239,11 +240,11 @@ class StaticWriter:
     ) -> StaticBatch:
         """A batch with these rows of `start`."""
         layout = self._layout(start, rows, limit)
-        if not self._captures:
+        if self._captures is None:
             # Nothing is captured, so that memory may be as large as it must.
             store = KeyValueStore()
             batch = StaticBatch(
-                self._model, layout, store, sampler, cache_name=self._cache_name, capture=False
+                self._model, layout, store, sampler, cache_name=self._cache_name, captures=None
             )
         else:
             name = (layout, key, _addresses(self._model))
@@ -254,13 +255,14 @@ class StaticWriter:
                     self._store,
                     sampler,
                     cache_name=self._cache_name,
-                    capture=True,
-                    pool=self._pool,
+                    captures=self._captures,
                 )
             self._batches.move_to_end(name)
             batch = self._batches[name]
             if len(self._batches) > _MOST_BATCHES:
                 self._batches.popitem(last=False)
+        for each in self._batches.values():
+            each.rest()
         batch.load(start, rows)
         return batch
 
@@ -269,7 +271,7 @@ class StaticWriter:
         prompts, width = len(set(of)), max(of.count(prompt) for prompt in set(of))
         written = start.written.tolist()
         left = limit - min(written[row] for row in rows)
-        if not self._captures:
+        if self._captures is None:
             room = start.own_tokens + min(left, ROOM_ON_CPU)
             return Layout(len(rows), prompts, width, start.prompt_tokens, room, limit)
         # In coarse sizes, so that few steps are captured.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
+from videopro.engine import sharing_gpu
 from videopro.errors import (
     QUESTION_ERRORS,
     ConfigError,
@@ -160,7 +161,7 @@ def run_parallel(
 
     if len(items) <= 1:
         return [attempt(item) for item in items]
-    with ThreadPoolExecutor(min(at_once, len(items))) as threads:
+    with ThreadPoolExecutor(min(at_once, len(items)), initializer=sharing_gpu()) as threads:
         return list(threads.map(carrying_cancellation(attempt), items))
 
 

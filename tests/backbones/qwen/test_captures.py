@@ -1,0 +1,116 @@
+"""Steps captured as CUDA graphs, with a stand-in for CUDA that keeps its rules."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from videopro.backbones.qwen.captures import Captures
+
+SECOND = torch.device("cuda", 1)
+
+
+class Graph:
+    """A graph, which keeps its pool alive."""
+
+    def __init__(self) -> None:
+        self.pool: Any = None
+        self.stream: Any = None
+
+
+class Cuda:
+    """Two GPUs. A pool dies with the last graph in it, and its handle is taken for no other graph
+    (c10/cuda/CUDACachingAllocator.cpp, create_or_incref_pool); only one capture may be underway in a process
+    (the note in torch.cuda.graph)."""
+
+    def __init__(self) -> None:
+        self.pools = 0
+        self.begun: set[Any] = set()
+        self.underway = 0
+        self.alive: weakref.WeakSet[Graph] = weakref.WeakSet()
+
+    def graph_pool_handle(self) -> object:
+        self.pools += 1
+        return (0, self.pools)
+
+    def Stream(self, device: torch.device) -> Any:
+        return SimpleNamespace(device=device, wait_stream=lambda stream: None)
+
+    @contextmanager
+    def graph(self, graph: Graph, *, pool: Any, stream: Any, capture_error_mode: str) -> Iterator[None]:
+        assert capture_error_mode == "thread_local"
+        if pool in self.begun:
+            assert pool in [each.pool for each in self.alive], "use_count > 0 INTERNAL ASSERT FAILED"
+        assert self.underway == 0, "only one capture may be underway at a time in the process"
+        self.underway += 1
+        yield
+        self.underway -= 1
+        graph.pool, graph.stream = pool, stream
+        self.begun.add(pool)
+        self.alive.add(graph)
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
+    made = Cuda()
+    for name in ("graph_pool_handle", "Stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, getattr(made, name))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    return made
+
+
+def nothing() -> None:
+    pass
+
+
+def test_graphs_share_a_pool_while_one_of_them_is_kept(cuda: Cuda) -> None:
+    captures = Captures(SECOND)
+    first, second = captures.capture(nothing), captures.capture(nothing)
+    assert first.pool == second.pool
+    del first
+    assert captures.capture(nothing).pool == second.pool
+
+
+def test_after_the_last_graph_there_is_another_pool(cuda: Cuda) -> None:
+    captures = Captures(SECOND)
+    # Kept by nobody, as after memory ran out.
+    before = captures.capture(nothing).pool
+    assert captures.capture(nothing).pool != before
+
+
+def test_a_model_is_captured_on_a_stream_of_its_own_gpu(cuda: Cuda) -> None:
+    first, second = Captures(torch.device("cuda", 0)), Captures(SECOND)
+    assert first.capture(nothing).stream.device.index == 0
+    assert second.capture(nothing).stream.device.index == 1
+
+
+def test_two_threads_capture_one_after_the_other(cuda: Cuda) -> None:
+    begun, other = threading.Event(), threading.Event()
+
+    def until_the_other_waits() -> None:
+        begun.set()
+        # It cannot begin, so that this ends without it; in vain if it could.
+        assert not other.wait(0.2)
+
+    errors: list[BaseException] = []
+
+    def capture_beside() -> None:
+        begun.wait(10)
+        try:
+            Captures(SECOND).capture(other.set)
+        except AssertionError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=capture_beside)
+    thread.start()
+    Captures(SECOND).capture(until_the_other_waits)
+    thread.join(10)
+    assert not errors
+    assert other.is_set()
