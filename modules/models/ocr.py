@@ -214,10 +214,10 @@ class EasyOcr(Ocr):
                 "that its models can be downloaded or are in the folder, or use rapidocr, which needs no "
                 "network"
             ) from error
-        for name in ("detector", "recognizer"):
-            # EasyOCR spreads them over all GPUs, and then they run only if theirs is the first.
-            network = getattr(self._reader, name)
-            setattr(self._reader, name, getattr(network, "module", network))
+        if self._reader.device != "cpu":
+            # It spreads both over all GPUs, where they run only if theirs is the first.
+            self._reader.detector = self._reader.detector.module
+            self._reader.recognizer = self._reader.recognizer.module
         self._languages = languages
         self._folder = folder
         # On a CPU EasyOCR takes one, whatever it is asked for.
