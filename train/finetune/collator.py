@@ -61,7 +61,7 @@ class VideoCollator:
     A batch has `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64, the
     ids of its rows under ROW_IDS, the videos of those with one under VIDEOS, and, concatenated over these,
     `pixel_values_videos` (patches, values per patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL,
-    `second_per_grid_ts` (videos,). A one-frame video is passed as an image, as in inference.
+    `second_per_grid_ts`, a number for each. A one-frame video is passed as an image, as in inference.
     """
 
     def __init__(self, inputs: QwenInputs, frames: FrameCache) -> None:
@@ -100,7 +100,9 @@ class VideoCollator:
                 batch[name] = torch.cat(parts)
         intervals = [seconds for row in encoded for seconds in row.intervals]
         if intervals:
-            batch["second_per_grid_ts"] = torch.tensor(intervals)
+            # As numbers: under DeepSpeed and FSDP tensors of inputs are rounded to 16 bits, and with them the
+            # positions that are made of these.
+            batch["second_per_grid_ts"] = intervals
         return batch
 
 

@@ -105,7 +105,10 @@ class LossTrainer(RunTrainer, GRPOTrainer):
         for start in range(0, len(ids), size):
             some = slice(start, start + size)
             turns = Turns.of(self._rollouts[some], ids[some], mask[some])
-            values, entropies, loss = score(model, turns, compute_aux_loss, entropy=compute_entropy)
+            # A frozen vision tower need not run in every pass; a trained one must, also in those before the
+            # update, since under ZeRO-3 all processes run it together.
+            with contextlib.nullcontext() if self._frozen else self._dummy.on():
+                values, entropies, loss = score(model, turns, compute_aux_loss, entropy=compute_entropy)
             shape = (len(ids[some]), logits_to_keep)
             entropies = turns.joined(entropies, shape) if entropies is not None else None
             parts.append((turns.joined(values, shape), entropies, loss))
@@ -174,9 +177,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
             zero = torch.zeros((), device=self._run.device)
             return sum((0 * weight.sum() for weight in trained), start=zero)
         self._rollouts = inputs["rollouts"]
-        # A frozen vision tower need not run in every step; a trained one must.
-        with contextlib.nullcontext() if self._frozen else self._dummy.on():
-            return super().compute_loss(model, inputs, *arguments, **settings)
+        return super().compute_loss(model, inputs, *arguments, **settings)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         """TRL's loss of this batch, which it gets as a dictionary of its own."""
@@ -203,16 +204,22 @@ class LossTrainer(RunTrainer, GRPOTrainer):
         drawn, before = inputs["sampling_per_token_logps"], inputs.get("old_per_token_logps", policy)
         ratio = importance_ratio(before, drawn, mask, self.args)
         inputs["importance_sampling_ratio"] = ratio.values
+        # With mask_truncated_completions, the replies of a process may have no token that counts.
+        raw, differences = (
+            values if len(values) else values.new_full((1,), torch.nan)
+            for values in (ratio.raw, ratio.differences)
+        )
         names = {
-            "importance_sampling_ratio/mean": ratio.raw.mean(),
-            "importance_sampling_ratio/min": ratio.raw.min(),
-            "importance_sampling_ratio/max": ratio.raw.max(),
-            "sampling_logp_difference/mean": ratio.differences.mean(),
+            "importance_sampling_ratio/mean": raw.mean(),
+            "importance_sampling_ratio/min": raw.min(),
+            "importance_sampling_ratio/max": raw.max(),
+            "sampling_logp_difference/mean": differences.mean(),
         }
         for name, value in names.items():
             everywhere = self.accelerator.gather(value)
-            reduced = getattr(everywhere, name.rpartition("/")[2])()
-            self._log_sampling(name, reduced.item())
+            counted = everywhere[~everywhere.isnan()]
+            if len(counted):
+                self._log_sampling(name, getattr(counted, name.rpartition("/")[2])().item())
 
     def _log_sampling(self, name: str, value: float) -> None:
         mode = "train" if self.model is not None and self.model.training else "eval"

@@ -26,6 +26,7 @@ from trl.trainer.utils import split_tensor_dict
 
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, SampledReply
+from videopro.errors import ConfigError
 from videopro.train.rewards import POLICY_VERSION, ROW
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.epoch_sampler import EpochSampler
@@ -97,8 +98,14 @@ class VideoGRPOTrainer(LossTrainer):
         self._eval_rows = 0
 
     def _local_sampler(self) -> Sampler:
-        run = self._run
-        weights = SamplingWeights(run.model, run.device, is_unsharded=not is_deepspeed_zero3_enabled())
+        run, is_sharded = self._run, is_deepspeed_zero3_enabled()
+        if is_sharded and not self.args.ds3_gather_for_generation:
+            raise ConfigError(
+                "ds3_gather_for_generation is false, but each process samples replies of its own lengths, "
+                "and under ZeRO-3 all would have to run each layer together; leave it out, set sampler: "
+                "vllm, or use ZeRO-2"
+            )
+        weights = SamplingWeights(run.model, run.device, is_unsharded=not is_sharded)
         size = self.args.sampling_batch_size
         return LocalSampler(run, weights, banned=self.banned, batch_size=size)
 

@@ -81,7 +81,7 @@ class TrainingSetup:
         who = f"adapter {spec.adapter!r}" if spec.adapter else f"model {spec.model!r}"
         prompts, notes = _prompts(training, resolved, who)
         if PartialState().is_main_process:
-            for note in (*resolved.notes, *notes):
+            for note in (*resolved.notes, *notes, *_idle_gpus(training)):
                 print(f"warning: {note}", file=sys.stderr)
         frames, pixels = resolved.frames, resolved.pixels
         inputs = QwenInputs(checkpoint.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
@@ -211,6 +211,18 @@ def _prompts(
     if recorded is None or not recorded.prompts:
         return None, ()
     return PromptFile(recorded.prompts, f"recorded by {who}"), ()
+
+
+def _idle_gpus(training: TrainingConfig) -> list[str]:
+    """A note for a process that trains alone, and sees more GPUs than it uses."""
+    state, seen = PartialState(), torch.cuda.device_count()
+    is_alone = state.num_processes == 1 and state.device.type == "cuda"
+    if not is_alone or seen == 1 or getattr(training, "engine_gpus", None):
+        return []
+    return [
+        f"this process trains on the first of {seen} GPUs; to use all of them, start it with accelerate "
+        f"launch -m videopro.train.{training.STAGE}, or bash launch/{training.STAGE}.sh"
+    ]
 
 
 def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[Path, str]:

@@ -7,6 +7,7 @@ which a resumed run then cannot load.
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,12 +125,25 @@ class AtomicCheckpointsMixin(Trainer):
         its own ranks."""
         state = PartialState()
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
-        for is_chosen in (state.is_main_process, state.is_local_main_process):
+        # Asked before the first one moves it: what a machine knows of a folder on a network file system may
+        # be half a minute old, and it would move away the checkpoint that is in place by then.
+        is_elsewhere = not _sees_disk_of_first(staged.parent)
+        for is_chosen in (state.is_main_process, state.is_local_main_process and is_elsewhere):
             if is_chosen and staged.exists():
                 self.complete(staged)
                 write_manifest(staged, lengths)
                 publish_checkpoint(staged, target)
             state.wait_for_everyone()
+
+
+def _sees_disk_of_first(folder: Path) -> bool:
+    """Whether this folder of this machine is on the disk of the first process. Called in every process."""
+    # Under a name that no machine has looked for before, so that none remembers that it is missing.
+    mark = [folder / f"seen-{uuid.uuid4().hex}"]
+    if PartialState().is_main_process:
+        mark[0].touch()
+    broadcast_object_list(mark)
+    return mark[0].exists()
 
 
 def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Path | None:

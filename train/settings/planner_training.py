@@ -125,6 +125,13 @@ class TrainingConfig:
     # as it is.
     logging_nan_inf_filter: bool = field(default=False, metadata={"help": "as in TrainingArguments"})
 
+    @property
+    def n_gpu(self) -> int:
+        """The GPUs of a process: one at most. With more, transformers would split each batch over all GPUs
+        that a single process sees (nn.DataParallel), and the patches of a video with it."""
+        seen: int = super().n_gpu  # type: ignore[misc]
+        return min(seen, 1)
+
     def without_effect(self) -> tuple[str, ...]:
         """Settings that change nothing beside the others."""
         return ()

@@ -28,6 +28,12 @@ def test_each_engine_gets_its_gpus(gpus: int, expected: list[str]) -> None:
     assert dedicated_devices(NAMED, gpus, trains_on_gpu=True) == expected
 
 
+def test_a_process_without_a_launcher_trains_on_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name)
+    assert dedicated_devices(["1", "7"], 1, trains_on_gpu=True) == ["1", "7"]
+
+
 def test_names_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes take the first that it names."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,7,4,5,GPU-a,1")
@@ -56,7 +62,7 @@ def test_a_negative_number_hides_those_after_it(
         (["6", "7", "6"], 1, {}, "names GPU 6 twice"),
         (["4", "5", "6"], 2, {}, r"3 GPUs are no whole number of engines with 2 each \(vllm: gpus\)"),
         (["3", "4"], 1, {}, "the training runs on 0, 1, 2, 3; name others, or start fewer processes"),
-        (["7"], 1, {"LOCAL_RANK": None}, r"runs on 0, 1, 2, 3, 4, 5, 6, 7;.*--num_processes N"),
+        (["0"], 1, {"LOCAL_RANK": None, "LOCAL_WORLD_SIZE": None}, r"runs on 0; .*--num_processes N"),
     ],
 )
 def test_what_is_not_possible_is_named(

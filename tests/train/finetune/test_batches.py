@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +21,9 @@ from videopro.errors import BackboneError
 from videopro.methods import MethodContext
 from videopro.methods.planners import PlanRequest
 from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.train.finetune import VideoCollator
+from videopro.train.finetune.layout import joined
+from videopro.train.packing import RowShape
 from videopro.train.runtime import DummyVision
 from videopro.video import Video, uniform_times
 
@@ -40,7 +46,7 @@ def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(f
         assert torch.equal(batch[name], torch.cat([row[name] for row in alone if name in row])), name
     if family == "qwen2_5_vl":
         seconds = [float(value) for row in alone for value in row.get("second_per_grid_ts", ())]
-        assert batch["second_per_grid_ts"].tolist() == pytest.approx(seconds)
+        assert batch["second_per_grid_ts"] == pytest.approx(seconds)
 
 
 def test_the_loss_mask_token_by_token() -> None:
@@ -165,3 +171,29 @@ def test_pixels_are_within_the_budget() -> None:
     grid = world.batch("qwen3_vl", ALL)["video_grid_thw"]
     assert (grid[:, 1] * grid[:, 2] * 16 * 16 <= PIXELS).all()
     assert grid[:, 0].tolist() == [world.FRAMES // 2] * 3
+
+
+def test_positions_are_not_rounded_to_the_16_bits_of_a_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under DeepSpeed transformers' Trainer makes all tensors of inputs bf16, in which 7.49 is 7.5."""
+    trainer: Any = world.trainer("qwen2_5_vl", world.settings(tmp_path), world.rows())
+    core, example = trainer._base.model, VideoCollator.example
+
+    def spaced(self: VideoCollator, row: Any) -> Any:
+        made = example(self, row)
+        return replace(made, encoded=replace(made.encoded, intervals=(7.49,)))
+
+    monkeypatch.setattr(VideoCollator, "example", spaced)
+    batch = world.batch("qwen2_5_vl", [0])
+    names = ("input_ids", "mm_token_type_ids", "attention_mask", "video_grid_thw")
+    expected, _ = core.get_rope_index(
+        **{name: batch[name] for name in names}, second_per_grid_ts=torch.tensor([7.49])
+    )
+    # As with configs/accelerate/zero2.yaml.
+    trainer.is_deepspeed_enabled = True
+    plugin = SimpleNamespace(hf_ds_config=SimpleNamespace(dtype=lambda: torch.bfloat16))
+    monkeypatch.setattr(type(trainer.accelerator.state), "deepspeed_plugin", plugin)
+    inputs = trainer._prepare_inputs(batch)
+    assert inputs["pixel_values_videos"].dtype is torch.bfloat16
+    assert torch.equal(joined(inputs, core, RowShape())["position_ids"][1:], expected)

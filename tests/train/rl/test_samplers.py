@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from tests.support import grpo_world as grpo
 from tests.support.qwen_models import PIXELS
+from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.stub_server import StubServer, completion, entry, pictures_of, text_of
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import SampledReply
@@ -400,6 +401,20 @@ def test_a_loss_is_corrected_by_the_ratio_of_the_updates_own_pass(turns: int, tm
     for name, step in steps[None].items():
         torch.testing.assert_close(steps[0.0][name], step, atol=1e-7, rtol=1e-3, msg=name)
         torch.testing.assert_close(steps[-0.5][name], step * math.exp(0.5), atol=1e-7, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
+def test_a_pass_may_have_no_reply_that_counts(shared: bool, tmp_path: Path) -> None:
+    """With mask_truncated_completions, where none of its replies has an end."""
+    config = grpo.settings(
+        tmp_path, shared_prompt=shared, mask_truncated_completions=True, per_device_train_batch_size=4
+    )
+    made = grpo.trainer(FAMILY, config, grpo.rows()[:1], **making(ScriptedSampler()))
+    before = grpo.weights(made)
+    made.train()
+    assert made.state.log_history[0]["completions/clipped_ratio"] == 1
+    assert not any("importance_sampling_ratio" in name for name in made.state.log_history[0])
+    assert all(torch.equal(weight, before[name]) for name, weight in grpo.weights(made).items())
 
 
 def test_each_round_is_drawn_by_the_policy_of_its_step_and_rewards_are_told(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from videopro.errors import ConfigError
 from videopro.train.packing import RowShape, attention
-from videopro.train.rl import GRPORow
+from videopro.train.rl import GRPORow, trainer
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]
@@ -353,3 +353,27 @@ def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
     assert [what for what, _ in events[:8]] == ["row"] * 8
     # The very texts that the rewards get, so that they know them again.
     assert sorted(events[8:]) == sorted(seen)
+
+
+def test_a_trained_tower_runs_in_every_pass_of_every_process(tmp_path: Path) -> None:
+    """Also in those before the update, of a process that has prompts of text alone: under ZeRO-3 the others
+    would wait for it."""
+    rows = [grpo.rows()[4]]
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, frozen=False)
+    made._frozen = False
+    grpo.ask(made, rows)
+    ids, mask, width = grpo.batch(made, REPLIES[:1])
+    runs: list[Any] = []
+    made._run.model.model.visual.register_forward_hook(lambda *of_pass: runs.append(of_pass))
+    with torch.no_grad():
+        made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
+    assert len(runs) == 1
+
+
+def test_processes_that_share_weights_cannot_sample_layer_by_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "is_deepspeed_zero3_enabled", lambda: True)
+    config = grpo.settings(tmp_path, ds3_gather_for_generation=False)
+    with pytest.raises(ConfigError, match="ds3_gather_for_generation is false"):
+        grpo.trainer("qwen3_vl", config, grpo.rows())

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from safetensors.torch import load_file, save_file
 from tests.support import sft_world as world
 from tests.support.training_runs import LORA, adapter, assert_equal, flags
 from videopro.train import sft
-from videopro.train.runtime import checkpoint_files
+from videopro.train.runtime import checkpoint_files, whole_checkpoints
 from videopro.train.runtime.checkpoint_faults import find_fault
 from videopro.train.runtime.checkpoint_files import MANIFEST, checkpoints, keep_latest
+from videopro.train.runtime.whole_checkpoints import AtomicCheckpointsMixin
 
 STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 4, "save_strategy": "steps", "save_steps": 1}
 
@@ -275,3 +277,27 @@ def test_the_oldest_checkpoints_are_deleted_first(
     keep_latest(tmp_path, limit, tmp_path / f"checkpoint-{best}" if best else None)
     assert [checkpoint_files.step_of(folder) for folder in checkpoints(tmp_path)] == kept
     assert len(list(tmp_path.iterdir())) == len(kept)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["on a shared disk", "on a disk of its own"])
+def test_a_second_machine_leaves_what_the_first_has_put_in_place(
+    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For half a minute a machine may see a folder of a network file system where another has moved it
+    from. Here it does so for good, in a process that is the first of the second machine."""
+    staged, target = tmp_path / "unfinished" / "checkpoint-1", tmp_path / "checkpoint-1"
+    for folder, content in ((staged, "states of the second"), (target, "weights")):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(content)
+    state = SimpleNamespace(is_main_process=False, is_local_main_process=True, wait_for_everyone=lambda: None)
+
+    def broadcast(mark: list[Path]) -> None:
+        mark[0] = mark[0].with_name("of-the-first")
+        if shared:
+            mark[0].touch()
+
+    monkeypatch.setattr(whole_checkpoints, "PartialState", lambda: state)
+    monkeypatch.setattr(whole_checkpoints, "broadcast_object_list", broadcast)
+    trainer = SimpleNamespace(logs=(), complete=lambda folder: None)
+    AtomicCheckpointsMixin._publish(trainer, staged, target)  # type: ignore[arg-type]
+    assert (target / "file").read_text() == ("weights" if shared else "states of the second")

@@ -32,7 +32,7 @@ def engine_devices(gpus: int = 1) -> list[str | None]:
 
 def dedicated_devices(named: Sequence[str], gpus: int, *, trains_on_gpu: bool) -> list[str]:
     """A value of CUDA_VISIBLE_DEVICES for each engine with so many of the named GPUs, which this process has
-    to see. `trains_on_gpu`: the processes of accelerate launch or torchrun train on the first GPUs, one each.
+    to see. `trains_on_gpu`: the processes of a training are on the first GPUs, one each.
     Raises ConfigError where that is not possible."""
     setting = f"engine_gpus is {','.join(named)}"
     visible = _visible()
@@ -51,8 +51,8 @@ def dedicated_devices(named: Sequence[str], gpus: int, *, trains_on_gpu: bool) -
             f"{setting}: {len(named)} GPUs are no whole number of engines with {gpus} each (vllm: gpus); "
             f"name a multiple of {gpus}, or set another vllm: gpus"
         )
-    # Without a launcher, transformers trains on all that it sees.
-    trained = visible[: int(os.environ.get("LOCAL_WORLD_SIZE", 1))] if "LOCAL_RANK" in os.environ else visible
+    # A process that no launcher has started trains on the first GPU.
+    trained = visible[: int(os.environ.get("LOCAL_WORLD_SIZE", 1))]
     shared = [name for name in named if name in trained] if trains_on_gpu else []
     if shared:
         raise ConfigError(
