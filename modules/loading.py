@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint
+from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint, loaded_whole
 from videopro.cli import cache_root, setting
 from videopro.errors import BackboneError, ConfigError, acquired
 from videopro.modules.calls import ClipTimes
@@ -320,7 +320,8 @@ class ModuleModels:
         with acquired(self._loading):
             if part not in self._loaded:
                 try:
-                    self._loaded[part] = load()
+                    with loaded_whole():
+                        self._loaded[part] = load()
                 except (ModelError, ConfigError) as error:
                     flag = self._flag.format(part=part, option=part.replace("_", "-"))
                     # The same class, so that it is handled as it would be elsewhere; only the message gains

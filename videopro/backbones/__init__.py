@@ -36,6 +36,7 @@ from videopro.backbones.base import (
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.health import check_alive
 from videopro.backbones.identity import identify
+from videopro.backbones.loaded_whole import loaded_whole
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     BaseRecord,
@@ -54,6 +55,7 @@ from videopro.errors import ConfigError
 __all__ = [
     "SHIPPED_PLANNER",
     "hide_weights_bar",
+    "loaded_whole",
     "DEFAULT_FRAMES",
     "DEFAULT_PIXELS",
     "MODEL_RECORD",

@@ -18,6 +18,7 @@ from transformers.processing_utils import ProcessorMixin
 
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.loaded_whole import loaded_whole
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
 from videopro.backbones.qwen.beyond import note_beyond
 from videopro.backbones.qwen.find import (
@@ -114,15 +115,16 @@ def load_model(config: BackboneConfig) -> LoadedModel:
         logger.warning("warning: %s", note)
     device_map, device = _device(config)
     dtype = _dtype(config, device)
-    model = load_weights(
-        checkpoint,
-        device if device_map is None else None,
-        dtype=dtype,
-        attn_implementation=config.attention,
-        device_map=device_map,
-    )
-    model.eval().requires_grad_(False)
-    adapter = attach_adapter(model, config.adapter, name) if config.adapter else None
+    with loaded_whole():
+        model = load_weights(
+            checkpoint,
+            device if device_map is None else None,
+            dtype=dtype,
+            attn_implementation=config.attention,
+            device_map=device_map,
+        )
+        model.eval().requires_grad_(False)
+        adapter = attach_adapter(model, config.adapter, name) if config.adapter else None
     return LoadedModel(
         model=model,
         adapter=adapter,

@@ -1,0 +1,42 @@
+"""Models that each process has for itself, beside a training that shares its weights out among processes.
+
+Under ZeRO-3 transformers shares out every model that is loaded, whoever loads it: its weights are then empty
+here, and all processes would have to load it together, in the same order.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_REFERENCE = "_hf_deepspeed_config_weak_ref"
+_here = threading.local()
+
+
+class _Settings:
+    """Stands for transformers' reference to DeepSpeed's settings. Threads in `loaded_whole` see none; the
+    training, which looks them up in its own thread meanwhile, does."""
+
+    def __init__(self, reference: Callable[[], Any]) -> None:
+        self._reference = reference
+
+    def __call__(self) -> Any:
+        return None if getattr(_here, "depth", 0) else self._reference()
+
+
+@contextmanager
+def loaded_whole() -> Iterator[None]:
+    """Within, the models that this thread loads are whole in this process."""
+    # Not imported here: where nobody has, there is no such training.
+    integration = sys.modules.get("transformers.integrations.deepspeed")
+    reference = getattr(integration, _REFERENCE, None)
+    if reference is not None and not isinstance(reference, _Settings):
+        setattr(integration, _REFERENCE, _Settings(reference))
+    _here.depth = getattr(_here, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _here.depth -= 1
