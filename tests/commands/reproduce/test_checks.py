@@ -14,7 +14,7 @@ from tests.support.roads import by_name, names, road
 from videopro.commands.doctor.findings import Finding
 from videopro.commands.reproduce import checks
 from videopro.commands.reproduce.checks import examine
-from videopro.commands.reproduce.command import selected
+from videopro.commands.reproduce.command import COMMAND, selected
 from videopro.commands.reproduce.estimates import size_of
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
@@ -63,6 +63,14 @@ def test_rows_whose_videos_are_elsewhere_are_told_before_a_teacher_is_paid(tmp_p
         assert (found.state, "2 rows" in found.text) == (state, True)
     rows.write_text('{"query": "What may a program call?"}\n')
     assert findings(road(tmp_path, sft_data=str(rows)), "sft")["rows for sft"].state == "ok"
+
+
+def test_a_machine_without_gpus_may_download_for_others(tmp_path: Path) -> None:
+    settings = COMMAND.parse(["--config", "paper", "--output", str(tmp_path / "out")])
+    walked = Road(settings, [])
+    assert "GPUs" not in findings(walked, "download")
+    asked = findings(walked, "download", "index")["GPUs"]
+    assert (asked.state, asked.text) == ("broken", "0 of the 8 that gpus asks for")
 
 
 def test_an_output_below_a_file(tmp_path: Path) -> None:
@@ -144,3 +152,5 @@ def test_files_that_were_put_there_by_hand_are_not_downloaded(tmp_path: Path) ->
     assert downloads()
     walked = road(tmp_path)
     assert names(selected(stages_of(walked), walked.config))[0] == "download"
+    fetched = by_name(road(tmp_path, data=tmp_path / "data"))["download"].fetches
+    assert fetched == (tmp_path / "data/cg_bench",)

@@ -116,6 +116,20 @@ def test_what_only_prepares_is_done_again_with_other_settings(tmp_path: Path) ->
     assert (times(tmp_path, "check"), times(tmp_path, "index")) == (1, 2)
 
 
+def test_data_that_is_gone_is_fetched_again(tmp_path: Path) -> None:
+    fetched = touches("data", tmp_path)
+    fetched = replace(fetched, name="download", writes=(), fetches=(tmp_path / "data",))
+    run_stages([fetched], tmp_path)
+    run_stages([fetched], tmp_path)
+    assert times(tmp_path, "data") == 1
+    (tmp_path / "data").unlink()
+    run_stages([fetched], tmp_path)
+    assert times(tmp_path, "data") == 1
+    # Whatever other settings would bring beside it, it stays.
+    run_stages([replace(fetched, commands=touches("data", tmp_path, more="; 1").commands)], tmp_path)
+    assert times(tmp_path, "data") == 2
+
+
 def test_settings_are_written_with_their_command(tmp_path: Path) -> None:
     file = tmp_path / "configs/sft.yaml"
     made = touches("sft", tmp_path)

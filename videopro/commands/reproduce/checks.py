@@ -26,6 +26,8 @@ _PACKAGES = {
 """The extras of the stages' commands, each with a package of it."""
 _ASKS = ("synthesize", "rejection", "prompts", "grpo", "infer")
 """The stages that load the backbone and the models behind the modules."""
+_WITHOUT_GPUS = {"download", "check", "merge", "report"}
+"""The stages that no GPU speeds up, such as those that the machine with a network does for others."""
 _PREPARED = (("speech", "transcribe"), ("encoder", "index"))
 """Parts of the modules, and the stages that load them alone."""
 _SPACE = 28e9
@@ -41,7 +43,7 @@ def examine(road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None
     kinds = {stage.kind for stage in stages}
     return [
         *_packages(kinds, road),
-        *_gpus(road),
+        *_gpus(road, kinds),
         *_disk(road),
         *_models(road, kinds),
         *_data(road, kinds, sizes),
@@ -60,8 +62,10 @@ def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
             yield Finding("packages", package, "broken", install(extra))
 
 
-def _gpus(road: Road) -> Iterator[Finding]:
+def _gpus(road: Road, kinds: set[str]) -> Iterator[Finding]:
     gpus = road.config.gpus
+    if kinds <= _WITHOUT_GPUS:
+        return
     if gpus is not None and gpus > road.present:
         text = f"{road.present} of the {gpus} that gpus asks for"
         yield Finding("machine", "GPUs", "broken", text)

@@ -14,26 +14,22 @@ SKIPS = "--skip-unreadable"
 
 def download_stages(road: Road) -> Iterator[Stage]:
     """Models and data, and a look at every file."""
-    commands = [
-        Command(
-            DOWNLOAD,
-            (
-                "download",
-                repository,
-                "--repo-type",
-                "dataset",
-                "--local-dir",
-                str(road.config.data / name),
-            ),
-        )
+    names = [part.folder for part in road.benchmarks()]
+    folders = {
+        road.config.data / name: repository
         for name, repository in road.config.downloads.items()
-        if name in [part.folder for part in road.benchmarks()] and road.is_downloaded(name)
+        if name in names and road.is_downloaded(name)
+    }
+    commands = [
+        Command(DOWNLOAD, ("download", repository, "--repo-type", "dataset", "--local-dir", str(folder)))
+        for folder, repository in folders.items()
     ]
     needs = [*road.backbone_needs(), *road.module_needs()]
     models = dict.fromkeys(need.hub for need in needs if need.hub)
     commands += [Command(DOWNLOAD, ("download", name)) for name in models]
     if commands:
-        yield Stage("download", "what the hub has: models, and the data that is named", tuple(commands))
+        about = "what the hub has: models, and the data that is named"
+        yield Stage("download", about, tuple(commands), fetches=tuple(folders))
     checks = [
         Command(
             "benchmarks check",

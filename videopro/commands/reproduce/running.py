@@ -58,7 +58,8 @@ class Record:
         """How a stage was done, whatever its settings were then; None if it was not, or what it wrote is
         gone."""
         done = self._stages.get(stage.name)
-        return done if done is not None and all(path.exists() for path in stage.writes) else None
+        is_there = all(path.exists() for path in (*stage.writes, *stage.fetches))
+        return done if done is not None and is_there else None
 
     def is_done(self, stage: Stage) -> bool:
         """Whether a stage was done with the commands that it has now, and none of the stages that it reads

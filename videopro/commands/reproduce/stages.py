@@ -83,6 +83,8 @@ class Stage:
     """The stages whose files it reads."""
     writes: tuple[Path, ...] = ()
     """What is there when it is done."""
+    fetches: tuple[Path, ...] = ()
+    """Folders without which it is not done either. Whatever settings brought them, they can be used."""
     in_parallel: bool = False
     """Whether commands that are on different GPUs run at once."""
     runs_all: bool = False
