@@ -193,14 +193,17 @@ def test_the_work_of_eight_gpus_is_gone_on_with_on_four(tmp_path: Path) -> None:
 
 
 def test_every_benchmark_is_looked_at_and_incomplete_ones_can_be_gone_on_with(tmp_path: Path) -> None:
-    codes = ("raise SystemExit(2)", f"open({str(tmp_path / 'unpacked')!r}, 'w')")
+    fails, unpacks = "raise SystemExit(2)", f"open({str(tmp_path / 'unpacked')!r}, 'w')"
+    codes = (fails, fails, unpacks)
     looks = Stage("check", "", tuple(Script("check", (code,)) for code in codes), runs_all=True)
     later = touches("transcribe", tmp_path)
-    with pytest.raises(RunError, match=r"'check' failed .*check-1\.log.*(?s:.)*add --start transcribe$"):
+    with pytest.raises(
+        RunError, match=r"'check' failed .*check-1\.log(?s:.)*check-2\.log; .*--start transcribe$"
+    ):
         run_stages([looks, later], tmp_path)
     assert (tmp_path / "unpacked").exists()
     assert not (tmp_path / "transcribe").exists()
     # A training that fails has nothing to go on with.
-    fails = stage("sft", "raise SystemExit(2)", tmp_path)
+    training = stage("sft", fails, tmp_path)
     with pytest.raises(RunError, match=r"the same command goes on with it$"):
-        run_stages([fails, later], tmp_path)
+        run_stages([training, later], tmp_path)

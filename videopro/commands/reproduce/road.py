@@ -163,11 +163,10 @@ class Road:
         if synthesis.get("sft_share") is None:
             return {}  # each question gives rows of both kinds
         if not config.makes_sft_rows:
-            programs, fewer = (
-                synthesis.get("programs", SynthesisConfig.programs),
-                synthesis.get("grpo_programs"),
-            )
-            return {"programs": 0, "grpo_programs": programs if fewer is None else fewer}
+            number = synthesis.get("grpo_programs")
+            if number is None:
+                number = synthesis.get("programs", SynthesisConfig.programs)
+            return {"programs": 0, "grpo_programs": number}
         if not config.makes_grpo_rows or config.grpo_prompts == "planner":
             return {"grpo_programs": 0}
         return {}

@@ -114,17 +114,19 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         logs = [folder / "logs" / f"{stage.name}{_suffix(i, stage)}.log" for i in range(len(stage.commands))]
         started = 0
-        failure: RunError | None = None
+        failures: list[tuple[Path, RunError]] = []
         for commands in stage.waves():
             try:
                 _run(stage, commands, logs[started : started + len(commands)])
             except RunError as error:
-                failure = failure or RunError(f"{error}{_way_on(stage, stages[number:])}")
+                failures.append((logs[started], error))
                 if not stage.runs_all:
-                    raise failure from error
+                    break
             started += len(commands)
-        if failure is not None:
-            raise failure
+        if failures:
+            others = ", ".join(str(log) for log, _ in failures[1:])
+            also = f"; others that failed: {others}" if others else ""
+            raise RunError(f"{failures[0][1]}{also}{_way_on(stage, stages[number:])}") from failures[0][1]
         missing = [path for path in stage.writes if not path.exists()]
         if missing:
             raise RunError(
@@ -220,11 +222,12 @@ def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool, unwritt
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have a command and what it started end as by Ctrl-C, so that what was done is saved."""
+    """Have a command and what it started end as by Ctrl-C, so that what was done is saved. SIGTERM, since a
+    shell without a terminal has those that it starts in the background ignore SIGINT."""
     if process.poll() is not None:
         return
     deadline = time.monotonic() + _PATIENCE
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, signal.SIGTERM)
     while _is_running(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
         process.poll()
