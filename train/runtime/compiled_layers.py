@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-_GRAPHS = 64
-"""Compiled graphs that are kept. All layers share one for each width."""
+_GRAPHS = 128
+"""Compiled graphs that are kept. All layers share one for each width; in transformers 5.24, where a layer's
+checkpoint is compiled with it, those that are computed again share one and the others another."""
 
 
 class CompiledLayers:

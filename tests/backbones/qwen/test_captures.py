@@ -40,8 +40,11 @@ class Cuda:
         self.pools += 1
         return (0, self.pools)
 
-    def Stream(self, device: torch.device) -> Any:
-        return SimpleNamespace(device=device, wait_stream=lambda stream: None)
+    def current_stream(self, device: torch.device) -> Any:
+        return SimpleNamespace(device=device, priority=-1)
+
+    def Stream(self, device: torch.device, *, priority: int) -> Any:
+        return SimpleNamespace(device=device, priority=priority)
 
     @contextmanager
     def graph(self, graph: Graph, *, pool: Any, stream: Any, capture_error_mode: str) -> Iterator[None]:
@@ -60,7 +63,7 @@ class Cuda:
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     made = Cuda()
-    for name in ("graph_pool_handle", "Stream", "graph"):
+    for name in ("graph_pool_handle", "current_stream", "Stream", "graph"):
         monkeypatch.setattr(torch.cuda, name, getattr(made, name))
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     return made
@@ -89,6 +92,12 @@ def test_a_model_is_captured_on_a_stream_of_its_own_gpu(cuda: Cuda) -> None:
     first, second = Captures(torch.device("cuda", 0)), Captures(SECOND)
     assert first.capture(nothing).stream.device.index == 0
     assert second.capture(nothing).stream.device.index == 1
+
+
+def test_a_graph_has_the_priority_of_the_stream_that_replays_it(cuda: Cuda) -> None:
+    # torch instantiates it with cudaGraphInstantiateFlagUseNodePriority: its kernels keep the priority of the
+    # stream on which they were captured.
+    assert Captures(SECOND).capture(nothing).stream.priority == -1
 
 
 def test_two_threads_capture_one_after_the_other(cuda: Cuda) -> None:

@@ -17,11 +17,14 @@ its base answers programs."""
 
 class Captures:
     """Captured steps of a model on `device`, which share the memory of their intermediate values. The device
-    has to be the current one of a thread that uses them."""
+    has to be the current one of a thread that uses them. Made where the stream is current on which the steps
+    are replayed."""
 
     def __init__(self, device: torch.device) -> None:
-        # torch's own stream for captures is on the GPU that was current when it was first needed.
-        self._stream: Any = torch.cuda.Stream(device)
+        # torch's own stream for captures is on the GPU that was current when it was first needed. A graph's
+        # kernels keep the priority with which they were captured, wherever it is replayed.
+        priority = torch.cuda.current_stream(device).priority
+        self._stream: Any = torch.cuda.Stream(device, priority=priority)
         self._alive: weakref.WeakSet[Any] = weakref.WeakSet()
         self._pool: Any = None
 
