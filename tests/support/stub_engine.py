@@ -35,6 +35,7 @@ def free(*_):
     pathlib.Path(sys.argv[1]).touch()
     sys.exit()
 signal.signal(signal.SIGTERM, free)
+print(flush=True)
 time.sleep(600)
 """
 _SHOWN = (
@@ -117,7 +118,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def main(arguments: list[str]) -> int:
     behaviour = json.loads((FOLDER / "stub_engine.json").read_text())
-    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(FOLDER / "freed")])
+    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(FOLDER / "freed")], stdout=subprocess.PIPE)
+    # Before that, it would end without freeing anything.
+    assert child.stdout is not None
+    child.stdout.readline()
     with (FOLDER / "starts.jsonl").open("a") as file:
         environment = {name: os.environ.get(name) for name in _SHOWN}
         record = {"arguments": arguments, "pid": os.getpid(), "child": child.pid, "environment": environment}
