@@ -8,6 +8,7 @@ its engine core. Behaviour comes from a JSON file beside it, `stub_engine.json`,
     fails: print this, and exit with status 1, if CUDA_VISIBLE_DEVICES is fails_on (if that is there)
     slow: seconds before it answers
     refuses: the message with which adapters are refused
+    lingers: a signal to end closes its port only, as vLLM while clients wait for replies
     dies: with the first start, an adapter is refused with status 500, and the program ends soon after, as
         vLLM when its engine core has died
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -140,7 +142,12 @@ def main(arguments: list[str]) -> int:
         named = arguments[arguments.index("--lora-modules") + 1 :]
         _Handler.adapters = dict(part.split("=", 1) for part in named)
     port = int(arguments[arguments.index("--port") + 1])
-    ThreadingHTTPServer(("127.0.0.1", port), _Handler).serve_forever(0.02)
+    server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+    if behaviour.get("lingers"):
+        signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+    server.serve_forever(0.02)
+    server.server_close()
+    time.sleep(600)
     return 0
 
 

@@ -126,6 +126,21 @@ def test_a_refusal_of_one_that_is_dying_is_asked_of_the_next(folder: Path) -> No
         assert names(engine) == ["model", "policy-v1"]
 
 
+@pytest.mark.long
+def test_one_that_was_told_to_end_and_lingers_is_started_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guard has 20 s of patience with it."""
+    monkeypatch.setattr(process, "_WATCH_SECONDS", 0.1)
+    stub_engine.behave(folder, lingers=True)
+    with make(folder, []) as engine:
+        stub_engine.behave(folder)
+        os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGTERM)
+        soon(lambda: engine.starts == 2)
+        engine.wait()
+        assert names(engine) == ["model"]
+
+
 def test_one_that_does_not_come_back_is_given_up_when_a_first_start_would_be(folder: Path) -> None:
     """Other processes of a training wait for this one so long, and no longer. Its port stays its own."""
     with make(folder, []) as engine:

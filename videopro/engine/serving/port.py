@@ -6,6 +6,8 @@ import socket
 
 from videopro.engine.serving.local_http import HOST
 
+_CONNECT_SECONDS = 5.0
+
 
 class HeldPort:
     """A port of this machine at which an engine can listen, and that no other program gets meanwhile."""
@@ -23,6 +25,16 @@ class HeldPort:
         self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._held.bind((HOST, 0))
         self.number = self._held.getsockname()[1]
+
+    def is_served(self) -> bool:
+        """Whether a server listens there, busy or not."""
+        try:
+            socket.create_connection((HOST, self.number), _CONNECT_SECONDS).close()
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def release(self) -> None:
         """Let others have it. Calling it again does nothing."""

@@ -41,6 +41,9 @@ _END_SECONDS = 10.0
 _SILENT_SECONDS = 60.0
 # Loading an adapter reads its file, and an engine's first reply compiles.
 _ASK_SECONDS = 300.0
+# Between two looks at whether one that is up still listens, and how many times in a row it may not.
+_WATCH_SECONDS = 5.0
+_MOST_REFUSALS = 3
 # Deaths without having answered for this long before the engine is given up.
 _MOST_DEATHS = 3
 _STABLE_SECONDS = 60.0
@@ -205,7 +208,7 @@ class EngineProcess:
         was_up = True
         while True:
             assert self._process is not None
-            status = self._process.wait()
+            status = self._wait_for_end(self._process)
             self._is_up.clear()
             # Where the guard itself was killed, the others of its process group are left.
             kill_group(self._process)
@@ -235,6 +238,18 @@ class EngineProcess:
                 self._is_up.set()
             elif self._process.poll() is None:
                 end_guarded(self._process)
+
+    def _wait_for_end(self, process: subprocess.Popen[bytes]) -> int:
+        """The exit status of its process, when that has ended. A server that a signal has ended kills its
+        engine, and waits for clients that wait for their replies (vLLM 0.32): it is ended then."""
+        refusals = 0
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(_WATCH_SECONDS)
+            refusals = 0 if self._port.is_served() else refusals + 1
+            if refusals == _MOST_REFUSALS:
+                self._is_up.clear()
+                end_guarded(process)
 
     def _give_up(self, error: BackboneError) -> None:
         self._failure = error
