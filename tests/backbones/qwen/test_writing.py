@@ -256,3 +256,30 @@ def test_keys_and_values_that_grow_are_kept_once(monkeypatch: pytest.MonkeyPatch
     write(run, GREEDY)
     write(run, Sampling(60))
     assert {"own keys", "own values"} <= set(grown)
+
+
+@pytest.mark.parametrize(
+    ("gib", "tokens", "rows"),
+    # Qwen3-VL-8B: 2 x 36 layers x 8 heads x 128 numbers of 2 bytes, 144 KiB a token. A reply of 1,024 tokens
+    # gets room for 1,280, 180 MiB: 17 of them in 3 GiB. Of 512, 108 MiB: 28 in 3 GiB, and 9 in 1 GiB.
+    [(3, 1024, 16), (3, 512, 16), (1, 512, 8), (0, 512, 0)],
+)
+def test_a_gpu_has_room_for_the_replies_that_are_written_at_once(gib: int, tokens: int, rows: int) -> None:
+    assert writing.rows_that_fit(gib * 2**30, 144 * 2**10, tokens) == rows
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("groups", [[16], [4, 4, 4, 4], [1] * 16, [13, 1, 1, 1], [9, 7]])
+def test_that_room_holds_what_a_batch_takes(groups: list[int]) -> None:
+    fits = writing.rows_that_fit(3 * 2**30, 144 * 2**10, 1024)
+    of = [prompt for prompt, count in enumerate(groups) for _ in range(count)]
+    assert len(of) == fits
+    writer = StaticWriter(runner("qwen3_vl").model, cache_name="cache", captures=True)
+    # At first, when each is one token long after 200 of its prompt, and when half of it is written.
+    for written in (1, 512):
+        start: Any = SimpleNamespace(
+            of=of, written=torch.full((fits,), written), own_tokens=200 + written, prompt_tokens=900
+        )
+        layout = writer._layout(start, range(fits), 1024)
+        taken = layout.rows * layout.room * 144 * 2**10
+        assert taken <= (3 if len(set(groups)) == 1 else 6) * 2**30

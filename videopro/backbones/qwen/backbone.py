@@ -39,7 +39,7 @@ from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
 from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQueue
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
-from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply
+from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply, rows_that_fit
 from videopro.backbones.thinking import without_thoughts
 from videopro.errors import BackboneError, check_cancelled
 from videopro.question import Answer, prompts
@@ -338,12 +338,12 @@ class QwenBackbone(Backbone):
 
     def _slots(self, sampling: Sampling) -> int:
         """How many replies are written at the same time: `batch_size`, and on a GPU as many more as half of
-        its free memory holds the keys and values of."""
+        its free memory has room for."""
         if self.device.type != "cuda":
             return self._batch
         free = torch.cuda.mem_get_info(self.device)[0]
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        fits = free // 2 // (self._runner.token_bytes * sampling.max_new_tokens)
+        fits = rows_that_fit(free // 2, self._runner.token_bytes, sampling.max_new_tokens)
         return max(self._batch, min(fits, _MOST_REPLIES))
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:

@@ -329,6 +329,16 @@ def _to_host(tensor: torch.Tensor) -> torch.Tensor:
     return pinned.copy_(tensor, non_blocking=True)
 
 
+def rows_that_fit(memory: int, token_bytes: int, tokens: int) -> int:
+    """How many replies of so many tokens a captured batch may have for its room to take at most `memory`
+    bytes, if the prompts have equally many of them; with others it takes twice as much at most."""
+    # Its own tokens begin with the end of its prompt.
+    room = _multiple(tokens, ROOM) + ROOM
+    rows = memory // (token_bytes * room)
+    # Its layout has a power of two of them.
+    return _power(rows + 1) // 2
+
+
 def _power(number: int) -> int:
     """The least power of two that is not below it."""
     return 1 << max(number - 1, 0).bit_length()
