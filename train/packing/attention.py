@@ -75,9 +75,9 @@ def _sdpa_or_parts(
 ) -> tuple[torch.Tensor, None]:
     if not isinstance(attention_mask, BlockMask):
         # A compiled layer has no place for a loop over spans, which differ from batch to batch.
-        rows = None if torch.compiler.is_compiling() else spans_of(attention_mask)
-        if rows is not None:
-            return attend_by_spans(module, (query, key, value), attention_mask, rows, **more), None
+        spans = None if torch.compiler.is_compiling() else spans_of(attention_mask)
+        if spans is not None:
+            return attend_by_spans(module, (query, key, value), attention_mask, spans, **more), None
         return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
     device = query.device.type
     if torch.is_autocast_enabled(device):

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
-from videopro.backbones import Backbone, check_alive
+from videopro.backbones import Backbone, check_alive, sharing_gpu
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
-from videopro.engine import sharing_gpu
 from videopro.errors import (
     BackboneError,
     ExceptionRecord,

@@ -34,9 +34,9 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.gpu_threads import sharing_gpu
 from videopro.backbones.health import check_alive
 from videopro.backbones.identity import identify
-from videopro.backbones.loaded_whole import loaded_whole
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     BaseRecord,
@@ -50,12 +50,14 @@ from videopro.backbones.model_record import (
 from videopro.backbones.needs import model_needs
 from videopro.backbones.thinking import reply_notes, stored_thoughts
 from videopro.backbones.weights_bar import hide_weights_bar
+from videopro.backbones.whole_models import loaded_whole
 from videopro.errors import ConfigError
 
 __all__ = [
     "SHIPPED_PLANNER",
     "hide_weights_bar",
     "loaded_whole",
+    "sharing_gpu",
     "DEFAULT_FRAMES",
     "DEFAULT_PIXELS",
     "MODEL_RECORD",

@@ -4,7 +4,6 @@ from videopro.engine.exception_watch import ExceptionWatch, keep_tracebacks, tra
 from videopro.engine.in_flight import InFlight
 from videopro.engine.progress import Progress
 from videopro.engine.queue import CrashRecord, Unit, lease, read_crashes, record_crash, share_of_units, units
-from videopro.engine.threads import sharing_gpu
 from videopro.engine.walk import Walk, shard
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "record_crash",
     "shard",
     "share_of_units",
-    "sharing_gpu",
     "traceback_file",
     "units",
 ]

@@ -68,19 +68,23 @@ def test_documents_are_causal_spans_and_replies_after_the_first_are_not() -> Non
     documents = [0] * 30 + [1] * 20 + [PADDING] * 10
     tree = [ROOT] * 40 + [0] * 20
     replies = [NO_BRANCH] * 48 + [5] * 4 + [6] * 4 + [7] * 4
-    mask = RowShape().mask(
-        torch.tensor([documents, tree]), torch.tensor([[NO_BRANCH] * 50 + [PADDING] * 10, replies])
-    )
-    assert spans.spans_of(mask) == [
+    shape = RowShape()
+    masks = [
+        shape.mask(torch.tensor([documents]), torch.tensor([[NO_BRANCH] * 50 + [PADDING] * 10])),
+        shape.mask(torch.tensor([tree]), torch.tensor([replies])),
+    ]
+    assert [spans.spans_of(mask) for mask in masks] == [
         [Span(0, 30, 0, True), Span(30, 50, 30, True), Span(50, 60, 50, True)],
         [Span(0, 52, 0, True), Span(52, 60, 0, False)],
     ]
 
 
-def test_a_row_of_replies_alone_is_attended_to_under_its_mask() -> None:
-    """Of 100 tokens 90 are in replies, so that spans would save little more than a tenth of the pairs."""
-    replies = [NO_BRANCH] * 10 + [number for number in range(10) for _ in range(9)]
-    mask = RowShape().mask(torch.zeros((1, 100), dtype=torch.long), torch.tensor([replies]))
+@pytest.mark.parametrize(("rows", "prompt"), [(1, 10), (2, 90)], ids=["replies alone", "two rows"])
+def test_where_spans_save_little_a_row_is_attended_to_under_its_mask(rows: int, prompt: int) -> None:
+    """Of 100 tokens 10 are in prompts, so that spans would save little more than a tenth of the pairs; two
+    rows with more would take two calls for each span."""
+    replies = [NO_BRANCH] * prompt + [number % 10 for number in range(100 - prompt)]
+    mask = RowShape().mask(torch.zeros((rows, 100), dtype=torch.long), torch.tensor([replies] * rows))
     assert spans.spans_of(mask) is None
 
 
@@ -93,13 +97,13 @@ def heads(width: int) -> list[torch.Tensor]:
 def test_attention_by_spans_is_that_by_the_dense_mask(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "_WORTH", 2)
     draw = random.Random(seed)
-    segments, branches = (torch.tensor(s) for s in zip(*(random_row(draw, 90) for _ in "ab"), strict=True))
+    segments, branches = (torch.tensor([side]) for side in random_row(draw, 90))
     module = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
     noted = RowShape().mask(segments, branches)
     assert spans.spans_of(noted) is not None
     results = []
     for mask in (noted, noted.clone()):
-        made = [each.requires_grad_() for each in heads(90)]
+        made = [each[:1].requires_grad_() for each in heads(90)]
         out, _ = attention._sdpa_or_parts(module, *made, mask, scaling=0.3, dropout=0.0)
         (out * torch.arange(16)).sum().backward()
         results.append((out.detach(), *(each.grad for each in made)))

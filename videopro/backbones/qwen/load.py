@@ -18,7 +18,6 @@ from transformers.processing_utils import ProcessorMixin
 
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.loaded_whole import loaded_whole
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
 from videopro.backbones.qwen.beyond import note_beyond
 from videopro.backbones.qwen.find import (
@@ -31,6 +30,7 @@ from videopro.backbones.qwen.find import (
 from videopro.backbones.qwen.resolve import resolve_record
 from videopro.backbones.qwen.vision_attention import attend_by_chunk
 from videopro.backbones.weights_bar import hide_weights_bar
+from videopro.backbones.whole_models import loaded_whole
 from videopro.errors import BackboneError
 from videopro.storage import non_finite, non_finite_in
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from videopro.backbones import sharing_gpu
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.engine import sharing_gpu
 from videopro.errors import (
     QUESTION_ERRORS,
     ConfigError,

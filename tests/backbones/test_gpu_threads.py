@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from videopro.engine import sharing_gpu
+from videopro.backbones import sharing_gpu
 from videopro.methods.program import run_parallel
 
 
