@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from accelerate import PartialState
 from transformers.training_args import ParallelMode
 
 from videopro.errors import ConfigError
@@ -55,7 +56,9 @@ def test_a_process_alone_trains_on_one_of_several_gpus(
     kind: type[VideoSFTConfig | VideoGRPOConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """transformers would give each GPU a part of each batch, and of the patches of its videos."""
+    monkeypatch.setattr(PartialState, "_shared_state", {})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     training = kind(output_dir=str(tmp_path), bf16=False, per_device_train_batch_size=8)
     assert training.parallel_mode is ParallelMode.NOT_PARALLEL
     assert (training.n_gpu, training.train_batch_size) == (1, 8)
