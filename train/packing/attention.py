@@ -41,12 +41,13 @@ class RowShape:
     def of(cls, model: PreTrainedModel, device: torch.device, *, autocast: bool) -> RowShape:
         """For training `model` on `device`; `autocast`: its attention computes in 16 bits whatever its
         weights are. FlexAttention then takes over SDPA's BlockMasks."""
-        attend_by_parts()
         if device.type != "cuda":
             return cls()
         half = autocast or model.dtype in (torch.bfloat16, torch.float16)
         # In fp32 its backward pass does not fit the shared memory of a multiprocessor.
         blocks = half and has_triton() and torch.cuda.get_device_capability(device) >= _COMPUTE_CAPABILITY
+        if blocks:
+            attend_by_parts()
         return cls(buckets=True, blocks=blocks)
 
     def width(self, longest: int, *, least: int) -> int:
@@ -59,7 +60,8 @@ class RowShape:
             return block_mask(segments, branches)
         mask = dense_mask(segments, branches)
         # No two neighbouring parts have the same number: branches are from -2 on, and fewer than the width.
-        note_spans(mask, segments * (segments.shape[1] + 2) + branches)
+        if note_spans(mask, segments * (segments.shape[1] + 2) + branches):
+            attend_by_parts()
         return mask
 
 

@@ -60,15 +60,17 @@ def find_spans(mask: torch.Tensor, parts: torch.Tensor) -> list[Span]:
     return spans
 
 
-def note_spans(mask: torch.Tensor, parts: torch.Tensor) -> None:
-    """Note the spans of `mask`, (rows, 1, tokens, tokens) bool, for `attend_by_spans`, if they are worth it.
-    `parts`, (rows, tokens): see `find_spans`."""
+def note_spans(mask: torch.Tensor, parts: torch.Tensor) -> bool:
+    """Note the spans of `mask`, (rows, 1, tokens, tokens) bool, for `attend_by_spans`, if they are worth it:
+    whether they are. `parts`, (rows, tokens): see `find_spans`."""
     rows, width = parts.shape
     if rows > 1:
-        return
+        return False
     spans = find_spans(mask[0, 0].cpu(), parts[0].cpu())
-    if sum(span.pairs for span in spans) < _WORTH * width * width:
+    is_worth = sum(span.pairs for span in spans) < _WORTH * width * width
+    if is_worth:
         _SPANS[mask] = spans
+    return is_worth
 
 
 def spans_of(mask: Any) -> Sequence[Span] | None:
