@@ -169,7 +169,7 @@ def test_another_model_or_film_is_not_here(client: OpenAI, film: str) -> None:
         ("file-" + "0" * 32, "there is no film"),
         ("folder:../out/serve.lock", "no relative path inside"),
         ("/etc/passwd", "names no film"),
-        ("http://127.0.0.1/a.mp4", "fetches no addresses"),
+        ("http://127.0.0.1/a.mp4", "names no film"),
         ("data:video/mp4;base64,AAAA", "names no film"),
         ("pocket:test/long_013", "names no film"),
     ):

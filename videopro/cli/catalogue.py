@@ -59,7 +59,8 @@ _ALL = (
         "serve",
         "videopro.commands.serve",
         "Answer",
-        "Serve questions about films over HTTP, for programs (OpenAI's protocol) and on a page.",
+        "Serve questions about films to people who trust each other, who may all see and delete everything: "
+        "for programs over HTTP (OpenAI's protocol), and on a page.",
         (
             "videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films",
             "videopro serve --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "

@@ -18,23 +18,22 @@ from videopro import methods
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, setting
 from videopro.commands.serve import (
+    ADDRESS,
     AT_ONCE_UNSET,
     LOCAL_AT_ONCE,
     SERVER_AT_ONCE,
-    address_warnings,
-    is_local_address,
-    keys_in_environment,
+    DoorSettings,
 )
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 from videopro.modules import ModuleSettings, expects_pocket, module_needs
 
-_MODEL, _METHOD, _ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
+_MODEL, _METHOD, _LIMITS = "Model", "Method", "Limits"
 _FLAG = "--modules {part}=none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class McpConfig:
+class McpConfig(DoorSettings):
     """The settings of `videopro mcp`."""
 
     folders: tuple[Path, ...] = field(
@@ -73,14 +72,10 @@ class McpConfig:
     transport: Literal["stdio", "http"] = field(
         default="stdio",
         metadata=setting(
-            "stdio: the client starts this command and talks to it; http: streamable HTTP", group=_ADDRESS
+            "stdio: the client starts this command and talks to it; http: streamable HTTP", group=ADDRESS
         ),
     )
-    host: str = field(
-        default="127.0.0.1",
-        metadata=setting("http: address to listen at; 0.0.0.0: at all of this machine", group=_ADDRESS),
-    )
-    port: int = field(default=8090, metadata=setting("http: port; 0: any that is free", group=_ADDRESS))
+    port: int = field(default=8090, metadata=setting("http: port; 0: any that is free", group=ADDRESS))
     in_flight: int | None = field(
         default=None,
         metadata=setting(f"calls of ask that are answered at a time; {AT_ONCE_UNSET}", group=_LIMITS),
@@ -130,13 +125,13 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
                 print(note, file=sys.stderr)
     elif config.backbone or config.options:
         raise ConfigError("--backbone and --options set up a model, and none is named: give --model")
-    keys, is_local = keys_in_environment(), is_local_address(config.host)
     limits = ServeLimits(
         at_once=_at_once(config),
         waiting=config.waiting,
         seconds=config.question_seconds,
-        keys=keys,
-        is_local=is_local,
+        keys=config.keys() if config.transport == "http" else (),
+        hosts=config.hosts,
+        origins=config.origins,
     )
     films = OfferedFilms(config.folders, answerer, config.modules)
     try:
@@ -145,8 +140,6 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
         if config.transport == "stdio":
             run_stdio(server)
             return
-        for warning in address_warnings(is_local, keys):
-            print(warning, file=sys.stderr)
         with listen(config.host, config.port) as sock:
             run_http(
                 server, limits, calls, sock, lambda address: print(f"serving films at {address}", flush=True)

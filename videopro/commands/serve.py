@@ -1,4 +1,5 @@
-"""videopro serve: questions about films over HTTP, for programs and on a page.
+"""videopro serve: questions about films over HTTP, for programs and on a page, among people who trust each
+other: whoever may ask sees, stops and deletes everybody's films and questions.
 
     videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films
 
@@ -24,7 +25,7 @@ from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 
 KEYS = "VIDEOPRO_SERVE_KEYS"
-_MODEL, _METHOD, _ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
+_MODEL, _METHOD, ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
 _GIB = 2**30
 # As videopro infer: a server fills its batches from many questions, a model in this process from a few.
 SERVER_AT_ONCE, LOCAL_AT_ONCE = 32, 4
@@ -32,7 +33,54 @@ AT_ONCE_UNSET = f"unset: {SERVER_AT_ONCE} with a served model, {LOCAL_AT_ONCE} w
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeConfig:
+class DoorSettings:
+    """Where a server listens, and who may call it."""
+
+    host: str = field(
+        default="127.0.0.1",
+        metadata=setting("address to listen at; 0.0.0.0: at all of this machine", group=ADDRESS),
+    )
+    key: bool = field(
+        default=True,
+        metadata=setting(
+            f"whether {KEYS} must be set where others can reach the server; without a key they may do all",
+            group=ADDRESS,
+        ),
+    )
+    hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "names by which clients call the server, such as videos.example.org, besides localhost and "
+            "addresses such as 192.168.1.7",
+            group=ADDRESS,
+        ),
+    )
+    origins: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
+            "page",
+            group=ADDRESS,
+        ),
+    )
+
+    def keys(self) -> tuple[str, ...]:
+        """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no
+        client can send, and for none where others can reach the server, unless that is meant."""
+        keys = tuple(os.environ.get(KEYS, "").split())
+        for number, key in enumerate(keys, start=1):
+            if problem := key_problem(key):
+                raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
+        if self.key and not keys and not _is_local(self.host):
+            raise ConfigError(
+                f"--host {self.host}: others can reach this address, and no key is set; set {KEYS}, or add "
+                "--no-key if all of them may see, stop and delete everything"
+            )
+        return keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig(DoorSettings):
     """The settings of `videopro serve`."""
 
     model: str = field(
@@ -68,30 +116,10 @@ class ServeConfig:
     folders: tuple[Path, ...] = field(
         default=(), metadata=setting("folders whose films may be asked about by their relative paths")
     )
-    host: str = field(
-        default="127.0.0.1",
-        metadata=setting("address to listen at; 0.0.0.0: at all of this machine", group=_ADDRESS),
-    )
-    port: int = field(default=8080, metadata=setting("port; 0: any that is free", group=_ADDRESS))
+    port: int = field(default=8080, metadata=setting("port; 0: any that is free", group=ADDRESS))
     root_path: str = field(
         default="",
-        metadata=setting("path below which a reverse proxy serves it, such as /videos", group=_ADDRESS),
-    )
-    hosts: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "names by which clients call the server, such as videos.example.org, besides this machine's own; "
-            "unset: any, but only this machine's own while it listens on this machine alone",
-            group=_ADDRESS,
-        ),
-    )
-    origins: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
-            "page",
-            group=_ADDRESS,
-        ),
+        metadata=setting("path below which a reverse proxy serves it, such as /videos", group=ADDRESS),
     )
     in_flight: int | None = field(
         default=None,
@@ -109,10 +137,6 @@ class ServeConfig:
     film_gib: float = field(default=8.0, metadata=setting("largest film in GiB", group=_LIMITS))
     store_gib: float = field(
         default=64.0, metadata=setting("all uploaded films together, in GiB", group=_LIMITS)
-    )
-    allow_urls: bool = field(
-        default=False,
-        metadata=setting("fetch films that a question names by an address, from public hosts", group=_LIMITS),
     )
 
     def __post_init__(self) -> None:
@@ -136,7 +160,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
     """Load the model and serve until a signal comes. Raises VideoProError."""
     with needs_extra("serve", "videopro serve"):
         from videopro.serve import Answerer, ServeLimits, listen, run
-    keys = keys_in_environment()
+    keys = config.keys()
     answerer = Answerer(
         config.model,
         backbone=config.backbone,
@@ -146,7 +170,6 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         max_new_tokens=config.max_new_tokens,
         load=load,
     )
-    is_local = is_local_address(config.host)
 
     def limits(at_once: int) -> ServeLimits:
         return ServeLimits(
@@ -157,17 +180,15 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             store_bytes=int(config.store_gib * _GIB),
             keys=keys,
             hosts=config.hosts,
-            is_local=is_local,
             origins=config.origins,
             folders=config.folders,
-            allows_urls=config.allow_urls,
         )
 
     # What is wrong with these shows before the model is loaded.
     limits(LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
     check_needs(answerer.needs())
     with listen(config.host, config.port) as sock:
-        for note in (*answerer.notes(), *address_warnings(is_local, keys, config.hosts)):
+        for note in answerer.notes():
             print(note, file=sys.stderr)
         if (about := answerer.about()) is not None:
             print(about, file=sys.stderr)
@@ -189,30 +210,13 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             answerer.close()
 
 
-def keys_in_environment() -> tuple[str, ...]:
-    """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no client
-    can send."""
-    keys = tuple(os.environ.get("VIDEOPRO_SERVE_KEYS", "").split())
-    for number, key in enumerate(keys, start=1):
-        if problem := key_problem(key):
-            raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
-    return keys
-
-
-def is_local_address(host: str) -> bool:
+def _is_local(host: str) -> bool:
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def address_warnings(is_local: bool, keys: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
-    """What to tell the operator about who may call; with `hosts`, names of its own, a proxy leads to it."""
-    if (is_local and not hosts) or keys:
-        return []
-    return [f"no key is set ({KEYS}): whoever reaches this address can use the model and see all films"]
 
 
 if __name__ == "__main__":

@@ -19,11 +19,10 @@ from videopro.serve import (
     page_routes,
     question_routes,
     session_routes,
-    upload_routes,
 )
 from videopro.serve.answering import Answerer
 from videopro.serve.films import FilmStore
-from videopro.serve.guards import TOO_LARGE, Guard
+from videopro.serve.guards import Guard
 from videopro.serve.indexing import Indexing
 from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
@@ -31,7 +30,6 @@ from videopro.serve.metrics import Metrics
 from videopro.serve.problems import Problem, body_of, problem_of
 from videopro.serve.questions import Questions
 from videopro.serve.state import ServerState, state_of
-from videopro.serve.uploads import Uploads
 
 
 def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> ServerState:
@@ -40,8 +38,7 @@ def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> Serve
     line = FairLine(limits.at_once, limits.waiting)
     metrics = Metrics(line, films)
     questions = Questions(folder, answerer, line, seconds=limits.seconds, watch=metrics.event)
-    uploads = Uploads(films, limits.film_bytes)
-    return ServerState(limits, answerer, films, line, questions, Indexing(answerer), uploads, metrics)
+    return ServerState(limits, answerer, films, line, questions, Indexing(answerer), metrics)
 
 
 def create_app(state: ServerState, root_path: str = "") -> FastAPI:
@@ -50,7 +47,7 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
-    programs = (file_routes, upload_routes, folder_routes, chat, question_routes)
+    programs = (file_routes, folder_routes, chat, question_routes)
     for routes in (*programs, page_routes, session_routes):
         app.include_router(routes.router)
 
@@ -103,7 +100,7 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
-    if TOO_LARGE in request.scope:  # FastAPI says that the body cannot be read, and not why.
-        return await _refuse(request, request.scope[TOO_LARGE])
+    if isinstance(error.__cause__, Problem):  # FastAPI says that the body cannot be read, and not why.
+        return await _refuse(request, error.__cause__)
     problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code="no_route")
     return JSONResponse(body_of(problem), problem.status, headers=error.headers)

@@ -13,14 +13,14 @@ from starlette.responses import FileResponse, Response
 
 from videopro.serve.films import Film
 from videopro.serve.frames import jpeg_of
-from videopro.serve.multipart import receive_form
+from videopro.serve.limits import SUBTITLE_BYTES
+from videopro.serve.multipart import receive_file
 from videopro.serve.problems import Problem
+from videopro.serve.requests import called_by_name
 from videopro.serve.state import ServerState, state_of
 from videopro.serve.streams import EventStream, event_line
 
 router = APIRouter()
-
-_SUBTITLE_BYTES = 32 * 2**20
 
 
 async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
@@ -50,10 +50,9 @@ async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
 async def upload(request: Request) -> dict[str, Any]:
     """Upload a film in one form; `purpose` is not looked at."""
     state = state_of(request)
-    part = state.films.new_part()
-    limit = min(state.limits.film_bytes, state.films.room())
-    form = await receive_form(request, part, limit)
-    film = await to_thread.run_sync(state.films.add, part, form.name, form.digest)
+    with state.films.receive(state.limits.film_bytes) as incoming:
+        name = await receive_file(request, incoming)
+        film = await to_thread.run_sync(state.films.add, incoming.path, name, incoming.digest)
     return await file_object(state, film)
 
 
@@ -99,14 +98,16 @@ async def content(request: Request, id: str) -> Response:
 async def frame(
     request: Request,
     id: str,
-    time: Annotated[float, Query(ge=0)],
+    time: Annotated[float, Query(ge=0, allow_inf_nan=False)],
     side: Annotated[int, Query(ge=16, le=2048)] = 320,
     box: str | None = None,
 ) -> Response:
     """The picture at a time, or the part of it within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
     state = state_of(request)
     film = state.films.get(id)
-    image = await to_thread.run_sync(jpeg_of, state.films.video(film), time, side, box)
+    with called_by_name({str(film.path): film.name}):
+        video = await to_thread.run_sync(state.films.video, film)
+        image = await to_thread.run_sync(jpeg_of, video, time, side, box)
     # By the film's content: it never changes.
     return Response(
         image, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=31536000, immutable"}
@@ -118,13 +119,10 @@ async def subtitles(request: Request, id: str) -> dict[str, Any]:
     """Give a film subtitles, in place of those that it has."""
     state = state_of(request)
     state.films.get(id)
-    part = state.films.new_part()
-    try:
-        form = await receive_form(request, part, _SUBTITLE_BYTES)
-        text = await anyio.Path(part).read_bytes()
-        film = await to_thread.run_sync(state.films.set_subtitles, id, form.name, text)
-    finally:
-        part.unlink(missing_ok=True)
+    with state.films.receive(SUBTITLE_BYTES) as incoming:
+        name = await receive_file(request, incoming)
+        text = await anyio.Path(incoming.path).read_bytes()
+        film = await to_thread.run_sync(state.films.set_subtitles, id, name, text)
     return await file_object(state, film)
 
 

@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -70,6 +70,44 @@ class Film:
     """A subtitle file, or the film itself for a track in it; None: there are none."""
 
 
+class Incoming:
+    """A file that is being uploaded. Its bytes are counted, hashed, and written where there is room."""
+
+    def __init__(self, path: Path, most: int, keep_room: Callable[[Path, int], None]) -> None:
+        """`keep_room(path, size)` keeps room for a file of that size, or raises Problem."""
+        self.path = path
+        self.size = 0
+        self._most = most
+        self._keep_room = keep_room
+        self._kept = 0
+        self._hash = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what was written, in hex."""
+        return self._hash.hexdigest()
+
+    def write(self, content: bytes, whole: int = 0) -> None:
+        """Add to the file; `whole`: the bytes that it will have, where that is known. Raises Problem if it is
+        too large, and OSError."""
+        self.size += len(content)
+        size = max(self.size, whole)
+        if size > self._most:
+            raise too_large(self._most)
+        if size > self._kept:
+            self._keep_room(self.path, size)
+            self._kept = size
+        with self.path.open("ab") as file:
+            file.write(content)
+        self._hash.update(content)
+
+
+def too_large(most: int) -> Problem:
+    """The refusal of a file of more bytes than that."""
+    message = f"the file is larger than {most:,} bytes, which is what this server takes"
+    return Problem(413, message, code="too_large", param="file")
+
+
 class FilmStore:
     """The films in a folder, which is made if it is missing. Thread-safe.
 
@@ -87,6 +125,8 @@ class FilmStore:
         self._writing = threading.Lock()
         """Held while a film is put in its place: two clients may bring the same one."""
         self._videos: dict[str, Video] = {}
+        self._kept: dict[Path, int] = {}
+        """Bytes for which room is kept, by the file that is being uploaded."""
         self.incoming.mkdir(parents=True, exist_ok=True)
         self._folder.mkdir(exist_ok=True)
         # What a killed server left. By their names: the folder may hold files of somebody else.
@@ -99,11 +139,33 @@ class FilmStore:
     def size(self) -> int:
         """What the uploaded films take."""
         with self._lock:
-            return sum(film.bytes for film in self._films.values() if film.is_uploaded)
+            return self._size()
 
-    def room(self) -> int:
-        """How many bytes may still be uploaded."""
-        return max(0, self.limit_bytes - self.size)
+    def _size(self) -> int:
+        return sum(film.bytes for film in self._films.values() if film.is_uploaded)
+
+    @contextmanager
+    def receive(self, most: int) -> Iterator[Incoming]:
+        """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was
+        added."""
+        part = self.new_part()
+        try:
+            yield Incoming(part, most, self._keep_room)
+        finally:
+            part.unlink(missing_ok=True)
+            with self._lock:
+                self._kept.pop(part, None)
+
+    def _keep_room(self, part: Path, size: int) -> None:
+        with self._lock:
+            room = self.limit_bytes - self._size() - sum(self._kept.values()) + self._kept.get(part, 0)
+            if size > room:
+                message = (
+                    f"the file is larger than {max(0, room):,} bytes, the room that is left for films here; "
+                    "delete one that is no longer needed, or ask the operator"
+                )
+                raise Problem(413, message, code="no_room", param="file")
+            self._kept[part] = size
 
     def new_part(self) -> Path:
         """A path for a file that is being uploaded; it is not there yet."""

@@ -1,8 +1,8 @@
 """Who may call: a key where one is set, pages of this server alone, and names by which it is called.
 
-A page of any web site can send requests from its visitor's browser to this machine. So a request that names
-another origin is refused, and a server that listens on this machine alone is called by this machine's names
-only: a site could otherwise have its own name lead here (DNS rebinding).
+A page of any web site can send requests from its visitor's browser to this server. So a request that names
+another origin is refused, and the server is called by an address or a name that its operator knows: a site
+could otherwise have its own name lead here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, cookie_parser
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from videopro.errors import Cancellation
-from videopro.serve.limits import ServeLimits
+from videopro.serve.films import too_large
+from videopro.serve.limits import SUBTITLE_BYTES, ServeLimits
 from videopro.serve.problems import Problem, body_of, problem_of
 
 HANG_UP = "videopro.hang_up"
 """The key of a request's scope with the Cancellation that its client cancels by hanging up."""
-TOO_LARGE = "videopro.too_large"
-"""The key of a request's scope with the refusal of a body that was too large."""
 COOKIE = "videopro_session"
 """Holds the key's hash for what a page shows without a script, such as a film: GET alone."""
 _OPEN_PATHS = ("", "/", "/health", "/favicon.ico")
 _OPEN_FOLDERS = ("/assets/",)
-_UPLOADS = ("/v1/files", "/v1/uploads")
+_SUBTITLES = re.compile(r"/v1/files/[^/]+/subtitles")
+_FORM_BYTES = 2**16
+"""Of a form, beside its file."""
 _READS = ("GET", "HEAD")
 
 
@@ -58,49 +60,62 @@ class Guard:
             return
         scope["root_path"] = scope.get("root_path", "") + self._root_path
         headers = Headers(scope=scope)
-        try:
-            self._check_host(headers)
-            origin = self._origin(headers)
-            if scope["method"] == "OPTIONS" and origin is not None:
-                await self._preflight(origin)(scope, receive, send)
-                return
-            scope["videopro.key"] = self._key(scope, headers)
-            self._check_size(scope, headers)
-        except Problem as problem:
-            self._on_request("refused", problem.status)
-            await _refusal(problem)(scope, receive, send)
-            return
+        origin: str | None = None
         is_begun = False
 
         async def guarded(message: Message) -> None:
             nonlocal is_begun
             if message["type"] == "http.response.start":
                 is_begun = True
-                route = getattr(scope.get("route"), "path", "none")
-                self._on_request(route, message["status"])
+                self._on_request(getattr(scope.get("route"), "path", "none"), message["status"])
                 sent = MutableHeaders(scope=message)
                 sent["X-Content-Type-Options"] = "nosniff"
                 sent["Referrer-Policy"] = "no-referrer"
+                sent["Cross-Origin-Resource-Policy"] = "same-origin"
                 sent.setdefault("Content-Security-Policy", _POLICY)
                 if origin is not None:
                     sent["Access-Control-Allow-Origin"] = origin
                     sent["Vary"] = "Origin"
             await send(message)
 
+        hang_up = scope[HANG_UP] = Cancellation()
+        most, too_large = self._limit(scope)
+        count = 0
+
+        async def counted() -> Message:
+            nonlocal count
+            message = await receive()
+            count += len(message.get("body", b""))
+            if count > most and not is_begun:
+                raise too_large
+            # A reply is not held up by what its client goes on sending.
+            if message["type"] == "http.disconnect" or count > most:
+                hang_up.cancel()
+                return {"type": "http.disconnect"}
+            return message
+
         try:
-            await self._app(scope, self._counted(scope, receive), guarded)
+            self._check_host(headers)
+            origin = self._origin(headers)
+            if scope["method"] == "OPTIONS" and origin is not None:
+                await _PREFLIGHT(scope, receive, guarded)
+                return
+            scope["videopro.key"] = self._key(scope, headers)
+            if _declared(headers) > most:
+                raise too_large
+            await self._app(scope, counted, guarded)
         except ClientDisconnect:
             return
         except Exception as error:
-            # Printed here, so that the server does not print it too.
-            refusal = _refusal(problem_of(error))
+            # An unexpected one is printed here, so that the server does not print it too.
+            problem = problem_of(error)
             if not is_begun:
-                await refusal(scope, receive, guarded)
+                await JSONResponse(body_of(problem), problem.status, problem.headers)(scope, receive, guarded)
 
     def _check_host(self, headers: Headers) -> None:
         host = _hostname(headers.get("host", ""))
-        names = self._limits.hosts
-        if host in names or (not names and not self._limits.is_local) or _is_this_machine(host):
+        # No site can have a page under an address or a name of this machine lead elsewhere.
+        if host in (*self._limits.hosts, "localhost") or host.endswith(".localhost") or _is_address(host):
             return
         message = f"this server is not called {host[:100]!r}; its operator can allow that with --hosts"
         raise Problem(403, message, code="wrong_host")
@@ -114,17 +129,6 @@ class Guard:
             return origin
         message = f"pages of {origin[:100]!r} may not call this server; its operator can allow it: --origins"
         raise Problem(403, message, code="wrong_origin")
-
-    def _preflight(self, origin: str) -> JSONResponse:
-        return JSONResponse(
-            None,
-            headers={
-                "Access-Control-Allow-Origin": origin,
-                "Access-Control-Allow-Methods": "GET, POST, DELETE",
-                "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
-                "Vary": "Origin",
-            },
-        )
 
     def _key(self, scope: Scope, headers: Headers) -> str:
         """A name for the key of a request, "" if none is needed. Raises Problem."""
@@ -148,34 +152,16 @@ class Guard:
         )
         raise Problem(401, message, code="invalid_api_key")
 
-    def _check_size(self, scope: Scope, headers: Headers) -> None:
-        declared = headers.get("content-length", "")
-        if not _is_upload(scope) and declared.isdigit() and int(declared) > self._limits.json_bytes:
-            raise self._too_large()
-
-    def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, which may be longer than it was said to be."""
-        if _is_upload(scope):
-            return receive
-        count = 0
-        hang_up = scope[HANG_UP] = Cancellation()
-
-        async def counted() -> Message:
-            nonlocal count
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                hang_up.cancel()
-            count += len(message.get("body", b""))
-            if count > self._limits.json_bytes:
-                scope[TOO_LARGE] = self._too_large()
-                raise scope[TOO_LARGE]
-            return message
-
-        return counted
-
-    def _too_large(self) -> Problem:
-        message = f"the request is larger than {self._limits.json_bytes:,} bytes; upload films to /v1/files"
-        return Problem(413, message, code="too_large")
+    def _limit(self, scope: Scope) -> tuple[int, Problem]:
+        """The most bytes that the body of a request may have, and the refusal of more."""
+        path = get_route_path(scope)
+        if scope["method"] == "POST" and path == "/v1/files":
+            return self._limits.film_bytes + _FORM_BYTES, too_large(self._limits.film_bytes)
+        if scope["method"] == "POST" and _SUBTITLES.fullmatch(path):
+            return SUBTITLE_BYTES + _FORM_BYTES, too_large(SUBTITLE_BYTES)
+        most = self._limits.json_bytes
+        message = f"the request is larger than {most:,} bytes; upload films to /v1/files"
+        return most, Problem(413, message, code="too_large")
 
 
 # The page and its scripts come from here alone, and nothing that a film or a model says becomes a script.
@@ -186,8 +172,12 @@ _POLICY = (
 )
 
 
-def _refusal(problem: Problem) -> JSONResponse:
-    return JSONResponse(body_of(problem), problem.status, headers=problem.headers)
+_PREFLIGHT = Response(
+    headers={
+        "Access-Control-Allow-Methods": "GET, POST, DELETE",
+        "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+    }
+)
 
 
 def session_of(key: str) -> str:
@@ -195,8 +185,11 @@ def session_of(key: str) -> str:
     return hashlib.sha256(b"videopro session " + key.encode()).hexdigest()
 
 
-def _is_upload(scope: Scope) -> bool:
-    return scope["method"] == "POST" and get_route_path(scope).startswith(_UPLOADS)
+def _declared(headers: Headers) -> int:
+    try:
+        return int(headers.get("content-length", 0))
+    except ValueError:
+        raise Problem(400, "Content-Length must be a number of bytes", code="invalid") from None
 
 
 def _hostname(host: str) -> str:
@@ -206,10 +199,9 @@ def _hostname(host: str) -> str:
         return ""
 
 
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+def _is_address(host: str) -> bool:
     try:
-        return bool(ipaddress.ip_address(host).is_loopback)
+        ipaddress.ip_address(host)
     except ValueError:
         return False
+    return True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from videopro.errors import ConfigError
 
 GIB = 2**30
+SUBTITLE_BYTES = 32 * 2**20
+"""Largest file of subtitles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,22 +27,15 @@ class ServeLimits:
     store_bytes: int = 64 * GIB
     """All uploaded films together."""
     json_bytes: int = 2**20
-    """Largest body of a request that is no upload."""
+    """Largest body of a request without a file."""
     keys: tuple[str, ...] = ()
     """One of them is needed; empty: none."""
     hosts: tuple[str, ...] = ()
-    """Names by which the server may be called, besides those of this machine; empty: any, unless it listens
-    on this machine alone."""
-    is_local: bool = True
-    """Whether it listens on this machine alone."""
+    """Names by which the server may be called, besides "localhost" and addresses."""
     origins: tuple[str, ...] = ()
     """Web sites whose pages may call it from a browser; empty: its own page alone."""
     folders: tuple[Path, ...] = ()
     """Folders whose films may be asked about by their relative paths."""
-    allows_urls: bool = False
-    """Whether films are fetched from public addresses."""
-    url_seconds: float = field(default=300.0)
-    """Time limit of fetching one."""
 
     def __post_init__(self) -> None:
         for name in ("at_once", "film_bytes", "store_bytes", "json_bytes"):
@@ -48,9 +43,8 @@ class ServeLimits:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.waiting < 0:
             raise ConfigError(f"waiting is {self.waiting}; it must be 0 or more")
-        for name in ("seconds", "url_seconds"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} is {getattr(self, name):g}; it must be above 0")
+        if not self.seconds > 0:
+            raise ConfigError(f"seconds is {self.seconds:g}; it must be above 0")
         for folder in self.folders:
             if not folder.is_dir():
                 raise ConfigError(f"--folders {folder}: is no folder; give one that is there")

@@ -12,6 +12,7 @@ from videopro.errors import BackboneError, VideoProError, is_full
 INVALID = "invalid_request_error"
 SERVER = "server_error"
 
+_RETRY_SECONDS = 30
 _UNEXPECTED = "an unexpected error; the server's own output says more"
 
 
@@ -49,15 +50,24 @@ def problem_of(error: BaseException) -> Problem:
     """What a client is told of an error. An unexpected one is printed on stderr, with its stack trace."""
     if isinstance(error, Problem):
         return error
+    if _is_of_a_full_disk(error):
+        message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
+        return Problem(507, message, code="disk_full", kind=SERVER, retry_after=_RETRY_SECONDS)
     if isinstance(error, BackboneError):
         return Problem(502, str(error), code="model_error", kind=SERVER)
     if isinstance(error, VideoProError):
         return Problem(400, str(error))
-    if isinstance(error, OSError) and is_full(error):
-        message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
-        return Problem(507, message, code="disk_full", kind=SERVER)
     traceback.print_exception(error, file=sys.stderr)
     return Problem(500, _UNEXPECTED, code="unexpected", kind=SERVER)
+
+
+def _is_of_a_full_disk(error: BaseException | None) -> bool:
+    """Also of an error that was raised from that of the disk."""
+    while error is not None:
+        if isinstance(error, OSError) and is_full(error):
+            return True
+        error = error.__cause__
+    return False
 
 
 def body_of(problem: Problem) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import socket
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import uvicorn
 from anyio import to_thread
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.serve.answering import Answerer
@@ -21,6 +24,10 @@ _CLOSING_SECONDS = 1
 """For replies that are being sent when the server ends."""
 _IDLE_SECONDS = 5.0
 _BACKLOG = 2048
+HEAD_SECONDS = 30.0
+"""In which the head of a request must have come, or the rest of a body after its reply."""
+PAUSE_SECONDS = 60.0
+"""Longest pause in a body."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -56,10 +63,8 @@ def run(
             state = create_state(limits, answerer, folder)
         except OSError as error:
             raise RunError(cannot_write(error.filename or folder, error, "give another --output")) from error
-        host, port = sock.getsockname()[:2]
-        address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         try:
-            Server(state, lambda: say(address), root_path).run([sock])
+            Server(state, lambda: say(address_of(sock)), root_path).run([sock])
         finally:
             _stop(state)
             state.line.wait_until_idle(_IDLE_SECONDS)
@@ -71,22 +76,23 @@ def _stop(state: ServerState) -> None:
     state.indexing.stop_all()
 
 
-class Server(uvicorn.Server):
-    """A server that says when it answers, and that ends its questions first: streams end with them."""
+class StoppableServer(uvicorn.Server):
+    """A server that says when it answers, and that stops its work first: streams end with it."""
 
-    def __init__(self, state: ServerState, on_start: Callable[[], None], root_path: str = "") -> None:
+    def __init__(self, app: ASGIApp, on_start: Callable[[], None], stop: Callable[[], None]) -> None:
         config = uvicorn.Config(
-            create_app(state, root_path),
+            app,
+            http=ImpatientProtocol,
+            ws="none",
             log_config=None,
             log_level="warning",
             access_log=False,
-            lifespan="off",
             backlog=_BACKLOG,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
         )
         super().__init__(config)
-        self._state = state
         self._on_start = on_start
+        self._stop = stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer requests."""
@@ -97,8 +103,59 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop the work, then the connections."""
         # On another thread: the loop must still send the last events.
-        await to_thread.run_sync(_stop, self._state)
+        await to_thread.run_sync(self._stop)
         await super().shutdown(sockets)
+
+
+class Server(StoppableServer):
+    """The server of questions; `root_path` as of `create_app`."""
+
+    def __init__(self, state: ServerState, on_start: Callable[[], None], root_path: str = "") -> None:
+        super().__init__(create_app(state, root_path), on_start, lambda: _stop(state))
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP whose clients must go on: a connection of one that does not send what is due is closed."""
+
+    _due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A head is due."""
+        super().connection_made(transport)
+        self._expect(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is due."""
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """The next head is due, or the rest of a body that nobody waits for."""
+        self._expect(HEAD_SECONDS)
+        super().on_response_complete()
+
+    def handle_events(self) -> None:
+        """Something came, which may have begun a request."""
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._expect(PAUSE_SECONDS if self.cycle.more_body else None)
+
+    def _expect(self, seconds: float | None) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due = None if seconds is None else self.loop.call_later(seconds, self._late)
+
+    def _late(self) -> None:
+        if self.flow.read_paused:  # It is we who are slow.
+            self._expect(PAUSE_SECONDS)
+        else:
+            self.transport.abort()
+
+
+def address_of(sock: socket.socket) -> str:
+    """The address of a server that listens there."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @contextmanager

@@ -121,20 +121,17 @@ async def trace(request: Request, id: str) -> Response:
 
 
 @router.get("/v1/videopro/questions/{id}/events")
-async def events(
-    request: Request, id: str, last_event_id: Annotated[str | None, Header()] = None
-) -> Response:
+async def events(request: Request, id: str, last_event_id: Annotated[int, Header(ge=0)] = -1) -> Response:
     """The events of a question, from the first one, or after the last one that a client got."""
     state = state_of(request)
     question = state.questions.find(id)
-    first = int(last_event_id) + 1 if last_event_id is not None and last_event_id.isdigit() else 0
     if isinstance(question, AskedQuestion):
         log = question.log
     else:
         log = await to_thread.run_sync(_events_of, state, question)
 
     async def lines() -> AsyncIterator[bytes]:
-        async for number, event in log.follow(first):
+        async for number, event in log.follow(last_event_id + 1):
             yield event_line(event, id=number)
 
     return EventStream(lines())

@@ -13,7 +13,6 @@ from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.metrics import Metrics
 from videopro.serve.questions import Questions
-from videopro.serve.uploads import Uploads
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,6 @@ class ServerState:
     line: FairLine
     questions: Questions
     indexing: Indexing
-    uploads: Uploads
     metrics: Metrics
 
 

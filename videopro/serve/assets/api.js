@@ -2,6 +2,7 @@
 "use strict";
 
 const API = (() => {
+  const LOST = "The connection to the server was lost before it answered: try again when it is back.";
   const EVERY = 1500; // Milliseconds between two tries while the server does not answer.
 
   // What the server says is wrong with a request, in one line.
@@ -51,28 +52,51 @@ const API = (() => {
       } catch (error) {
         if (error.name === "AbortError") throw error;
         const answered = lost();
-        if (!again) throw new Refused("The connection to the server was lost before it answered: try again when it is back.", 0, "lost");
+        if (!again) throw new Refused(LOST, 0, "lost");
         await answered;
         continue;
       }
       if (reply.ok) return reply;
-      const problem = (await reply.json().catch(() => null))?.error;
+      const content = await reply.json().catch(() => null);
       if (reply.status === 401) {
         await KEY.ask();
         continue;
       }
-      throw new Refused(problem?.message ?? `The server refused this (HTTP ${reply.status}).`, reply.status, problem?.code);
+      throw refusal(reply.status, content);
     }
   }
+
+  const refusal = (status, content) =>
+    new Refused(content?.error?.message ?? `The server refused this (HTTP ${status}).`, status, content?.error?.code);
 
   const get = async (path) => (await send(path, { cache: "no-store" })).json();
   const post = async (path, content, options) =>
     (await send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content), again: false, ...options })).json();
-  const postForm = async (path, fields, options) => {
+  // Sends a file in a form; `show(done, total)` is called with the bytes that are sent, which fetch() does not tell.
+  // Raises Refused, or AbortError where `signal` ended it.
+  async function upload(path, file, show = () => null, signal = new AbortController().signal) {
     const body = new FormData();
-    for (const [name, value] of Object.entries(fields)) body.append(name, ...[value].flat());
-    return (await send(path, { method: "POST", body, again: false, ...options })).json();
-  };
+    body.append("file", file, file.name);
+    for (;;) {
+      const request = new XMLHttpRequest();
+      request.open("POST", path);
+      for (const [name, value] of Object.entries(KEY.headers())) request.setRequestHeader(name, value);
+      request.responseType = "json";
+      request.upload.onprogress = (event) => show(event.loaded, event.total);
+      signal.onabort = () => request.abort();
+      await new Promise((resolve) => {
+        request.onloadend = resolve;
+        request.send(body);
+      });
+      signal.throwIfAborted();
+      if (request.status === 401) await KEY.ask();
+      else if (request.status === 200) return request.response;
+      else if (request.status === 0) {
+        lost();
+        throw new Refused(LOST, 0, "lost");
+      } else throw refusal(request.status, request.response);
+    }
+  }
   const remove = (path) => send(path, { method: "DELETE" });
 
   // The events of a reply as they come: objects with a "type".
@@ -94,5 +118,5 @@ const API = (() => {
   // What a list holds.
   const list = async (path) => (await get(path)).data;
 
-  return { Refused, get, list, post, postForm, remove, events };
+  return { Refused, get, list, post, upload, remove, events };
 })();

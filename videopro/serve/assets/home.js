@@ -122,7 +122,7 @@ const HOME = (() => {
 
   async function addSubtitles(node, file) {
     try {
-      await UPLOAD.subtitles(film.id, file);
+      await API.upload(FILM.path(film.id, "/subtitles"), file);
       film = await FILM.read(film.id, { isFresh: true });
       drawChooser(node);
     } catch (error) {
@@ -177,7 +177,7 @@ const HOME = (() => {
       el("div", {}, el("strong", {}, file.name), bar.node),
       el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
     try {
-      const made = await UPLOAD.film(file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
+      const made = await API.upload("v1/files", file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
       choose(node, made);
     } catch (error) {
       drawChooser(node);
