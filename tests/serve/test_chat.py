@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +193,32 @@ def test_a_model_that_fails_is_told_in_one_line(client: OpenAI, film: str) -> No
     assert told[-1]["type"] == "error"
     assert told[-1]["error"]["type"] == "BackboneError"
     assert told[-1]["cost"]["frames"] == 4
+
+
+@pytest.mark.parametrize("fails", ["write", "fsync"])
+def test_a_full_disk_is_told_as_such_and_the_question_can_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def full(*about: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    world = World(tmp_path)
+    film = world.film("green")
+    chat = {"model": "colours", "messages": [message(film)], "videopro": CHOICES}
+    monkeypatch.setattr(os, fails, full)
+    for _ in range(100):
+        # The disk is told of a write a moment later.
+        reply = world.client.post("/v1/chat/completions", json=chat)
+        if reply.status_code != 200:
+            break
+    monkeypatch.undo()
+    assert (reply.status_code, reply.headers["retry-after"]) == (507, "30")
+    error = reply.json()["error"]
+    assert (error["type"], error["code"]) == ("server_error", "disk_full")
+    assert "the server's disk is full" in error["message"]
+    assert str(tmp_path) not in reply.text
+    if fails == "write":
+        assert world.client.post("/v1/chat/completions", json=chat).status_code == 200
 
 
 def test_a_film_in_a_folder_is_asked_about_by_its_path(client: OpenAI, world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -197,6 +198,25 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
         "no_room",
         True,
     )
+
+
+def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
+    world: World, red: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def full(path: Path, mode: str = "r") -> Any:
+        if path.parent != world.state.films.incoming:
+            return opened(path, mode)
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", full)
+        reply = world.client.post("/v1/files", files={"file": ("a.mp4", red.read_bytes())})
+    assert (reply.status_code, reply.headers["retry-after"]) == (507, "30")
+    assert reply.json()["error"]["code"] == "disk_full"
+    assert not list(world.state.films.incoming.iterdir())
 
 
 def test_subtitles_and_removal(client: OpenAI, world: World) -> None:

@@ -1,4 +1,5 @@
-"""Clients that hang up, at a real address: their work ends, and nobody else's."""
+"""Clients at a real address that hang up, whose work ends and nobody else's, or that keep the server
+waiting."""
 
 from __future__ import annotations
 
@@ -6,13 +7,17 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from openai import OpenAI
 
+from tests.support.fakes import make_video
 from tests.support.serve_world import World, served, wait_for
+from videopro.serve import process
+from videopro.serve.films import Incoming
 
 CHOICES = ["red", "green", "blue"]
 
@@ -129,3 +134,74 @@ def test_the_client_leaves_a_stream_in_its_middle(world: World, address: str) ->
     assert world.state.line.wait_until_idle(20)
     assert world.state.questions.list()[0]["state"] == "stopped"
     client.close()
+
+
+HALF = {
+    "nothing": b"",
+    "a head": b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: ",
+    "a second head": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea",
+    "a body": b"POST /v1/videopro/questions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{",
+    "chunks": b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n-\r\n",
+    "a form": b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n"
+    b'Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\nContent-Disposition: form-data; name="file"'
+    b"\r\n\r\nof a film",
+    "a refused body": b"POST /v1/files HTTP/1.1\r\nHost: other.example\r\nContent-Length: 99\r\n\r\n{",
+}
+DRIPPING = ("a head", "a second head", "a refused body")
+
+
+@pytest.mark.parametrize("half", HALF)
+def test_half_requests_end(world: World, address: str, half: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(process, "PAUSE_SECONDS", 1.0)
+    url = urlsplit(address)
+    began = time.monotonic()
+    socks = [socket.create_connection((url.hostname or "", url.port or 0)) for _ in range(200)]
+    for sock in socks:
+        sock.sendall(HALF[half])
+    while half in DRIPPING and time.monotonic() - began < 1.5:
+        # A letter now and then does not make them whole.
+        for sock in socks:
+            with suppress(OSError):
+                sock.send(b"a")
+        time.sleep(0.2)
+    for sock in socks:
+        sock.settimeout(30)
+        with suppress(ConnectionResetError):
+            while sock.recv(10_000):
+                pass
+        sock.close()
+    assert 0.9 < time.monotonic() - began < 20
+    assert not list(world.state.films.incoming.iterdir())
+
+
+def test_a_slow_client_and_a_slow_disk_are_waited_for(
+    world: World, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(process, "PAUSE_SECONDS", 1.0)
+    written = Incoming.write
+
+    def slowly(incoming: Incoming, content: bytes, whole: int = 0) -> None:
+        if not incoming.size:
+            time.sleep(2.5)
+        written(incoming, content, whole)
+
+    monkeypatch.setattr(Incoming, "write", slowly)
+    make_video(world.folder / "blue.mp4", "blue")
+    # A box "free" of MP4, so that there is more of it than the server reads ahead.
+    film = (
+        (world.folder / "blue.mp4").read_bytes() + (2**20).to_bytes(4, "big") + b"free" + b"\0" * (2**20 - 8)
+    )
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'
+    form = head + film + b"\r\n--x--\r\n"
+    sock = post(address, "/v1/files", form, len(form))
+    assert b" 200 OK" in sock.recv(1000)
+    sock.close()
+    question = json.dumps({"file_id": "none", "question": "Which?"}).encode()
+    sock = post(address, "/v1/videopro/questions", question[:1], len(question))
+    for letter in question[1:]:
+        sock.sendall(bytes([letter]))
+        time.sleep(0.05)
+    assert b" 400 Bad Request" in sock.recv(1000)
+    sock.close()

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.support import ROOT
 from tests.support.fakes import make_video
 from tests.support.serve_world import World, wait_for
 from tests.support.stub_server import StubFault, StubServer, letter
+from videopro.commands import mcp
 from videopro.commands.serve import main
 from videopro.serve import Answerer
 
@@ -118,6 +119,36 @@ def test_wrong_settings_are_one_line(words: list[str], says: str, capsys: pytest
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [main, mcp.main])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_where_others_can_reach_it_a_server_needs_a_key_or_a_word(
+    command: Callable[[list[str]], int],
+    host: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Started(Exception):
+        """It got beyond its doors."""
+
+    def start(*about: Any) -> None:
+        raise Started
+
+    monkeypatch.setattr("videopro.serve.Answerer.load", start)
+    monkeypatch.setattr("videopro.serve.mcp.run_http", start)
+    words = ["--host", host, "--port", "0", "--model", "pocket"]
+    if command is mcp.main:
+        words += [str(tmp_path), "--transport", "http"]
+    assert command(words) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"--host {host}: others can reach this address, and no key is set" in error
+    assert "set VIDEOPRO_SERVE_KEYS, or add --no-key" in error
+    for key, more in (("", ["--no-key"]), ("sesame", [])):
+        monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", key)
+        with pytest.raises(Started):
+            command([*words, *more])
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from tests.support.serve_world import QUESTION, World
 from videopro.runs import AskedRun
 
 
-def events(world: World, question: str, **headers: str) -> list[dict[str, Any]]:
+def events(world: World, question: str, **headers: str | bytes) -> list[dict[str, Any]]:
     reply = world.client.get(f"/v1/videopro/questions/{question}/events", headers=headers)
     lines = [line for line in reply.text.split("\n") if line.startswith("data: ")]
     return [json.loads(line.removeprefix("data: ")) for line in lines]
@@ -82,7 +82,8 @@ def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
     every = events(busy, question)
     assert len(every) > 1
     assert events(busy, question, **{"Last-Event-ID": "0"}) == every[1:]
-    assert events(busy, question, **{"Last-Event-ID": "nonsense"}) == every
+    for none in ("nonsense", "9" * 5000, "-1", "²"):
+        assert events(busy, question, **{"Last-Event-ID": none.encode("latin-1")}) == every
     assert events(busy, question, **{"Last-Event-ID": "999"}) == []
 
 

@@ -129,7 +129,7 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
         at_once=_at_once(config),
         waiting=config.waiting,
         seconds=config.question_seconds,
-        keys=config.keys() if config.transport == "http" else (),
+        keys=config.keys(),
         hosts=config.hosts,
         origins=config.origins,
     )
@@ -141,6 +141,7 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
             run_stdio(server)
             return
         with listen(config.host, config.port) as sock:
+            config.check_key(sock, limits.keys)
             run_http(
                 server, limits, calls, sock, lambda address: print(f"serving films at {address}", flush=True)
             )

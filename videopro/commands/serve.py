@@ -12,6 +12,7 @@ import gc
 import ipaddress
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -66,17 +67,20 @@ class DoorSettings:
 
     def keys(self) -> tuple[str, ...]:
         """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no
-        client can send, and for none where others can reach the server, unless that is meant."""
+        client can send."""
         keys = tuple(os.environ.get(KEYS, "").split())
         for number, key in enumerate(keys, start=1):
             if problem := key_problem(key):
                 raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
-        if self.key and not keys and not _is_local(self.host):
+        return keys
+
+    def check_key(self, sock: socket.socket, keys: Sequence[str]) -> None:
+        """Raise ConfigError if there is no key, others can reach the socket, and that is not meant."""
+        if self.key and not keys and not ipaddress.ip_address(sock.getsockname()[0]).is_loopback:
             raise ConfigError(
                 f"--host {self.host}: others can reach this address, and no key is set; set {KEYS}, or add "
                 "--no-key if all of them may see, stop and delete everything"
             )
-        return keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +192,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
     limits(LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
     check_needs(answerer.needs())
     with listen(config.host, config.port) as sock:
+        config.check_key(sock, keys)
         for note in answerer.notes():
             print(note, file=sys.stderr)
         if (about := answerer.about()) is not None:
@@ -208,15 +213,6 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             run(answerer, limits(at_once), config.output, sock, say, config.root_path)
         finally:
             answerer.close()
-
-
-def _is_local(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 if __name__ == "__main__":

@@ -100,7 +100,5 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
-    if isinstance(error.__cause__, Problem):  # FastAPI says that the body cannot be read, and not why.
-        return await _refuse(request, error.__cause__)
     problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code="no_route")
     return JSONResponse(body_of(problem), problem.status, headers=error.headers)

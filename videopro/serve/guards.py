@@ -61,10 +61,14 @@ class Guard:
         scope["root_path"] = scope.get("root_path", "") + self._root_path
         headers = Headers(scope=scope)
         origin: str | None = None
-        is_begun = False
+        hang_up = scope[HANG_UP] = Cancellation()
+        most, too_large = self._limit(scope)
+        count, is_begun, is_over = 0, False, False
 
         async def guarded(message: Message) -> None:
             nonlocal is_begun
+            if is_over:
+                return
             if message["type"] == "http.response.start":
                 is_begun = True
                 self._on_request(getattr(scope.get("route"), "path", "none"), message["status"])
@@ -78,20 +82,21 @@ class Guard:
                     sent["Vary"] = "Origin"
             await send(message)
 
-        hang_up = scope[HANG_UP] = Cancellation()
-        most, too_large = self._limit(scope)
-        count = 0
+        async def refuse(problem: Problem) -> None:
+            if not is_begun:
+                await JSONResponse(body_of(problem), problem.status, problem.headers)(scope, receive, guarded)
 
         async def counted() -> Message:
-            nonlocal count
+            """The body, which may be longer than it was said to be; then its client counts as gone."""
+            nonlocal count, is_over
             message = await receive()
             count += len(message.get("body", b""))
-            if count > most and not is_begun:
-                raise too_large
-            # A reply is not held up by what its client goes on sending.
-            if message["type"] == "http.disconnect" or count > most:
+            if count > most:
+                await refuse(too_large)
+                is_over = True
+                message = {"type": "http.disconnect"}
+            if message["type"] == "http.disconnect":
                 hang_up.cancel()
-                return {"type": "http.disconnect"}
             return message
 
         try:
@@ -108,9 +113,7 @@ class Guard:
             return
         except Exception as error:
             # An unexpected one is printed here, so that the server does not print it too.
-            problem = problem_of(error)
-            if not is_begun:
-                await JSONResponse(body_of(problem), problem.status, problem.headers)(scope, receive, guarded)
+            await refuse(problem_of(error))
 
     def _check_host(self, headers: Headers) -> None:
         host = _hostname(headers.get("host", ""))

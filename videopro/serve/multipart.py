@@ -1,5 +1,5 @@
-"""Reads a form with a file, which goes straight to the disk: a film is larger than the memory, and Starlette's
-own forms would write it twice."""
+"""Reads a form with a file, which goes straight to the disk: a film is larger than the memory, and forms of
+Starlette would write it twice."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -121,17 +122,19 @@ async def trace(request: Request, id: str) -> Response:
 
 
 @router.get("/v1/videopro/questions/{id}/events")
-async def events(request: Request, id: str, last_event_id: Annotated[int, Header(ge=0)] = -1) -> Response:
+async def events(request: Request, id: str, last_event_id: Annotated[str, Header()] = "") -> Response:
     """The events of a question, from the first one, or after the last one that a client got."""
     state = state_of(request)
     question = state.questions.find(id)
+    # No log has as many events as there are numbers of ten digits.
+    first = int(last_event_id) + 1 if re.fullmatch("[0-9]{1,9}", last_event_id) else 0
     if isinstance(question, AskedQuestion):
         log = question.log
     else:
         log = await to_thread.run_sync(_events_of, state, question)
 
     async def lines() -> AsyncIterator[bytes]:
-        async for number, event in log.follow(last_event_id + 1):
+        async for number, event in log.follow(first):
             yield event_line(event, id=number)
 
     return EventStream(lines())

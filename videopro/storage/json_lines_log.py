@@ -70,7 +70,7 @@ class JsonLinesLog:
         failure = self._syncing.end() if self._syncing is not None else None
         os.close(self._file)
         if failure is not None:
-            raise self._lost(failure)
+            raise self._lost(failure) from failure
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -130,7 +130,7 @@ class JsonLinesLog:
         with self.locked():
             # After a failed fsync the kernel may have dropped the pages: to try again would report success.
             if self._syncing is not None and self._syncing.failure is not None:
-                raise self._lost(self._syncing.failure)
+                raise self._lost(self._syncing.failure) from self._syncing.failure
             self.cut_torn_tail()
             size = os.fstat(self._file).st_size
             try:
