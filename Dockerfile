@@ -51,5 +51,6 @@ EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30m \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/health', timeout=4)"]
 ENTRYPOINT ["videopro"]
-# Without another command: the pocket model, which needs no GPU and no download, and knows its own videos only.
-CMD ["serve", "--model", "pocket", "--method", "videopro", "--host", "0.0.0.0", "--port", "8080", "--output", "/data/serve"]
+# Without another command: the pocket model, which needs no GPU and no download, and knows its own videos only. No key is
+# needed: whoever publishes the port says who can reach it.
+CMD ["serve", "--model", "pocket", "--method", "videopro", "--host", "0.0.0.0", "--no-key", "--port", "8080", "--output", "/data/serve"]

@@ -340,6 +340,18 @@ def test_over_http_a_key_is_needed_where_one_is_set(folder: Path) -> None:
             assert httpx2.post(address, json={}, headers=headers).status_code == status
 
 
+def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:
+    with served(folder, limits=ServeLimits(json_bytes=1000, hosts=("films.example",))) as address:
+        sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        for body in (b" " * 2000, iter([b" " * 600] * 10)):
+            large = httpx2.post(address, content=body, headers=sent, timeout=60)
+            assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
+        for host, status in (("films.example", 400), ("192.168.1.7", 400), ("rebound.example", 403)):
+            reply = httpx2.post(address, content=b"{", headers={**sent, "Host": host}, timeout=60)
+            assert reply.status_code == status, host
+            assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+
+
 def test_over_stdio_nothing_but_the_protocol_is_on_stdout(folder: Path, tmp_path: Path) -> None:
     """The command as a client starts it. A library that prints, also from a child process, disturbs nothing;
     a call that is cancelled stops its work."""

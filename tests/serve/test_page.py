@@ -365,9 +365,10 @@ def test_indexing_shows_its_progress(serve: Serve, open_page: OpenPage, film: Pa
     page.wait_for_selector(".state-of-index:has-text('indexed')")
 
 
-def test_a_film_is_dropped_and_large_ones_go_in_parts(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    page = open_page(serve())
-    # A film with a long tail, which is made in the page: 20 MB are three parts.
+@pytest.mark.parametrize("film_bytes", [2**25, 2**20])
+def test_a_large_film_is_dropped(serve: Serve, open_page: OpenPage, film: Path, film_bytes: int) -> None:
+    page = open_page(serve(film_bytes=film_bytes))
+    # A film with a long tail, which is made in the page.
     page.evaluate(
         """async ([url, name]) => {
           const bytes = Uint8Array.from(atob(url), (letter) => letter.charCodeAt(0));
@@ -381,6 +382,9 @@ def test_a_film_is_dropped_and_large_ones_go_in_parts(serve: Serve, open_page: O
         }""",
         [base64.b64encode(film.read_bytes()).decode(), "long.mp4"],
     )
+    if film_bytes < 20 * 2**20:
+        page.wait_for_selector(".problem:text('long.mp4: the file is larger than 1,048,576 bytes')")
+        return
     page.wait_for_selector(".picked:not(.uploading) strong:text-is('long.mp4')")
     assert "21 MB" in page.inner_text(".picked .about")
 
