@@ -365,9 +365,18 @@ def test_indexing_shows_its_progress(serve: Serve, open_page: OpenPage, film: Pa
     page.wait_for_selector(".state-of-index:has-text('indexed')")
 
 
-@pytest.mark.parametrize("film_bytes", [2**25, 2**20])
-def test_a_large_film_is_dropped(serve: Serve, open_page: OpenPage, film: Path, film_bytes: int) -> None:
-    page = open_page(serve(film_bytes=film_bytes))
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({}, None),
+        ({"film_bytes": 2**20}, "long.mp4: this server takes films of up to 1.0 MB"),
+        ({"store_bytes": 2**20}, "long.mp4: the file is larger than 1,048,576 bytes, the room that is left"),
+    ],
+)
+def test_a_large_film_is_dropped(
+    serve: Serve, open_page: OpenPage, film: Path, limits: dict[str, int], says: str | None
+) -> None:
+    page = open_page(serve(**limits))
     # A film with a long tail, which is made in the page.
     page.evaluate(
         """async ([url, name]) => {
@@ -382,8 +391,8 @@ def test_a_large_film_is_dropped(serve: Serve, open_page: OpenPage, film: Path, 
         }""",
         [base64.b64encode(film.read_bytes()).decode(), "long.mp4"],
     )
-    if film_bytes < 20 * 2**20:
-        page.wait_for_selector(".problem:text('long.mp4: the file is larger than 1,048,576 bytes')")
+    if says is not None:
+        page.wait_for_selector(f".problem:text('{says}')")
         return
     page.wait_for_selector(".picked:not(.uploading) strong:text-is('long.mp4')")
     assert "21 MB" in page.inner_text(".picked .about")

@@ -57,8 +57,14 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
 
     @app.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
-        answerer = state_of(request).answerer
-        about = {"method": answerer.method, "is_pocket": answerer.is_pocket, "note": answerer.about()}
+        state = state_of(request)
+        answerer = state.answerer
+        about = {
+            "method": answerer.method,
+            "is_pocket": answerer.is_pocket,
+            "note": answerer.about(),
+            "largest_film": state.limits.film_bytes,
+        }
         return {
             "object": "list",
             "data": [

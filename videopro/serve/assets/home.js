@@ -26,7 +26,9 @@ const HOME = (() => {
     main.replaceChildren(
       PAGE.bar(null),
       el("div.columns-ask", {},
-        el("div.asking", {}, el("h1", {}, "Ask about a film"), PAGE.model(), chooser, form.node),
+        el("div.asking", {}, el("h1", {}, "Ask about a film"), PAGE.model(),
+          el("p.model", {}, "Everybody who may use this server sees all films and questions, and may stop and delete them."),
+          chooser, form.node),
         before));
     dropping(main, chooser);
     // What the server has; what was typed stays as it is.
@@ -177,6 +179,8 @@ const HOME = (() => {
       el("div", {}, el("strong", {}, file.name), bar.node),
       el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
     try {
+      // A browser sends all of a film before it reads that it is too large.
+      if (file.size > PAGE.largestFilm()) throw new Error(`this server takes films of up to ${FILM.bytes(PAGE.largestFilm())}`);
       const made = await API.upload("v1/files", file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
       choose(node, made);
     } catch (error) {

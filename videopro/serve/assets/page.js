@@ -89,8 +89,9 @@ const PAGE = (() => {
     show();
   }
 
+  const largestFilm = () => model.videopro.largest_film;
   const isPocket = () => model?.videopro?.is_pocket === true;
 
-  return { start, bar, isPocket, updateBar, model: description, scope };
+  return { start, bar, isPocket, largestFilm, updateBar, model: description, scope };
 })();
 PAGE.start();
