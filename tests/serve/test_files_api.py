@@ -187,6 +187,10 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
     if is_declared:
         assert codes.count(200) == 3, "room is kept for those that came first"
     assert sum(film.bytes for film in full.state.films.all()) <= full.state.limits.store_bytes
+    for film in full.state.films.all():
+        text = b"1\n00:00:00,000 --> 00:00:01,000\nhello\n"
+        beside = full.client.post(f"/v1/files/{film.id}/subtitles", files={"file": ("a.srt", text)})
+        assert beside.status_code == 200, "not a film"
     assert not list(full.state.films.incoming.iterdir())
     # What was kept is given back.
     for film in full.state.films.all():

@@ -119,7 +119,7 @@ async def subtitles(request: Request, id: str) -> dict[str, Any]:
     """Give a film subtitles, in place of those that it has."""
     state = state_of(request)
     state.films.get(id)
-    with state.films.receive(SUBTITLE_BYTES) as incoming:
+    with state.films.receive(SUBTITLE_BYTES, is_film=False) as incoming:
         name = await receive_file(request, incoming)
         text = await anyio.Path(incoming.path).read_bytes()
         film = await to_thread.run_sync(state.films.set_subtitles, id, name, text)

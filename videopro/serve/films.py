@@ -145,12 +145,12 @@ class FilmStore:
         return sum(film.bytes for film in self._films.values() if film.is_uploaded)
 
     @contextmanager
-    def receive(self, most: int) -> Iterator[Incoming]:
-        """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was
-        added."""
+    def receive(self, most: int, *, is_film: bool = True) -> Iterator[Incoming]:
+        """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was added.
+        Room is kept for films."""
         part = self.new_part()
         try:
-            yield Incoming(part, most, self._keep_room)
+            yield Incoming(part, most, self._keep_room if is_film else lambda part, size: None)
         finally:
             part.unlink(missing_ok=True)
             with self._lock:

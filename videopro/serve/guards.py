@@ -62,7 +62,7 @@ class Guard:
         headers = Headers(scope=scope)
         origin: str | None = None
         hang_up = scope[HANG_UP] = Cancellation()
-        most, too_large = self._limit(scope)
+        most, larger = self._limit(scope)
         count, is_begun, is_over = 0, False, False
 
         async def guarded(message: Message) -> None:
@@ -92,7 +92,7 @@ class Guard:
             message = await receive()
             count += len(message.get("body", b""))
             if count > most:
-                await refuse(too_large)
+                await refuse(larger)
                 is_over = True
                 message = {"type": "http.disconnect"}
             if message["type"] == "http.disconnect":
@@ -107,7 +107,7 @@ class Guard:
                 return
             scope["videopro.key"] = self._key(scope, headers)
             if _declared(headers) > most:
-                raise too_large
+                raise larger
             await self._app(scope, counted, guarded)
         except ClientDisconnect:
             return
@@ -117,7 +117,7 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         host = _hostname(headers.get("host", ""))
-        # No site can have a page under an address or a name of this machine lead elsewhere.
+        # Rebinding needs a name that its owner can lead elsewhere.
         if host in (*self._limits.hosts, "localhost") or host.endswith(".localhost") or _is_address(host):
             return
         message = f"this server is not called {host[:100]!r}; its operator can allow that with --hosts"
