@@ -68,7 +68,7 @@ class DoorSettings:
     def keys(self) -> tuple[str, ...]:
         """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no
         client can send."""
-        keys = tuple(os.environ.get(KEYS, "").split())
+        keys = tuple(os.environ.get("VIDEOPRO_SERVE_KEYS", "").split())
         for number, key in enumerate(keys, start=1):
             if problem := key_problem(key):
                 raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
