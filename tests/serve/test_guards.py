@@ -61,7 +61,7 @@ def test_pages_of_other_sites_are_refused(keyed: World) -> None:
     other = get("/v1/files", headers={**key, "Origin": "https://evil.example"})
     assert (other.status_code, other.json()["error"]["code"]) == (403, "wrong_origin")
     assert "access-control-allow-origin" not in other.headers
-    for origin in ("null", "http://localhost.evil.example", "http://localhost:1", "file://"):
+    for origin in ("null", "http://localhost.evil.example", "http://localhost:1", "file://", "http://["):
         assert get("/v1/files", headers={**key, "Origin": origin}).status_code == 403
     own = get("/v1/files", headers={**key, "Origin": "http://localhost"})
     assert own.status_code == 200
@@ -119,6 +119,31 @@ def test_every_route_has_a_limit(keyed: World) -> None:
             most = with_a_file[path] + 2**16 if method == "post" and path in with_a_file else 1000
             sent = {**headers, "content-length": str(most + 1)}
             assert keyed.client.request(method, path, headers=sent).status_code == 413, (method, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Range", f"bytes={'9' * 5000}-"),
+        ("Range", "bytes=²-"),
+        ("Last-Event-ID", "9" * 5000),
+        ("If-None-Match", "9" * 5000),
+        ("Content-Length", "9" * 5000),
+        ("Content-Type", f"multipart/form-data; boundary={'x' * 60_000}"),
+        ("Authorization", "Bearer é"),
+        ("Cookie", "videopro_session=é"),
+        ("Origin", "http://["),
+        ("Host", "[::1"),
+    ],
+)
+def test_no_header_is_a_crash(world: World, name: str, value: str) -> None:
+    film = world.film()
+    question = world.ask(film)
+    headers = {name: value.encode("latin-1")}
+    for path in (f"files/{film}", f"files/{film}/content", f"videopro/questions/{question}/events"):
+        assert world.client.get(f"/v1/{path}", headers=headers).status_code < 500
+    for path in ("files", f"files/{film}/subtitles", "videopro/questions", "chat/completions"):
+        assert 400 <= world.client.post(f"/v1/{path}", headers=headers, content=b"--").status_code < 500
 
 
 def test_replies_let_a_browser_run_nothing_of_a_film(keyed: World) -> None:

@@ -126,7 +126,8 @@ class Guard:
     def _origin(self, headers: Headers) -> str | None:
         """The other site that calls, if it is allowed to; None for the server's own page and for programs."""
         origin = headers.get("origin")
-        if origin is None or urlsplit(origin).netloc == headers.get("host"):
+        host = headers.get("host")
+        if origin in (None, f"http://{host}", f"https://{host}"):
             return None
         if origin in self._limits.origins:
             return origin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ _CLOSING_SECONDS = 1
 """For replies that are being sent when the server ends."""
 _IDLE_SECONDS = 5.0
 _BACKLOG = 2048
+_MOST_FILES = 65_536
 HEAD_SECONDS = 30.0
 """In which the head of a request must have come, or the rest of a body after its reply."""
 PAUSE_SECONDS = 60.0
@@ -32,6 +34,9 @@ PAUSE_SECONDS = 60.0
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket at an address, where nobody is served yet. Raises ConfigError."""
+    # Each client holds a file, and many systems begin with 1,024.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     try:
         if not 0 <= port < 2**16:  # The resolver takes what is left of it in 16 bits.
             raise OverflowError("a port is 0 to 65535")
