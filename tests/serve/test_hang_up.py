@@ -172,7 +172,7 @@ def test_half_requests_end(world: World, address: str, half: str, monkeypatch: p
                 pass
         sock.close()
     assert 0.9 < time.monotonic() - began < 20
-    assert not list(world.state.films.incoming.iterdir())
+    wait_for(lambda: not list(world.state.films.incoming.iterdir()))
 
 
 def test_a_slow_client_and_a_slow_disk_are_waited_for(

@@ -12,14 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from videopro import __version__
 from videopro.errors import VideoProError
-from videopro.serve import (
-    chat,
-    file_routes,
-    folder_routes,
-    page_routes,
-    question_routes,
-    session_routes,
-)
+from videopro.serve import chat, file_routes, page_routes, question_routes
 from videopro.serve.answering import Answerer
 from videopro.serve.films import FilmStore
 from videopro.serve.guards import Guard
@@ -47,8 +40,7 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
-    programs = (file_routes, folder_routes, chat, question_routes)
-    for routes in (*programs, page_routes, session_routes):
+    for routes in (file_routes, chat, question_routes, page_routes):
         app.include_router(routes.router)
 
     @app.get("/health")

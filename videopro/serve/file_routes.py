@@ -1,4 +1,4 @@
-"""/v1/files: films, as OpenAI's files."""
+"""/v1/files: films, as OpenAI's files; /v1/videopro/folders: those in the operator's folders."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Annotated, Any
 import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, Response
 
+from videopro.errors import Cancellation
 from videopro.serve.films import Film
+from videopro.serve.folders import PREFIX
 from videopro.serve.frames import jpeg_of
 from videopro.serve.limits import SUBTITLE_BYTES
 from videopro.serve.multipart import receive_file
 from videopro.serve.problems import Problem
 from videopro.serve.requests import called_by_name
-from videopro.serve.state import ServerState, state_of
+from videopro.serve.state import ServerState, film_named, state_of
 from videopro.serve.streams import EventStream, event_line
 
 router = APIRouter()
@@ -140,3 +143,22 @@ async def index(request: Request, id: str) -> Response:
         leave()
 
     return EventStream(lines(), on_hang_up=leave)
+
+
+class FolderFilm(BaseModel):
+    """A film in a folder."""
+
+    path: str = Field(min_length=1, max_length=4096)
+
+
+@router.get("/v1/videopro/folders")
+async def films_in_folders(request: Request) -> dict[str, Any]:
+    """The films in the folders, by relative path."""
+    return {"object": "list", "data": await to_thread.run_sync(state_of(request).films.folders.films)}
+
+
+@router.post("/v1/videopro/folders")
+async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
+    """A film in a folder as a file object, with its id."""
+    state = state_of(request)
+    return await file_object(state, await film_named(state, PREFIX + film.path, Cancellation()))

@@ -1,4 +1,5 @@
-"""The page at `/`, made of the viewer's components and its own."""
+"""The page at `/`, made of the viewer's components and its own, and the key as a cookie, for a browser's
+players and pictures, which cannot send it."""
 
 from __future__ import annotations
 
@@ -7,15 +8,18 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from videopro.serve.guards import COOKIE, session_of
 from videopro.serve.problems import Problem
+from videopro.serve.state import state_of
 from videopro.view import read_asset
 
 router = APIRouter()
 
 _PAGE = "page.html"
+_SESSION_SECONDS = 30 * 86_400
 
 
 @router.get("/")
@@ -28,6 +32,25 @@ async def page() -> Response:
 async def asset(name: str) -> Response:
     """A file of the page."""
     return _file(name)
+
+
+@router.post("/v1/videopro/session", status_code=204)
+async def begin_session(request: Request) -> Response:
+    """Keep the key that came with the request."""
+    reply = Response(status_code=204)
+    if state_of(request).limits.keys:
+        key = request.headers.get("authorization", "").partition(" ")[2].strip()
+        is_secure = request.url.scheme == "https"
+        reply.set_cookie(
+            COOKIE,
+            session_of(key),
+            max_age=_SESSION_SECONDS,
+            path=f"{request.scope.get('root_path', '')}/",
+            httponly=True,
+            samesite="strict",
+            secure=is_secure,
+        )
+    return reply
 
 
 def _file(name: str) -> Response:

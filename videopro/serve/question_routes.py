@@ -19,12 +19,11 @@ from videopro.methods import EventObserver, evidence, last_event, make_trace
 from videopro.question import Question, prompts
 from videopro.serve.answers import AnsweredQuestion
 from videopro.serve.events import EventLog
-from videopro.serve.naming import film_named
 from videopro.serve.offered import check_offered, offered_methods
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion
 from videopro.serve.requests import AskRequest
-from videopro.serve.state import ServerState, client_of, state_of
+from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.serve.streams import EventStream, event_line
 from videopro.traces import Result, Trace, VideoRef, read_heads
 from videopro.view import StoredPrompts, page, row
