@@ -215,6 +215,7 @@ def test_every_tool_gives_structured_results_with_evidence(
         assert "unknown method 'guess'" in await refused(
             client, "ask", film=film, question="Why?", method="guess"
         )
+        assert "at most 20000 characters" in await refused(client, "ask", film=film, question="x" * 20_001)
 
     with served(folder, ReadingBackbone()) as address:
         talk(address, dialogue)

@@ -104,6 +104,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         (["--waiting", "-1"], "waiting is -1"),
         (["--film-gib", "0"], "film_bytes is 0"),
         (["--method", "natife"], "did you mean 'native'?"),
+        (["--methods", "native", "videopr"], "did you mean 'videopro'?"),
         (["--options", "frames=0"], "frames is 0"),
         (["--host", "no.such.host.invalid"], "cannot listen there"),
         (["--port", "99999999"], "cannot listen there"),

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -19,18 +19,29 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
+ClientMay = Literal["any", "less", "frames"]
+"""What a client of a server may set: any value; at most the operator's, where unset is no limit; or at most
+the operator's, where unset is the model's budget of frames."""
 
 # Characters of an invalid value that a message shows.
 _VALUE_CHARS = 200
 
 
 def setting(
-    help: str, *, positional: bool = False, former: str = "", group: str = "", joined: bool = False
+    help: str,
+    *,
+    positional: bool = False,
+    former: str = "",
+    group: str = "",
+    joined: bool = False,
+    client: ClientMay | None = None,
 ) -> dict[str, Any]:
     """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
-    command line, its name in earlier versions, which is still accepted, its heading in --help, and whether
-    its flag takes several words, which are joined by commas."""
-    return {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
+    command line, its name in earlier versions, which is still accepted, its heading in --help, whether its
+    flag takes several words, which are joined by commas, and what a client of a server may set; None: it is
+    the operator's alone."""
+    about = {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
+    return {**about, "client": client}
 
 
 def recorded(remedy: str) -> dict[str, Any]:

@@ -53,17 +53,20 @@ class NativeSettings:
     """Settings of the native method."""
 
     frames: int | None = field(
-        default=None, metadata=setting("frames over the whole video; unset: the backbone's budget")
+        default=None,
+        metadata=setting("frames over the whole video; unset: the backbone's budget", client="frames"),
     )
     fps: float | None = field(
-        default=None, metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced")
+        default=None,
+        metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced", client="less"),
     )
     subtitles: LineRule = field(
         default="none",
         metadata=setting(
             "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
             "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
-            "same between the frames), or all; unset: as in the benchmark's protocol"
+            "same between the frames), or all; unset: as in the benchmark's protocol",
+            client="any",
         ),
     )
     speech: str = field(
@@ -74,7 +77,8 @@ class NativeSettings:
         default=None,
         metadata=setting(
             "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
-            "protocol"
+            "protocol",
+            client="any",
         ),
     )
     reply_tokens: int | None = field(
@@ -88,7 +92,8 @@ class NativeSettings:
         default=None,
         metadata=setting(
             "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
-            "ends_floor, rounded down), or at the starts of the parts; unset: as in the benchmark's protocol"
+            "ends_floor, rounded down), or at the starts of the parts; unset: as in the benchmark's protocol",
+            client="any",
         ),
     )
     system: str | None = field(

@@ -19,10 +19,9 @@ from videopro.question import Question, prompts
 from videopro.serve.answers import AnsweredQuestion
 from videopro.serve.events import EventLog
 from videopro.serve.naming import film_named
-from videopro.serve.offered import check_offered, offered_methods
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion
-from videopro.serve.requests import AskRequest
+from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import ServerState, client_of, state_of
 from videopro.serve.streams import EventStream, event_line
 from videopro.traces import Result, Trace, VideoRef, read_heads
@@ -32,7 +31,6 @@ router = APIRouter()
 
 _FRAMES = 16
 MOST_EARLIER = 16
-LONGEST_TEXT = 20_000
 
 
 class AskedOptions(BaseModel):
@@ -65,7 +63,6 @@ async def ask_request(
     max_new_tokens: int | None = None,
 ) -> AskRequest:
     """The request that a client means. Raises Problem."""
-    check_offered(options.method or state.answerer.method, options.options)
     return AskRequest(
         await film_named(state, film, cancellation),
         question,
@@ -81,7 +78,7 @@ async def ask_request(
 async def methods(request: Request) -> dict[str, Any]:
     """The methods and the options that a client may set."""
     answerer = state_of(request).answerer
-    return {"object": "list", "default": answerer.method, "data": offered_methods()}
+    return {"object": "list", "default": answerer.method, "data": answerer.offered.described()}
 
 
 @router.post("/v1/videopro/questions", status_code=202)
