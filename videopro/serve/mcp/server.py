@@ -83,7 +83,11 @@ class _Tools:
         context: Context[Any, Any],
         path: Annotated[str, Field(description="a path in the server's folders; unset: list them")] = "",
         subtitles: Annotated[
-            str, Field(description="a subtitle file in the folders; unset: those in the film or beside it")
+            str,
+            Field(
+                description="a subtitle file in the folders, for the id that is returned; unset: those in "
+                "the film or beside it"
+            ),
         ] = "",
     ) -> Annotated[CallToolResult, results.Opened]:
         """Open a film: its id for the other tools, its duration, and whether it has subtitles. Without a
