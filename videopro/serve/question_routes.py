@@ -12,11 +12,10 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import Cancellation
-from videopro.methods import EventObserver, evidence, last_event, make_trace
+from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question, prompts
-from videopro.serve.answers import AnsweredQuestion
+from videopro.serve.answers import AnsweredQuestion, ended_as
 from videopro.serve.events import EventLog
 from videopro.serve.naming import film_named
 from videopro.serve.problems import Problem
@@ -24,7 +23,7 @@ from videopro.serve.questions import AskedQuestion
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import ServerState, client_of, state_of
 from videopro.serve.streams import EventStream, event_line
-from videopro.traces import Result, Trace, VideoRef, read_heads
+from videopro.traces import Trace, read_heads
 from videopro.view import StoredPrompts, page, row
 
 router = APIRouter()
@@ -129,6 +128,8 @@ async def events(
         log = question.log
     else:
         log = await to_thread.run_sync(_events_of, state, question)
+        # Numbers of an earlier process are of another log: who comes back is told the end at least.
+        first = min(first, len(log.all()) - 1)
 
     async def lines() -> AsyncIterator[bytes]:
         async for number, event in log.follow(first):
@@ -173,7 +174,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     running = isinstance(question, AskedQuestion) and not question.log.is_closed
     if trace is None:
         assert isinstance(question, AskedQuestion)
-        trace = _so_far(question)
+        trace = question.so_far()
     file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
@@ -181,7 +182,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     name = _film_name(state, trace)
     content["video"] |= {"path": name, "key": name}
     entry["video"] = name
-    ended = question.state if isinstance(question, AskedQuestion) else "answered"
+    ended = question.state if isinstance(question, AskedQuestion) else ended_as(trace)
     if running or ended == "stopped":
         content["state"] = entry["state"] = "running" if running else "stopped"
     problem = question.problem if isinstance(question, AskedQuestion) else None
@@ -212,24 +213,6 @@ def _film_name(state: ServerState, trace: Trace) -> str:
         return state.films.get(trace.video.key).name
     except Problem:
         return trace.video.key
-
-
-def _so_far(question: AskedQuestion) -> Trace:
-    """The trace of a question that has no answer yet."""
-    request = question.request
-    film, rounds = request.film, question.rounds
-    item_question = (
-        Question(request.question, request.choices) if request.choices else Question.open(request.question)
-    )
-    result = Result() if rounds is None else rounds.result()
-    video = VideoRef(str(film.path), film.id, film.id, film.duration)
-    return make_trace(
-        Item(question.id, film.path, film.id, item_question),
-        result,
-        video,
-        run_key="",
-        protocol=Protocol(parser=ROBUST),
-    )
 
 
 def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
