@@ -410,6 +410,46 @@ def test_embedded(tmp_path: Path, name: str, codec: str) -> None:
     assert str(path) in found.source
 
 
+COMPARED = [
+    *("a < b and b > c", "if x<b and b>c then", "a <b and b> c", "1 < i > 2", "a < s > b", "5 <u 6> 7"),
+    *(
+        "if (a<b) && (b>c)",
+        "p < 0.05",
+        "I <3 you",
+        "a < font > c",
+        "a <= b >= c",
+        "x <c = d> y",
+        "<laughs> Hi",
+    ),
+]
+TAGGED = [
+    ("<i>it</i>, <B>up</B>, <u>u</u><s>s</s>", "it, up, us"),
+    ('<font color="red" size=12>r</font><font color=#fff>s</font>', "rs"),
+    ("<c.yellow.bg_black>Tea</c> a <00:00:01.500>b<00:01.700> c", "Tea a b c"),
+    ("{\\an8}{\\i1}top{\\i0}", "top"),
+    ("<i style='x: y'>a < b</i> <p dir=\"ltr\">and</p> c &lt;b&gt; &amp;", "a < b and c <b> &"),
+    ("<ruby>a<rt>b</rt></ruby><lang en>c</lang>", "abc"),
+]
+
+
+@pytest.mark.parametrize("name", ["s.srt", "s.vtt", "s.ass", "subrip.mkv", "webvtt.mkv", "mov_text.mp4"])
+def test_tags_go_and_what_is_compared_stays(tmp_path: Path, name: str) -> None:
+    texts = [(text, text) for text in COMPARED] + TAGGED
+    if name.endswith("vtt"):
+        texts.append(("<v Bob>Fish</v> <v.loud Mary Ann>chips", "Fish chips"))
+    path, kind = tmp_path / name, name.rpartition(".")[2]
+    cues = [(number / 5, (number + 1) / 5, text) for number, (text, _) in enumerate(texts)]
+    if kind in ("mkv", "mp4"):
+        with_subtitles(path, [(name.partition(".")[0], "eng", cues)])
+    elif kind == "ass":
+        head = "Dialogue: 0,0:00:{:05.2f},0:00:{:05.2f},Default,,0,0,0,,{}\n"
+        path.write_text(ASS_HEAD + "".join(head.format(*cue) for cue in cues))
+    else:
+        rows = ["00:00:{:06.3f} --> 00:00:{:06.3f}\n{}\n".format(*cue) for cue in cues]
+        path.write_text(("" if kind == "srt" else "WEBVTT\n\n") + "\n".join(rows))
+    assert [line.text for line in load_subtitles(path).lines] == [plain for _, plain in texts]
+
+
 def test_embedded_times_are_those_of_the_frames(tmp_path: Path) -> None:
     """A picture that begins late shifts the subtitles with it: both count from the start of the video."""
     path = with_subtitles(tmp_path / "late.mkv", [("subrip", "eng", ENGLISH)], start=7.0)

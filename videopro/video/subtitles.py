@@ -50,9 +50,16 @@ _BYTE_ORDER_MARKS = (
 _OVERRIDE = re.compile(r"\{\\[^}]*\}")
 _OVERRIDE_OR_COMMENT = re.compile(r"\{[^}]*\}")
 _DRAWING = re.compile(r"\\p(\d)")
+# What is compared is no tag: "a <b and b> c", "1 < i > 2". So a name stands right after the bracket, and one of
+# a letter is followed by classes (WebVTT), or by attributes with their values, alone.
 _TAG = re.compile(
-    r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)\b[^<>]*>", re.IGNORECASE
+    r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)(?:\.[^\s<>.]+)*/?>"
+    r"|<(?:font|em|strong|ruby|lang|span|small|big|div)\s[^<>]*>"
+    r"|<[ibuscp](?:\s+[\w-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>]+))+\s*/?>"
+    r"|<(?:\d+:)?\d\d:\d\d[.,]\d{3}>",
+    re.IGNORECASE,
 )
+_VOICE = re.compile(r"<v(?:\.[^\s<>.]+)*\s[^<>]*>")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _CLOCK = re.compile(r"([-−–]?)(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 
@@ -377,24 +384,34 @@ def _seconds(clock: object) -> float:
 
 
 def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[SubtitleLine]:
-    """The cues of a track as FFmpeg returns them: sorted by time, with markup as ASS codes."""
+    """The cues of a track as FFmpeg returns them: sorted by time."""
     return _decoded_cues(container.demux(track), track)
 
 
 def _decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> Iterator[SubtitleLine]:
-    comments = track.codec_context.name in ("ass", "ssa")
+    codec = track.codec_context.name
     for packet in packets:
         # PyAV ends with an empty packet, which has no time.
         if packet.pts is None or packet.time_base is None:
             continue
         start = float(packet.pts * packet.time_base)
         end = start + float((packet.duration or 0) * packet.time_base)
-        for cue in packet.decode():
-            if isinstance(cue, AssSubtitle):
-                # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
-                text = cue.ass.decode("utf-8", "replace").split(",", 8)[-1]
-                if plain := _plain(_unstyled(text, comments)):
-                    yield SubtitleLine(start, end, plain)
+        for text in _texts(packet, codec):
+            if plain := _plain(text):
+                yield SubtitleLine(start, end, plain)
+
+
+def _texts(packet: av.Packet[Any], codec: str) -> Iterator[str]:
+    """The texts of a packet without what is no HTML. Those of SubRip and WebVTT are read as they are written:
+    FFmpeg takes all between < and > for a tag, and what follows a < without one too."""
+    if codec in ("subrip", "srt", "webvtt"):
+        text = _unstyled(bytes(packet).decode("utf-8", "replace"), comments=False)
+        yield _VOICE.sub("", text) if codec == "webvtt" else text
+        return
+    for cue in packet.decode():
+        if isinstance(cue, AssSubtitle):
+            # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+            yield _unstyled(cue.ass.decode("utf-8", "replace").split(",", 8)[-1], codec in ("ass", "ssa"))
 
 
 # ---- text -------------------------------------------------------------------------------------------------
