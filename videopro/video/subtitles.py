@@ -50,8 +50,8 @@ _BYTE_ORDER_MARKS = (
 _OVERRIDE = re.compile(r"\{\\[^}]*\}")
 _OVERRIDE_OR_COMMENT = re.compile(r"\{[^}]*\}")
 _DRAWING = re.compile(r"\\p(\d)")
-# What is compared is no tag: "a <b and b> c", "1 < i > 2". So a name stands right after the bracket, and one of
-# a letter is followed by classes (WebVTT), or by attributes with their values, alone.
+# What is compared is no tag: "a <b and b> c", "1 < i > 2". So a name stands right after the bracket, and one
+# of a letter is followed by classes (WebVTT), or by attributes with their values, alone.
 _TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)(?:\.[^\s<>.]+)*/?>"
     r"|<(?:font|em|strong|ruby|lang|span|small|big|div)\s[^<>]*>"
