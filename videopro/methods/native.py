@@ -92,7 +92,8 @@ class NativeSettings:
         default=None,
         metadata=setting(
             "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
-            "ends_floor, rounded down), or at the starts of the parts; unset: as in the benchmark's protocol",
+            "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
+            "unset: as in the benchmark's protocol",
             client="any",
         ),
     )
