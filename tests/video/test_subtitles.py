@@ -203,6 +203,30 @@ def test_longvideobench_with_stamps_and_open_end(tmp_path: Path) -> None:
         load_subtitles(path, start_offset=100)
 
 
+def test_words_of_video_mme_v2_are_joined_to_sentences(tmp_path: Path) -> None:
+    words = [
+        ("Hello", 1.0, 1.2),
+        ("there.", 1.3, 1.5),
+        ("We", 1.61, 2.0),
+        ("go", 2.5, 2.6),
+        ("on", 3.11, 3.2),
+    ]
+    rows = [json.dumps({"text": text, "start_time": start, "end_time": end}) for text, start, end in words]
+    path = write(tmp_path, "\n".join(rows) + "\n\n", "001.jsonl")
+    # A pause of 0.11 s after a full stop, none of 0.5 s, and one of 0.51 s.
+    assert said(load_subtitles(path).lines) == [
+        (1, 1.5, "Hello there."),
+        (1.61, 2.6, "We go"),
+        (3.11, 3.2, "on"),
+    ]
+    assert load_subtitles(write(tmp_path, "\n", "002.jsonl")).lines == (), "nothing is said"
+    broken = write(tmp_path, rows[0] + '\n{"text": "x"}', "003.jsonl")
+    with pytest.raises(
+        SubtitleError, match=r"003.jsonl: line 2 is no word with text, start_time and end_time"
+    ):
+        load_subtitles(broken)
+
+
 def test_longvideobench_without_speech(tmp_path: Path) -> None:
     assert load_subtitles(write(tmp_path, "[]", "x.json")).lines == ()
 

@@ -54,7 +54,7 @@ def _ends(total: int, n: int) -> list[int]:
     # As torch.linspace has it, in float32 with one rounding: of long films another frame is the nearest.
     step = float(np.float32(total - 1) / np.float32(max(1, n - 1)))
     numbers = [step * i if i < n // 2 or n == 1 else total - 1 - step * (n - 1 - i) for i in range(n)]
-    return [int(number) for number in np.float32(numbers).round()]
+    return [int(number) for number in np.array(numbers, np.float32).round()]
 
 
 def _between(total: int, budget: int, fps: float | None, video_fps: float) -> list[int]:

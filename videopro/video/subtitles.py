@@ -109,8 +109,9 @@ class Subtitles:
 def load_subtitles(
     path: str | Path, *, duration: float | None = None, start_offset: float = 0.0, track: str | None = None
 ) -> Subtitles:
-    """Read a subtitle file (.srt, .vtt, .ass or LongVideoBench's .json, recognised by content), or the text
-    track of a video file that `embedded_subtitles` selects; `track` is for those.
+    """Read a subtitle file (.srt, .vtt, .ass or LongVideoBench's .json, recognised by content, or
+    Video-MME-v2's .jsonl of words), or the text track of a video file that `embedded_subtitles` selects;
+    `track` is for those.
 
     `start_offset` (seconds) is where the video begins on the file's clock; it is subtracted from every time.
     Lines that then end by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
@@ -132,6 +133,8 @@ def load_subtitles(
         ]
         return Subtitles(_cut(lines, duration), embedded.source)
     text = _decode(_read(path), path)
+    if path.suffix.lower() == ".jsonl":
+        return Subtitles(_cut(_sentences(text, path, start_offset), duration), str(path))
     if not text.strip():
         raise SubtitleError(
             f"{path} is empty; download it again, or leave it out if nothing is said in the video."
@@ -365,6 +368,30 @@ def _longvideobench(
                 f"{str(error)[:_LINE_CHARS]}); it needs start, end and line, or timestamp and text: "
                 f"{json.dumps(record)[:_LINE_CHARS]}"
             ) from None
+
+
+def _sentences(text: str, path: Path, start_offset: float) -> list[SubtitleLine]:
+    """The words of Video-MME-v2's file as its authors join them: a line ends at a pause of half a second, and
+    after . ! or ? at one of a tenth (group_subtitle_segments of evaluation/test_video_mme_v2.py)."""
+    lines: list[SubtitleLine] = []
+    for number, row in enumerate(text.splitlines(), start=1):
+        if not row.strip():
+            continue
+        try:
+            record = parse_json(row)
+            word = str(record["text"])
+            start, end = (_seconds(record[name]) - start_offset for name in ("start_time", "end_time"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SubtitleError(
+                f"{path}: line {number} is no word with text, start_time and end_time ({error}): "
+                f"{row[:_LINE_CHARS]}"
+            ) from None
+        pause = start - lines[-1].end if lines else math.inf
+        if pause > 0.5 or (pause > 0.1 and lines[-1].text.rstrip().endswith((".", "!", "?"))):
+            lines.append(SubtitleLine(start, end, word))
+        else:
+            lines[-1] = SubtitleLine(lines[-1].start, end, f"{lines[-1].text} {word}")
+    return lines
 
 
 def _seconds(clock: object) -> float:
