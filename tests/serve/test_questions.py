@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.number_encoder import NumberEncoder
 from tests.support.serve_world import QUESTION, PatientBackbone, World
+from videopro.modules.models import encoders
 from videopro.runs import AskedRun
 from videopro.serve import Answerer
 
@@ -182,4 +184,31 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
     page = world.answered(world.ask(film, method="native", options={"frames": 2, "fps": None}))
     assert (page["final"]["letter"], page["answer_evidence"][0]["kind"]) == ("B", "frames")
     assert len(page["rounds"][0]["calls"][0]["frames"]) == 2
+    world.close()
+
+
+@pytest.mark.parametrize("method", ["videopro", "videoagent"])
+def test_the_models_of_a_method_stay_when_clients_set_other_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+    loaded: list[str] = []
+
+    def load_encoder(name: str, *_: Any, **__: Any) -> NumberEncoder:
+        loaded.append(name)
+        return NumberEncoder()
+
+    monkeypatch.setattr(encoders, "load_encoder", load_encoder)
+    parts = {} if method == "videoagent" else {"text_encoder": "none", "ocr": "none", "detector": "none"}
+    answerer = Answerer(
+        "colours",
+        method=method,
+        options={"encoder": "clip:numbers", **parts},
+        load=lambda model, **settings: PatientBackbone(model, writes=lambda request: "nothing"),
+    )
+    world = World(tmp_path, answerer=answerer)
+    film = world.film()
+    for number in range(3):
+        world.answered(world.ask(film, options={"temperature": number / 10, "max_new_tokens": 100 + number}))
+    assert loaded == ["clip:numbers"]
     world.close()

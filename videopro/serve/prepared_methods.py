@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,8 @@ class PreparedMethods:
         self._in_scope: set[tuple[str, bool]] = set()
         """Methods whose models may look at pocket videos, or at others."""
         self._lock = threading.Lock()
+        self._models: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
+        """By method: clients set other options, and the models stay."""
         self.first = self._prepare(method, self._options, self._protocol(None))
         """The server's own method."""
         for name in methods:
@@ -120,6 +123,8 @@ class PreparedMethods:
         videos = [] if film is None else [film.path]
         questions = Questions(protocol, open=int(is_open), videos=videos, remedy="give choices")
         options = favouring_answers(method, options)
-        return prepare(
+        prepared = prepare(
             RunRequest(method, options, self._model, self._given, lambda: questions, load=self._load)
         )
+        prepared.method.kept = self._models[method]
+        return prepared
