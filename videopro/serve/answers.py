@@ -116,7 +116,7 @@ class Answers:
             run.close()
 
     def _remember(self, trace: Trace, folder: Path) -> None:
-        summary = _summary_of(trace)
+        summary = summary_of(trace)
         self._answered[trace.question_id] = AnsweredQuestion(
             trace.question_id, float(summary["time"]), summary, folder
         )
@@ -137,7 +137,8 @@ def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
     return "stopped" if trace.error.type == _INTERRUPTED.type else "failed"
 
 
-def _summary_of(trace: Trace) -> dict[str, Any]:
+def summary_of(trace: Trace) -> dict[str, Any]:
+    """What a list shows of a question."""
     final = trace.final
     letter = None if final is None else final.letter
     choices = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", trace.choices, strict=False))

@@ -16,7 +16,7 @@ from videopro.errors import Cancellation, Cancelled
 from videopro.methods import error_event, make_trace
 from videopro.question import Question
 from videopro.serve.answering import Answerer
-from videopro.serve.answers import ID_PREFIX, AnsweredQuestion, Answers
+from videopro.serve.answers import ID_PREFIX, AnsweredQuestion, Answers, summary_of
 from videopro.serve.events import Event, EventLog
 from videopro.serve.line import FairLine, Ticket
 from videopro.serve.problems import Problem, problem_of
@@ -175,7 +175,7 @@ class Questions:
         with self._lock:
             for id, waiting in self._pending.items():
                 if id not in summaries:
-                    summaries[id] = _summary_of_pending(waiting)
+                    summaries[id] = {**summary_of(waiting.so_far()), "state": waiting.state}
         return sorted(summaries.values(), key=lambda each: float(each["time"]), reverse=True)
 
     # -- answering
@@ -260,16 +260,3 @@ def _problem_of_failure(error: Failure) -> Problem:
     status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(error.type, 400)
     kind = "invalid_request_error" if status == 400 else "server_error"
     return Problem(status, error.message, code=error.type, kind=kind)
-
-
-def _summary_of_pending(question: AskedQuestion) -> dict[str, Any]:
-    request = question.request
-    return {
-        "id": question.id,
-        "time": question.asked_at,
-        "question": request.question,
-        "choices": list(request.choices),
-        "film": request.film.id,
-        "state": question.state,
-        "answer": None,
-    }
