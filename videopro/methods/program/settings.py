@@ -125,7 +125,7 @@ class ProgramSettings(ModuleSettings):
         metadata=setting("seconds that the module calls of one program may take in all"),
     )
     max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel", former="together")
+        default=8, metadata=setting("maximum questions of a video that run in parallel")
     )
 
     def __post_init__(self) -> None:
