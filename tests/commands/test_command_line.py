@@ -202,9 +202,7 @@ def test_every_kind_of_flag() -> None:
         names="m,n,o",
         options={"a": 1, "b": [2, "c"]},
     )
-    assert TOY.parse(["f", "--share", "66", "--no-loud", "--count", "4"]) == Toy(
-        Path("f"), count=4, share=66
-    )
+    assert TOY.parse(["f", "--share", "66", "--no-loud", "--count", "4"]) == Toy(Path("f"), count=4, share=66)
     # A script's own flag comes first and is overridden.
     assert TOY.parse(["f", "--count", "2", "--count", "3"]).count == 3
 
