@@ -110,9 +110,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     videos: int | None = field(
         default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
     )
-    max_parallel: int = field(
-        default=8, metadata=setting("programs about a video that run in parallel", former="together")
-    )
+    max_parallel: int = field(default=8, metadata=setting("programs about a video that run in parallel"))
     max_requests: int | None = field(
         default=None,
         metadata=setting("maximum number of requests to an API teacher, over all commands on this folder"),

@@ -54,6 +54,14 @@ def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
     assert (value["n"], value["official"]) == (1000 - 8, 1.0)
 
 
+def test_words_are_listed_where_they_are(tmp_path: Path) -> None:
+    data_contributed.videomme_v2().write(tmp_path)
+    (tmp_path / "subtitle").mkdir()
+    (tmp_path / "subtitle" / "002.jsonl").touch()
+    items = load("videomme_v2", root=tmp_path, protocol="interleaved").items
+    assert [item.subtitles for item in items[3:5]] == [None, tmp_path / "subtitle" / "002.jsonl"]
+
+
 def test_a_set_of_questions_by_hand() -> None:
     assert set_score([True] * 3 + [False]) == 9 / 16
     # A chain ends at its first wrong step.

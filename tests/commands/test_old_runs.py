@@ -56,7 +56,7 @@ def command(name: str, folder: Path, **changes: str) -> list[str]:
     words += [word for pair in settings.items() for word in pair]
     if name == "videopro":
         words += ["--backbone", "adapter=pocket-sft", "batch_size=12"]
-        words += ["--options", "together=12", "temperature=0"]
+        words += ["--options", "max_parallel=12", "temperature=0"]
     return words
 
 

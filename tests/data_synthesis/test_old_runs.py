@@ -20,7 +20,7 @@ def old(tmp_path: Path) -> Path:
 
 
 def command(output: Path, limit: int, *more: str) -> list[str]:
-    words = ["--source", "pocket", "--teacher", "pocket-teacher", "--model", "pocket", "--together", "3"]
+    words = ["--source", "pocket", "--teacher", "pocket-teacher", "--model", "pocket", "--max-parallel", "3"]
     return [*words, "--limit", str(limit), "--output", str(output), *more]
 
 

@@ -168,19 +168,6 @@ def test_assembling_again_asks_and_changes_nothing(root: Path, tmp_path: Path, s
     assert (datasets(out), (out / "card.json").read_bytes(), len(stub.chats)) == (before, card, asked)
 
 
-def test_a_folder_and_a_command_of_an_older_version_say_together(
-    root: Path, tmp_path: Path, stub: StubServer
-) -> None:
-    out = tmp_path / "out"
-    assert main(flags(root, out, stub, "--together", "3"), load=load_moody) == 0
-    config, before = out / "config.yaml", datasets(out)
-    assert "max_parallel: 3" in config.read_text()
-    config.write_text(config.read_text().replace("max_parallel:", "together:"))
-    assert main(["--config", str(config), "--assemble-only"], load=load_moody) == 0
-    assert main(["--config", str(config), "--max-parallel", "2", "--assemble-only"], load=load_moody) == 0
-    assert datasets(out) == before
-
-
 FINISHED, ENLARGED = ("--limit", "1"), ()
 
 

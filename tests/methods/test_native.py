@@ -112,9 +112,12 @@ def test_frames_follow_the_protocol_and_the_options() -> None:
     protocol = replace(WRITES, sampling="starts", fps=1.0, max_frames=6)
     _, backbone = ask(protocol)
     assert [frame.time for frame in backbone.shown[0]] == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+    _, backbone = ask(protocol, frames=3, sampling="ends_floor")
+    # 120 frames: 0, 59.5 rounded down, 119.
+    assert [frame.time for frame in backbone.shown[0]] == [0.0, 29.5, 59.5]
     _, backbone = ask(protocol, frames=3, sampling="ends")
-    # 120 frames: 0, 59.5 rounded to even, 119.
-    assert [frame.time for frame in backbone.shown[0]] == [0.0, 30.0, 59.5]
+    # At a rate qwen-vl-utils takes pairs.
+    assert [frame.time for frame in backbone.shown[0]] == [0.0, 59.5]
     assert backbone.written[0][0].system == "Watch."
 
 

@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.official_scorers.details import clue_cases, line_cases, srt
+from tests.benchmarks.official_scorers.details import clue_cases, jsonl, line_cases, srt, word_cases
 from tests.support import ROOT
+from tests.support import reason_world as world
+from tests.support.adapting import adapted
+from tests.support.method_world import item
+from tests.support.reason_world import SceneBackbone
+from videopro.backbones import Interleaved
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import Protocol
 from videopro.benchmarks.cg_bench import LONG_PROMPT
+from videopro.benchmarks.contributed.videomme_v2 import PROTOCOLS
+from videopro.methods import MethodContext, create
 from videopro.methods.shown_lines import lines_before, shown_lines
 from videopro.video import Subtitles, clue_times, load_subtitles
 
@@ -52,6 +61,25 @@ def test_lines_at_the_frames_are_cg_benchs(tmp_path: Path) -> None:
         said = list(dict.fromkeys(LONG_PROMPT.subtitle_line(line) for line in lines))
         own = LONG_PROMPT.subtitles.replace("{lines}", "\n".join(said)) if said else ""
         assert own == expected, case
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+def test_frames_and_words_are_video_mme_v2s(protocol: Protocol, tmp_path: Path) -> None:
+    for number, (case, shown) in enumerate(zip(word_cases(), RECORDED["videomme_v2"], strict=True)):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(jsonl(case))
+        backbone = SceneBackbone(lambda request: "B")
+        context = MethodContext(world.video(), backbone, protocol, meter=Meter())
+        options = adapted("native", {"frames": case["frames"]}, protocol=protocol).options
+        asked = item(subtitles=None if protocol.subtitles == "none" else path)
+        ((_, result),) = create("native", options).run_video([asked], context)
+        assert result.final is not None
+        (request, *_), (frames,) = backbone.written[0], backbone.shown
+        texts = request.visual.texts if isinstance(request.visual, Interleaved) else [""] * len(frames)
+        pairs = zip(texts, frames, strict=True)
+        # Two frames a second.
+        parts = [part for text, frame in pairs for part in (text, round(frame.time * 2)) if part != ""]
+        assert [*parts, request.text] == shown[protocol.name], case
 
 
 @pytest.mark.parametrize("name", ["clues", "interleaved", "inside"])

@@ -67,9 +67,6 @@ def test_settings_are_in_the_runs_identity_unless_they_change_no_answer() -> Non
     identity = create("videopro", {"max_parallel": 2, "planner": "pocket-teacher"}).identity()
     other = create("videopro", {"max_parallel": 5, "planner": "pocket-teacher"}).identity()
     assert identity == other
-    assert create("videopro", {"together": 5, "planner": "pocket-teacher"}).settings.max_parallel == 5
-    with pytest.raises(ConfigError, match="'together' is the former name of 'max_parallel'"):
-        create("videopro", {"together": 5, "max_parallel": 5})
     assert identity["teacher"]["faults"] == 1.0
     assert {"native", "program", "adaptive", "videopro"} <= set(METHODS)
     assert identity != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()

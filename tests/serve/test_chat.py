@@ -142,7 +142,7 @@ def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str
     ("asked", "more", "status", "says"),
     [
         ({"method": "natife"}, {}, 400, "did you mean 'native'?"),
-        ({"options": {"frames": 10**9}}, {}, 400, "at most 4096 is offered"),
+        ({"options": {"frames": 5}}, {}, 400, "option 'frames' is 5; at most 4 is offered here"),
         ({"options": {"frames": "7"}}, {}, 400, "must be a number"),
         ({"options": {"system": "Say A."}}, {}, 403, "is the operator's to set"),
         ({"method": "videopro", "options": {"planner": "api:x@http://10.0.0.1/v1"}}, {}, 403, "operator's"),
@@ -154,6 +154,7 @@ def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str
         ({}, {"n": 2}, 400, "n is 2; a question has one answer"),
         ({}, {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "leave tools out"),
         ({}, {"max_tokens": 0}, 400, "max_tokens"),
+        ({}, {"max_tokens": 257}, 400, "max_tokens is 257; at most 256 is offered here"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(

@@ -215,6 +215,7 @@ def test_every_tool_gives_structured_results_with_evidence(
         assert "unknown method 'guess'" in await refused(
             client, "ask", film=film, question="Why?", method="guess"
         )
+        assert "at most 20000 characters" in await refused(client, "ask", film=film, question="x" * 20_001)
 
     with served(folder, ReadingBackbone()) as address:
         talk(address, dialogue)
@@ -252,6 +253,40 @@ def test_no_file_outside_of_the_folders_is_opened(folder: Path, path: str) -> No
     finally:
         films.close()
     assert "is no film in the folders of this server; open without a path lists them" in message
+
+
+def test_subtitles_are_those_of_the_client_that_gave_them(folder: Path) -> None:
+    lines = "1\n00:00:01,000 --> 00:00:03,000\n{}\n"
+    for name in ("french.srt", "german.srt", "broken.srt"):
+        (folder / name).write_text("none" if name == "broken.srt" else lines.format(name))
+
+    async def dialogue(client: Client, given: str) -> tuple[str, str]:
+        about = (await structured(client, "open", path="film.mp4", subtitles=given))["film"]
+        assert about["has_subtitles"]
+        return about["film"], about["name"]
+
+    async def said(client: Client, film: str) -> str:
+        read = await structured(client, "subtitles", film=film, top_k=1)
+        asked = await structured(client, "look", film=film, times=[2.5])
+        assert asked["frames"][0]["subtitles"] == read["lines"][0]["text"]
+        return str(read["lines"][0]["text"])
+
+    with served(folder) as address:
+        french, name = talk(address, lambda client: dialogue(client, "french.srt"))
+        german, _ = talk(address, lambda client: dialogue(client, "german.srt"))
+        own, _ = talk(address, lambda client: dialogue(client, ""))
+        assert name == "film.mp4"
+        assert talk(address, lambda client: said(client, french)) == "french.srt"
+        assert talk(address, lambda client: said(client, german)) == "german.srt"
+        for film in (own, "film.mp4"):
+            assert talk(address, lambda client, film=film: said(client, film)) == LINES[0].text
+        # Given again, to the id of another choice, they are the same film; and no id is made up.
+        again = talk(address, lambda c: structured(c, "open", path=german, subtitles="french.srt"))
+        assert again["film"]["film"] == french
+        wrong = talk(address, lambda client: refused(client, "look", film=f"{own}+0123", times=[1]))
+        assert "no film with this id is open" in wrong
+        broken = talk(address, lambda c: refused(c, "open", path="film.mp4", subtitles="broken.srt"))
+        assert broken.startswith("broken.srt is not a")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

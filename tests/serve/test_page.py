@@ -274,8 +274,9 @@ def test_a_server_that_is_started_again(serve: Serve, open_page: OpenPage, film:
     server.stop()
     page.wait_for_selector("#trouble p")
     server.start()
-    page.wait_for_selector(".gone:has-text('was restarted')")
-    page.click(".gone button")
+    page.wait_for_selector(".verdict:text('Stopped')")
+    assert "was restarted before this question was answered; ask again" in page.inner_text(".asked .problem")
+    page.click(".again")
     page.wait_for_selector(".picked")
     assert page.input_value("#question") == "Lost?"
     page.goto(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import APIError, OpenAI
+from openai import APIError, NotFoundError, OpenAI
 
 from tests.support import ROOT
 from tests.support.fakes import make_video
@@ -33,8 +34,8 @@ sys.exit(main(load=PatientBackbone))
 
 
 @contextmanager
-def server(output: Path) -> Iterator[tuple[subprocess.Popen[str], OpenAI]]:
-    words = ["--model", "colours", "--port", "0", "--output", str(output)]
+def server(output: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], OpenAI]]:
+    words = ["--model", "colours", "--port", "0", "--output", str(output), *more]
     with subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words],
         cwd=ROOT,
@@ -42,13 +43,15 @@ def server(output: Path) -> Iterator[tuple[subprocess.Popen[str], OpenAI]]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        match = re.fullmatch(r"serving colours at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)\n", line)
-        assert match is not None, line
-        with OpenAI(base_url=f"{match[1]}/v1", api_key="none", max_retries=0) as client:
-            yield process, client
-        process.kill()
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            match = re.fullmatch(r"serving colours at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)\n", line)
+            assert match is not None, line
+            with OpenAI(base_url=f"{match[1]}/v1", api_key="none", max_retries=0) as client:
+                yield process, client
+        finally:
+            process.kill()
 
 
 def ask(client: OpenAI, film: str, text: str, **more: Any) -> Any:
@@ -84,7 +87,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
     with server(output) as (process, client):
         assert [each.id for each in client.files.list()] == [film]
         listed: Any = client.get("/videopro/questions", cast_to=object)
-        assert [each["state"] for each in listed["data"]] == ["answered"]
+        assert [each["state"] for each in listed["data"]] == ["stopped", "answered"]
         second = subprocess.run(
             [sys.executable, "-c", COMMAND, "--model", "colours", "--port", "0", "--output", str(output)],
             cwd=ROOT,
@@ -97,6 +100,46 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         assert process.wait(30) == 130
 
 
+@pytest.mark.kills
+def test_a_question_that_was_under_way_is_there_after_a_kill(tmp_path: Path) -> None:
+    make_video(tmp_path / "blue.mp4", "blue")
+    output = tmp_path / "out"
+    with server(output, "--in-flight", "2") as (process, client):
+        film = client.files.create(file=tmp_path / "blue.mp4", purpose="user_data").id
+
+        def begun(text: str) -> str:
+            asked = {"question": text, "choices": ["red", "blue"], "file_id": film}
+            return str(client.post("/videopro/questions", body=asked, cast_to=dict[str, str])["id"])
+
+        # Two are answered at a time: the last one waits.
+        slow = [begun(f"Which? (slow) {number}") for number in range(3)]
+        stopped = begun("Which, after all?")
+        client.delete(f"/videopro/questions/{stopped}", cast_to=object)
+        process.kill()
+        assert process.wait(30) == -9
+    for _ in range(2):  # A second restart knows them as the first one does.
+        with server(output) as (process, client):
+
+            def read(path: str, **headers: str) -> str:
+                return client.get(f"/videopro/questions{path}", cast_to=str, options={"headers": headers})
+
+            rows = json.loads(read(""))["data"]
+            assert [(each["id"], each["state"]) for each in rows] == [(id, "stopped") for id in slow[::-1]]
+            assert rows[0]["question"] == "Which? (slow) 2"
+            says = "the server was restarted before this question was answered; ask again"
+            for id in (slow[0], slow[2]):
+                page = json.loads(read(f"/{id}"))
+                assert (page["running"], page["state"], page["film"]) == (False, "stopped", film)
+                assert (page["error"]["type"], page["error"]["message"]) == ("Cancelled", says)
+                # Whoever was following it, and comes back, is told too.
+                for last in ("", "0", "7"):
+                    (event,) = re.findall(r"data: (.*)", read(f"/{id}/events", **{"Last-Event-ID": last}))
+                    assert json.loads(event)["error"] == {"type": "Cancelled", "message": says}
+            with pytest.raises(NotFoundError, match="there is no question"):
+                read(f"/{stopped}")
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -105,6 +148,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         (["--waiting", "-1"], "waiting is -1"),
         (["--film-gib", "0"], "film_bytes is 0"),
         (["--method", "natife"], "did you mean 'native'?"),
+        (["--methods", "native", "videopr"], "did you mean 'videopro'?"),
         (["--options", "frames=0"], "frames is 0"),
         (["--host", "no.such.host.invalid"], "cannot listen there"),
         (["--port", "99999999"], "cannot listen there"),

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.serve_world import QUESTION, World
+from tests.support.number_encoder import NumberEncoder
+from tests.support.serve_world import QUESTION, PatientBackbone, World
+from videopro.modules.models import encoders
 from videopro.runs import AskedRun
+from videopro.serve import Answerer
 
 
 def events(world: World, question: str, **headers: str | bytes) -> list[dict[str, Any]]:
@@ -129,4 +132,84 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
     assert {"tau", "temperature", "planner_frames"} <= offered["videopro"]
     for names in offered.values():
         dangerous = {"planner", "prompts", "ocr", "encoder", "speech", "answerer", "system", "api_key_env"}
+        # What one question takes of the machine with no number for its bound.
+        dangerous |= {"max_parallel", "module_seconds", "preset", "clip_seconds", "resolution", "buffer"}
         assert not names & dangerous
+
+
+def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
+    """Of the operator's method what its command says, of others their defaults (those of the papers), of
+    frames that are unset what the model takes: 4."""
+    own = {"max_rounds": 2, "tau": "0.5", "planner_frames": 3}
+    answerer = Answerer(
+        "colours",
+        method="videopro",
+        options=own,
+        methods=("native", "videoagent", "dvd", "vca", "program"),
+        load=lambda model, **settings: PatientBackbone(model),
+    )
+    world = World(tmp_path, answerer=answerer)
+    film = world.film()
+    bounds: dict[str, dict[str, float]] = {
+        "videopro": {"max_rounds": 2, "tau": 0.5, "planner_frames": 3, "max_new_tokens": 1024},
+        "program": {"planner_frames": 4, "max_new_tokens": 1024},
+        "native": {"frames": 4},
+        "videoagent": {"max_rounds": 3, "first_frames": 5, "threshold": 3, "fps": 1, "max_new_tokens": 1024},
+        "dvd": {"fps": 2, "top_k": 16, "max_tool_steps": 15, "max_new_tokens": 1024},
+        "vca": {"max_rounds": 16, "borders": 6, "max_new_tokens": 1024},
+    }
+    told = world.client.get("/v1/videopro/methods").json()["data"]
+    assert bounds == {
+        method["id"]: {each["name"]: each["maximum"] for each in method["options"] if "maximum" in each}
+        for method in told
+    }
+
+    def refused(method: str, options: dict[str, Any]) -> dict[str, Any]:
+        asked = {**QUESTION, "file_id": film, "method": method, "options": options}
+        content = json.dumps(asked)  # NaN too, which httpx refuses to send.
+        headers = {"Content-Type": "application/json"}
+        reply = world.client.post("/v1/videopro/questions", content=content, headers=headers)
+        assert reply.status_code == 400, reply.text
+        error: dict[str, Any] = reply.json()["error"]
+        return error
+
+    for method, options in bounds.items():
+        for name, most in options.items():
+            for above in (most + 1, 4096, 10**400, float("inf"), float("nan")):
+                error = refused(method, {name: above})
+                assert (error["code"], error["param"]) == ("above_limit", f"videopro.options.{name}")
+                assert f"option {name!r} is" in error["message"]
+                assert f"at most {most:g} is offered here" in error["message"]
+    assert "'lvagent' is not offered here; these are: native, program" in refused("lvagent", {})["message"]
+    # Less is the client's to choose, and null is what the operator has.
+    page = world.answered(world.ask(film, method="native", options={"frames": 2, "fps": None}))
+    assert (page["final"]["letter"], page["answer_evidence"][0]["kind"]) == ("B", "frames")
+    assert len(page["rounds"][0]["calls"][0]["frames"]) == 2
+    world.close()
+
+
+@pytest.mark.parametrize("method", ["videopro", "videoagent"])
+def test_the_models_of_a_method_stay_when_clients_set_other_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+    loaded: list[str] = []
+
+    def load_encoder(name: str, *_: Any, **__: Any) -> NumberEncoder:
+        loaded.append(name)
+        return NumberEncoder()
+
+    monkeypatch.setattr(encoders, "load_encoder", load_encoder)
+    parts = {} if method == "videoagent" else {"text_encoder": "none", "ocr": "none", "detector": "none"}
+    answerer = Answerer(
+        "colours",
+        method=method,
+        options={"encoder": "clip:numbers", **parts},
+        load=lambda model, **settings: PatientBackbone(model, writes=lambda request: "nothing"),
+    )
+    world = World(tmp_path, answerer=answerer)
+    film = world.film()
+    for number in range(3):
+        world.answered(world.ask(film, options={"temperature": number / 10, "max_new_tokens": 100 + number}))
+    assert loaded == ["clip:numbers"]
+    world.close()

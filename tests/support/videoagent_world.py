@@ -86,7 +86,10 @@ class SceneVideoAgent(VideoAgentMethod):
         super().__init__(VideoAgentSettings(**settings))
         self.llm = ScriptedModel(lines, frames=frames)
         self.captioner = ScriptedModel([_caption], name="captioner", frames=frames, forever=True)
-        self._module_models: Any = Encoders(SceneEncoder() if encoder else None)
+        self.encoders: Any = Encoders(SceneEncoder() if encoder else None)
+
+    def module_models(self, scene: Any, settings: Any) -> Any:
+        return self.encoders
 
     def models(self, backbone: Any) -> dict[str, Any]:
         known = {"llm": self.llm, "captioner": self.captioner}

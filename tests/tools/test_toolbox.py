@@ -262,6 +262,35 @@ def test_arguments_that_are_no_json_object_are_an_error_too() -> None:
     assert result(film.call_text("look", '{"frames": 1}'))[0]["time"] == 1.0
 
 
+def test_the_log_is_bounded_json_whatever_was_passed() -> None:
+    film = tools()
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    long: list[Any] = ["x" * 10_000_000, [0.5] * 4_000_000, {"k" * 10_000_000: 1}]
+    not_json: list[Any] = [
+        *(float("nan"), float("-inf"), [float("nan")], 10**400, [10**400], [10**5000]),
+        *(b"bytes", {1, 2}, object(), cycle, {(1, 2): 3}, [{"a": {3}}]),
+    ]
+    for value in long:
+        message = error(film.call("get_informative_clips", query=value, video=[0, 60]))
+        assert "query: has 10,000,0" in message or "query: has 20,000,000 characters" in message
+        assert "give at most 100,000" in message
+    for value in not_json:
+        assert "query: is or holds what JSON cannot (" in error(film.call("extract_frames", query=value))
+    refused = film.calls
+    assert all(call["arguments"]["query"] in call["reply"]["error"]["message"] for call in refused)
+    assert refused[0]["arguments"]["video"] == [0, 60]
+    assert "there is no tool 'zzz" in error(film.call("z" * 10_000_000))
+    many = {f"{'n' * 10_000}{number}": number for number in range(100)}
+    assert "these are 100 arguments; give at most 32" in error(film.call("look", **many))
+    # What JSON holds is there as it was passed, but for halves of characters, which no file takes.
+    error(film.call("extract_frames", query=["a\ud800b", {"1": (2.5, None)}, "é"]))
+    assert film.calls[-1]["arguments"]["query"] == ["a\ufffdb", {"1": [2.5, None]}, "é"]
+    assert len(json.dumps(film.calls, allow_nan=False, ensure_ascii=False).encode()) < 50_000
+    result(film.call("extract_frames", video=(10, 20), num_frames=2))
+    assert film.calls[-1]["arguments"]["video"] == [10, 20]
+
+
 def test_the_calls_of_a_message_of_the_openai_client_are_answered() -> None:
     film = tools()
 

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
+from qwen_vl_utils.vision_process import smart_nframes
 
 from tests.support.making_videos import make, read_number
 from tests.support.method_world import item
@@ -35,6 +37,35 @@ def test_ends_are_the_frames_of_qwen_vl_utils() -> None:
     # Never a frame twice.
     assert frame_times(video(0.3, 10.0), "ends", 8, None) == pytest.approx([0.05, 0.15, 0.25])
     assert frame_times(video(10.0, 10.0), "ends", 1, None) == pytest.approx([0.05])
+
+
+@pytest.mark.parametrize("rate", [10.0, 24.0, 30000 / 1001, 60.0])
+def test_ends_at_a_rate_are_the_frames_of_qwen_vl_utils(rate: float) -> None:
+    """Its own count, and the numbers that its readers take with it."""
+    for total in (4, 5, 37, 240, 1001, 17_999, 107_892):
+        film = video(total / rate, rate)
+        for fps in (0.1, 0.5, 1.0, 1.7, 2.0, 4.0, 29.97, 120.0):
+            for budget in (2, 4, 7, 32, 64, 500, 768):
+                n = smart_nframes(
+                    {"fps": fps, "max_frames": budget, "min_frames": min(4, budget)}, total, rate
+                )
+                numbers = torch.linspace(0, total - 1, n).round().long().tolist()
+                times = frame_times(film, "ends", budget, fps)
+                assert [int(time * rate) for time in times] == numbers, (total, rate, fps, budget)
+    # Where it refuses, because a pair of frames is more than there is, one is shown.
+    assert frame_times(video(0.1, 10.0), "ends", 64, 2.0) == pytest.approx([0.05])
+    assert frame_times(video(10.0, 10.0), "ends", 1, 2.0) == pytest.approx([0.05])
+
+
+def test_between_are_the_frames_of_video_mme_v2() -> None:
+    # extract_frames of its evaluation/test_video_mme_v2.py: int(i * 100 / 5), i from 1 to 4, of 100 frames.
+    assert frame_times(video(10.0, 10.0), "between", 4, None) == pytest.approx([2.05, 4.05, 6.05, 8.05])
+    # int(i * 99 / 4): 24, 49, 74.
+    assert frame_times(video(9.9, 10.0), "between", 3, None) == pytest.approx([2.45, 4.95, 7.45])
+    # At a rate: int(10 s * 0.3) frames, numbered int(i * 10 / 0.3): 0, 33, 66; above the budget as without.
+    assert frame_times(video(10.0, 10.0), "between", 64, 0.3) == pytest.approx([0.05, 3.35, 6.65])
+    assert frame_times(video(10.0, 10.0), "between", 4, 1.0) == pytest.approx([2.05, 4.05, 6.05, 8.05])
+    assert frame_times(video(10.0, 10.0), "between", 4, 0.01) == pytest.approx([5.05])
 
 
 def test_ends_rounded_down_are_the_frames_of_lmms_evals_own_loaders() -> None:

@@ -203,6 +203,30 @@ def test_longvideobench_with_stamps_and_open_end(tmp_path: Path) -> None:
         load_subtitles(path, start_offset=100)
 
 
+def test_words_of_video_mme_v2_are_joined_to_sentences(tmp_path: Path) -> None:
+    words = [
+        ("Hello", 1.0, 1.2),
+        ("there.", 1.3, 1.5),
+        ("We", 1.61, 2.0),
+        ("go", 2.5, 2.6),
+        ("on", 3.11, 3.2),
+    ]
+    rows = [json.dumps({"text": text, "start_time": start, "end_time": end}) for text, start, end in words]
+    path = write(tmp_path, "\n".join(rows) + "\n\n", "001.jsonl")
+    # A pause of 0.11 s after a full stop, none of 0.5 s, and one of 0.51 s.
+    assert said(load_subtitles(path).lines) == [
+        (1, 1.5, "Hello there."),
+        (1.61, 2.6, "We go"),
+        (3.11, 3.2, "on"),
+    ]
+    assert load_subtitles(write(tmp_path, "\n", "002.jsonl")).lines == (), "nothing is said"
+    broken = write(tmp_path, rows[0] + '\n{"text": "x"}', "003.jsonl")
+    with pytest.raises(
+        SubtitleError, match=r"003.jsonl: line 2 is no word with text, start_time and end_time"
+    ):
+        load_subtitles(broken)
+
+
 def test_longvideobench_without_speech(tmp_path: Path) -> None:
     assert load_subtitles(write(tmp_path, "[]", "x.json")).lines == ()
 
@@ -408,6 +432,46 @@ def test_embedded(tmp_path: Path, name: str, codec: str) -> None:
     found = embedded_subtitles(path)
     assert said(found.lines) == SAID_ENGLISH
     assert str(path) in found.source
+
+
+COMPARED = [
+    *("a < b and b > c", "if x<b and b>c then", "a <b and b> c", "1 < i > 2", "a < s > b", "5 <u 6> 7"),
+    *(
+        "if (a<b) && (b>c)",
+        "p < 0.05",
+        "I <3 you",
+        "a < font > c",
+        "a <= b >= c",
+        "x <c = d> y",
+        "<laughs> Hi",
+    ),
+]
+TAGGED = [
+    ("<i>it</i>, <B>up</B>, <u>u</u><s>s</s>", "it, up, us"),
+    ('<font color="red" size=12>r</font><font color=#fff>s</font>', "rs"),
+    ("<c.yellow.bg_black>Tea</c> a <00:00:01.500>b<00:01.700> c", "Tea a b c"),
+    ("{\\an8}{\\i1}top{\\i0}", "top"),
+    ("<i style='x: y'>a < b</i> <p dir=\"ltr\">and</p> c &lt;b&gt; &amp;", "a < b and c <b> &"),
+    ("<ruby>a<rt>b</rt></ruby><lang en>c</lang>", "abc"),
+]
+
+
+@pytest.mark.parametrize("name", ["s.srt", "s.vtt", "s.ass", "subrip.mkv", "webvtt.mkv", "mov_text.mp4"])
+def test_tags_go_and_what_is_compared_stays(tmp_path: Path, name: str) -> None:
+    texts = [(text, text) for text in COMPARED] + TAGGED
+    if name.endswith("vtt"):
+        texts.append(("<v Bob>Fish</v> <v.loud Mary Ann>chips", "Fish chips"))
+    path, kind = tmp_path / name, name.rpartition(".")[2]
+    cues = [(number / 5, (number + 1) / 5, text) for number, (text, _) in enumerate(texts)]
+    if kind in ("mkv", "mp4"):
+        with_subtitles(path, [(name.partition(".")[0], "eng", cues)])
+    elif kind == "ass":
+        head = "Dialogue: 0,0:00:{:05.2f},0:00:{:05.2f},Default,,0,0,0,,{}\n"
+        path.write_text(ASS_HEAD + "".join(head.format(*cue) for cue in cues))
+    else:
+        rows = ["00:00:{:06.3f} --> 00:00:{:06.3f}\n{}\n".format(*cue) for cue in cues]
+        path.write_text(("" if kind == "srt" else "WEBVTT\n\n") + "\n".join(rows))
+    assert [line.text for line in load_subtitles(path).lines] == [plain for _, plain in texts]
 
 
 def test_embedded_times_are_those_of_the_frames(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ class AnswerPrompt:
     """What replaces {subtitles} if there are subtitle lines, with the slot {lines}; otherwise it is empty."""
     line: str = "{text}"
     """One subtitle line, with the slots {text}, {start} and {end} (seconds)."""
+    join: str = "\n"
+    """What stands between subtitle lines, and after each that stands between frames."""
+    decimals: int | None = None
+    """Of {start} and {end}; None: as many as they have, three at most."""
     system: str = ""
     """The system turn; empty: the chat template's own, if it has one."""
     prefill: str = ""
@@ -59,7 +63,7 @@ class AnswerPrompt:
             _filled(self.option, {"letter": letter, "text": choice})
             for letter, choice in zip(question.letters, question.choices, strict=True)
         )
-        subtitles = _filled(self.subtitles, {"lines": "\n".join(lines)}) if lines else ""
+        subtitles = _filled(self.subtitles, {"lines": self.join.join(lines)}) if lines else ""
         return _filled(
             self.text,
             {
@@ -72,8 +76,12 @@ class AnswerPrompt:
         )
 
     def subtitle_line(self, line: SubtitleLine) -> str:
-        """A subtitle line as the prompt shows it; times in whole milliseconds, as subtitle files have."""
-        start, end = (str(round(time, 3)) for time in (line.start, line.end))
+        """A subtitle line as the prompt shows it."""
+        times = (line.start, line.end)
+        # In whole milliseconds, as subtitle files have them.
+        start, end = (
+            str(round(time, 3)) if self.decimals is None else f"{time:.{self.decimals}f}" for time in times
+        )
         return _filled(self.line, {"text": line.text, "start": start, "end": end})
 
     def unknown_slots(self) -> list[str]:
@@ -82,7 +90,7 @@ class AnswerPrompt:
 
     def identity(self) -> dict[str, Any]:
         """What a run's key hashes; fields that older runs did not have only if they are used."""
-        return _used(self, ("line", "system", "prefill"))
+        return _used(self, ("line", "join", "decimals", "system", "prefill"))
 
 
 def _used(prompt: AnswerPrompt | JudgePrompt, newer: Sequence[str]) -> dict[str, Any]:
@@ -186,7 +194,15 @@ class Protocol:
     reply_tokens: int = 256
     """Maximum length of a written reply, in tokens."""
     subtitles: Literal[
-        "none", "offered", "frames", "frames_until", "frames_inside", "frames_widened", "interleaved", "all"
+        "none",
+        "offered",
+        "frames",
+        "frames_until",
+        "frames_inside",
+        "frames_widened",
+        "interleaved",
+        "interleaved_overlapping",
+        "all",
     ] = "offered"
     """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
     The others are what the direct prompt shows: see `videopro.methods.native.NativeSettings`."""

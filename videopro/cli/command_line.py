@@ -215,12 +215,9 @@ def _setting_name(word: str) -> str:
 def _merge(cls: type, merged: dict[str, Any], flags: Mapping[str, Any], file: str) -> None:
     """Put what the command line gives over what the file gives."""
     hints = typing.get_type_hints(cls)
-    former = {option.name: option.metadata["former"] for option in _settings_of(cls)}
     joined = {option.name for option in _settings_of(cls) if option.metadata["joined"]}
     for key, value in flags.items():
         kind = plain_type(hints[key])
-        # A flag overrides the file, under whichever name the file has the setting.
-        merged.pop(former[key], None)
         # The setting is one text; only its flag takes several words.
         if key in joined:
             value = ",".join(value)
@@ -338,14 +335,13 @@ def _refuse_empty(settings: type[Any], flags: Mapping[str, Any], program: str) -
 
 
 def _flag(option: Field[Any], kind: Any, group: Group, outer: str) -> inspect.Parameter:
-    names = (option.name, option.metadata["former"])
     many = _is_many(kind) or option.metadata["joined"]
     # Of several types cyclopts takes the first that a word can be turned into, and 0.1 into 0.
     several = typing.get_origin(kind) is typing.Union
     read: Any = tuple[str, ...] if many else str if several else kind
     default = "" if option.default in (MISSING, None, "", ()) else f" (default: {option.default})"
     about = Parameter(
-        name=[f"--{outer.replace(_INSIDE, '.')}{name}".replace("_", "-") for name in names if name],
+        name=f"--{outer.replace(_INSIDE, '.')}{option.name}".replace("_", "-"),
         help=option.metadata["help"] + default,
         group=group,
         consume_multiple=True if many else None,

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -19,18 +19,26 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
+ClientMay = Literal["any", "less", "frames"]
+"""What a client of a server may set: any value; at most the operator's, where unset is no limit; or at most
+the operator's, where unset is the model's budget of frames."""
 
 # Characters of an invalid value that a message shows.
 _VALUE_CHARS = 200
 
 
 def setting(
-    help: str, *, positional: bool = False, former: str = "", group: str = "", joined: bool = False
+    help: str,
+    *,
+    positional: bool = False,
+    group: str = "",
+    joined: bool = False,
+    client: ClientMay | None = None,
 ) -> dict[str, Any]:
     """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
-    command line, its name in earlier versions, which is still accepted, its heading in --help, and whether
-    its flag takes several words, which are joined by commas."""
-    return {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
+    command line, its heading in --help, whether its flag takes several words, which are joined by commas, and
+    what a client of a server may set; None: it is the operator's alone."""
+    return {"help": help, "positional": positional, "group": group, "joined": joined, "client": client}
 
 
 def recorded(remedy: str) -> dict[str, Any]:
@@ -158,18 +166,10 @@ def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     the wrong type or a missing required key.
     """
     options: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
-    former = {old: name for name, option in options.items() if (old := option.metadata.get("former"))}
     settable = [name for name, option in options.items() if is_setting(option)]
     hints = typing.get_type_hints(cls)
     values = {}
-    for given_key, value in mapping.items():
-        key = former.get(given_key, given_key)
-        # Neither may win silently: which one was meant cannot be told.
-        if key != given_key and key in mapping:
-            raise ConfigError(
-                f"{where}: {given_key!r} is the former name of {key!r}, and both are given; leave "
-                f"{given_key!r} out"
-            )
+    for key, value in mapping.items():
         if key not in options:
             raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), settable)}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")

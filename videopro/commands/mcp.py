@@ -69,6 +69,9 @@ class McpConfig(DoorSettings):
     options: dict[str, Any] = field(
         default_factory=dict, metadata=setting("options of that method", group=_METHOD)
     )
+    methods: tuple[str, ...] = field(
+        default=(), metadata=setting("other methods that a call may name; unset: all", group=_METHOD)
+    )
     transport: Literal["stdio", "http"] = field(
         default="stdio",
         metadata=setting(
@@ -115,6 +118,7 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
             backbone=config.backbone,
             method=config.method,
             options=config.options,
+            methods=config.methods,
             load=load,
         )
         if load is load_backbone:

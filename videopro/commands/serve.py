@@ -106,7 +106,11 @@ class ServeConfig(DoorSettings):
     )
     options: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("options of that method; a question may set numbers and choices", group=_METHOD),
+        metadata=setting("options of that method, the most that a question may set", group=_METHOD),
+    )
+    methods: tuple[str, ...] = field(
+        default=(),
+        metadata=setting("other methods that a question may name; unset: all", group=_METHOD),
     )
     max_new_tokens: int = field(
         default=256,
@@ -170,6 +174,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         backbone=config.backbone,
         method=config.method,
         options=config.options,
+        methods=config.methods,
         seed=config.seed,
         max_new_tokens=config.max_new_tokens,
         load=load,

@@ -9,7 +9,7 @@ from videopro.methods.favouring import favouring_answers
 from videopro.methods.preparing import PreparedModels, PreparedRun, prepare, prepare_models
 from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
-from videopro.methods.registry import METHOD_OPTIONS, METHODS, create, takes
+from videopro.methods.registry import METHOD_OPTIONS, METHODS, create, method_class, takes
 from videopro.methods.requests import Questions, RunRequest
 from videopro.methods.tracing import make_trace, versions, video_ref
 
@@ -36,6 +36,7 @@ __all__ = [
     "favouring_answers",
     "last_event",
     "make_trace",
+    "method_class",
     "prepare",
     "prepare_models",
     "takes",

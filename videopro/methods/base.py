@@ -111,6 +111,9 @@ class Method(ABC):
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
+        self.kept: dict[Any, Any] = {}
+        """The models beside the run's that it has loaded. A server shares them among the methods of one name,
+        whose other options its clients set."""
 
     @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:

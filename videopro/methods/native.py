@@ -17,7 +17,7 @@ from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoErro
 from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
 from videopro.methods.frames import frame_refs
 from videopro.methods.requests import RunRequest
-from videopro.methods.shown_lines import LineRule, lines_before, shown_lines
+from videopro.methods.shown_lines import LineRule, lines_after, lines_before, shown_lines
 from videopro.modules import (
     SPEECH_HELP,
     Spoken,
@@ -53,17 +53,21 @@ class NativeSettings:
     """Settings of the native method."""
 
     frames: int | None = field(
-        default=None, metadata=setting("frames over the whole video; unset: the backbone's budget")
+        default=None,
+        metadata=setting("frames over the whole video; unset: the backbone's budget", client="frames"),
     )
     fps: float | None = field(
-        default=None, metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced")
+        default=None,
+        metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced", client="less"),
     )
     subtitles: LineRule = field(
         default="none",
         metadata=setting(
             "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
             "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
-            "same between the frames), or all; unset: as in the benchmark's protocol"
+            "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
+            "the benchmark's protocol",
+            client="any",
         ),
     )
     speech: str = field(
@@ -74,7 +78,8 @@ class NativeSettings:
         default=None,
         metadata=setting(
             "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
-            "protocol"
+            "protocol",
+            client="any",
         ),
     )
     reply_tokens: int | None = field(
@@ -88,7 +93,9 @@ class NativeSettings:
         default=None,
         metadata=setting(
             "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
-            "ends_floor, rounded down), or at the starts of the parts; unset: as in the benchmark's protocol"
+            "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
+            "unset: as in the benchmark's protocol",
+            client="any",
         ),
     )
     system: str | None = field(
@@ -284,9 +291,14 @@ class NativeMethod(Method):
             lines = shown_lines(spoken.subtitles, self.settings.subtitles, times)
         official = context.protocol.answer_prompt
         visual = frames
-        if self.settings.subtitles == "interleaved":
-            *before, lines = lines_before(lines, times)
-            texts = ["".join(f"{_line_text(line, official)}\n" for line in group) for group in before]
+        if self.settings.subtitles.startswith("interleaved"):
+            overlap = self.settings.subtitles == "interleaved_overlapping"
+            placed = (
+                lines_after(lines, times, context.video.duration) if overlap else lines_before(lines, times)
+            )
+            *before, lines = placed
+            join = "\n" if official is None else official.join
+            texts = ["".join(f"{_line_text(line, official)}{join}" for line in group) for group in before]
             visual = Interleaved(frames, texts)
         subtitles = [_line_text(line, official) for line in lines]
         if self.settings.subtitles == "frames_inside":

@@ -8,7 +8,16 @@ from typing import Literal
 
 from videopro.video import SubtitleLine, Subtitles
 
-LineRule = Literal["none", "frames", "frames_until", "frames_inside", "frames_widened", "interleaved", "all"]
+LineRule = Literal[
+    "none",
+    "frames",
+    "frames_until",
+    "frames_inside",
+    "frames_widened",
+    "interleaved",
+    "interleaved_overlapping",
+    "all",
+]
 
 
 def shown_lines(subtitles: Subtitles, rule: LineRule, times: Sequence[float]) -> Sequence[SubtitleLine]:
@@ -17,12 +26,13 @@ def shown_lines(subtitles: Subtitles, rule: LineRule, times: Sequence[float]) ->
     frames: spoken at a frame, start <= t <= end. frames_until: start <= t < end, as one row each (Video-MME,
     lmms_eval/tasks/videomme/utils.py of lmms-eval). frames_inside: start < t < end, as one row each, in the
     order of the frames (CG-Bench, get_subtitles of run/utils.py). frames_widened and interleaved: see
-    `Subtitles.visible_at` (LongVideoBench).
+    `Subtitles.visible_at` (LongVideoBench). interleaved_overlapping: all; `lines_after` places them
+    (Video-MME-v2).
     """
     lines = subtitles.lines
     if rule == "none":
         return ()
-    if rule == "all":
+    if rule in ("all", "interleaved_overlapping"):
         return lines
     if rule in ("frames_widened", "interleaved"):
         return subtitles.visible_at(times)
@@ -49,6 +59,16 @@ def lines_before(lines: Sequence[SubtitleLine], times: Sequence[float]) -> list[
             reached += 1
         placed[reached].append(line)
     return placed
+
+
+def lines_after(
+    lines: Sequence[SubtitleLine], times: Sequence[float], duration: float
+) -> list[list[SubtitleLine]]:
+    """As `lines_before`, where Video-MME-v2 puts them: after each frame at `times` (s) the lines that are on
+    until the next one, or until the end of the video, at `duration` (s). A long line stands after several
+    (segments_between_timestamps of evaluation/test_video_mme_v2.py)."""
+    gaps = zip(times, [*times[1:], duration], strict=True)
+    return [[], *([line for line in lines if line.end >= start and line.start < end] for start, end in gaps)]
 
 
 def _one_row(line: SubtitleLine) -> SubtitleLine:

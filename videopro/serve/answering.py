@@ -7,7 +7,7 @@ happens is told as it happens.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,8 @@ class Answerer:
     """The model, and the methods that answer with it. Thread-safe. Raises VideoProError for settings that are
     wrong; nothing is loaded before `load`.
 
-    `method`, `options`: what answers if a question names nothing else; the options are for that method alone.
+    `method`, `options`: what answers if a question names nothing else; the options are for that method alone,
+    and no question may set more of them. `methods`: others that a question may name; none: all.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Answerer:
         backbone: Mapping[str, Any] | None = None,
         method: str = "native",
         options: Mapping[str, Any] | None = None,
+        methods: Sequence[str] = (),
         seed: int = 0,
         max_new_tokens: int = 256,
         load: Callable[..., Backbone] = load_backbone,
@@ -73,7 +75,13 @@ class Answerer:
         self.is_pocket = is_of_pocket(model)
         """Whether the model knows pocket videos only."""
         self._seed = seed
-        self._methods = PreparedMethods(model, backbone or {}, method, options or {}, max_new_tokens, load)
+        self._methods = PreparedMethods(
+            *(model, backbone or {}, method, options or {}, methods, max_new_tokens),
+            lambda: self._loaded.backbone.frames,
+            load,
+        )
+        self.offered = self._methods.offered
+        """What a question may set."""
         self._loaded = LoadedModel(model, self._methods.model_settings(), load)
         self._indexes = FilmIndexes(
             self._methods.module_settings, is_pocket=lambda: is_pocket(self._loaded.backbone)

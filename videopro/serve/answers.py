@@ -1,29 +1,32 @@
-"""The answered questions of a server, which stay after a restart.
+"""The questions of a server that stay after a restart: the answered ones, and those that it did not end.
 
-FOLDER/RUN_KEY/      a run folder for each model, method and settings: videopro view opens it
+FOLDER/answers/RUN_KEY/       a run folder for each model, method and settings: videopro view opens it
+FOLDER/asked/question-ID      one that is being answered, as it will be told if the server dies
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cachetools import LRUCache
 
 from videopro.errors import RunError
 from videopro.runs import AskedRun, run_key
-from videopro.traces import Trace
+from videopro.storage import write_atomically
+from videopro.traces import Failure, Trace, read_traces
 
 ID_PREFIX = "question-"
+_INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
 _KEPT_TRACES = 256
 
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """A question in a run folder."""
+    """A question of an earlier process, or with an answer: it is in a run folder."""
 
     id: str
     asked_at: float
@@ -35,14 +38,34 @@ class Answers:
     """Answered questions by id. Thread-safe. Close it in the end."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder / "answers"
+        self._asked = folder / "asked"
+        self._asked.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._runs: dict[str, AskedRun] = {}
         self._traces: LRUCache[str, Trace] = LRUCache(_KEPT_TRACES)
         self._answered: dict[str, AnsweredQuestion] = {}
-        for run in sorted(folder.glob("*/traces.jsonl")):
+        self._interrupted: dict[str, Trace] = {}
+        for run in sorted(self._folder.glob("*/traces.jsonl")):
             for trace in AskedRun(run.parent).read():
                 self._remember(trace, run.parent)
+        for asked in sorted(self._asked.glob(f"{ID_PREFIX}*")):
+            if asked.name in self._answered:  # It died between the answer and its end.
+                self.end(asked.name)
+            for trace in read_traces(asked) if asked.exists() else []:
+                self._interrupted[trace.question_id] = trace
+                self._remember(trace, self._asked)
+
+    def begin(self, trace: Trace) -> None:
+        """Store a question that has no answer yet: until its `end` it counts as interrupted. Raises
+        OSError."""
+        write_atomically(
+            self._asked / trace.question_id, replace(trace, error=_INTERRUPTED).to_line() + b"\n"
+        )
+
+    def end(self, id: str) -> None:
+        """A question has its answer, or was stopped or failed for a reason of its own."""
+        (self._asked / id).unlink(missing_ok=True)
 
     def keep(self, trace: Trace, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         """Store an answer in the run of its settings. Raises RunError."""
@@ -65,7 +88,7 @@ class Answers:
     def trace(self, question: AnsweredQuestion) -> Trace:
         """The trace of a question. Raises RunError."""
         with self._lock:
-            trace = self._traces.get(question.id)
+            trace = self._interrupted.get(question.id) or self._traces.get(question.id)
         if trace is not None:
             return trace
         for trace in AskedRun(question.folder).read():
@@ -93,7 +116,7 @@ class Answers:
             run.close()
 
     def _remember(self, trace: Trace, folder: Path) -> None:
-        summary = _summary_of(trace)
+        summary = summary_of(trace)
         self._answered[trace.question_id] = AnsweredQuestion(
             trace.question_id, float(summary["time"]), summary, folder
         )
@@ -107,7 +130,15 @@ def time_of(id: str) -> float:
         return 0.0
 
 
-def _summary_of(trace: Trace) -> dict[str, Any]:
+def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
+    """How a question ended."""
+    if trace.error is None:
+        return "answered"
+    return "stopped" if trace.error.type == _INTERRUPTED.type else "failed"
+
+
+def summary_of(trace: Trace) -> dict[str, Any]:
+    """What a list shows of a question."""
     final = trace.final
     letter = None if final is None else final.letter
     choices = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", trace.choices, strict=False))
@@ -117,7 +148,7 @@ def _summary_of(trace: Trace) -> dict[str, Any]:
         "question": trace.question,
         "choices": list(trace.choices),
         "film": trace.video.key,
-        "state": "answered" if trace.error is None else "failed",
+        "state": ended_as(trace),
         "answer": None
         if final is None
         else {

@@ -20,8 +20,9 @@ from videopro.errors import Cancellation
 from videopro.question import prompts
 from videopro.serve.events import Event
 from videopro.serve.problems import Problem, body_of
-from videopro.serve.question_routes import LONGEST_TEXT, MOST_EARLIER, AskedOptions, ask_request
+from videopro.serve.question_routes import MOST_EARLIER, AskedOptions, ask_request
 from videopro.serve.questions import HUNG_UP, AskedQuestion
+from videopro.serve.requests import LONGEST_TEXT
 from videopro.serve.state import ServerState, client_of, state_of
 from videopro.serve.streams import EventStream, event_line, until_hang_up
 

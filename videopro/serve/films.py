@@ -124,7 +124,7 @@ class FilmStore:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while a film is put in its place: two clients may bring the same one."""
-        self._videos: dict[str, Video] = {}
+        self._videos: dict[Path, Video] = {}
         self._kept: dict[Path, int] = {}
         """Bytes for which room is kept, by the file that is being uploaded."""
         self.incoming.mkdir(parents=True, exist_ok=True)
@@ -192,11 +192,11 @@ class FilmStore:
     def video(self, film: Film) -> Video:
         """The opened film. Raises VideoError."""
         with self._lock:
-            video = self._videos.get(film.id)
+            video = self._videos.get(film.path)
         if video is None:
             video = Video.open(film.path)
             with self._lock:
-                self._videos[film.id] = video
+                self._videos[film.path] = video
         return video
 
     def add(self, part: Path, name: str, digest: str) -> Film:
@@ -279,9 +279,9 @@ class FilmStore:
         with self._writing:
             with self._lock:
                 film = self._films.pop(id, None)
-                self._videos.pop(id, None)
-            if film is None:
-                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+                if film is None:
+                    raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+                self._videos.pop(film.path, None)
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
     def _keep(self, film: Film) -> Film:
@@ -290,7 +290,7 @@ class FilmStore:
         write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
         with self._lock:
             self._films[film.id] = film
-            self._videos.pop(film.id, None)
+            self._videos.pop(film.path, None)
         return film
 
 

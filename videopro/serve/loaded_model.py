@@ -22,6 +22,7 @@ class LoadedModel:
         self._settings = dict(settings)
         self._load = load
         self._loaded: Backbone | None = None
+        self._views: dict[str, Backbone] = {}
         self._identities: dict[bool, dict[str, object]] = {}
         self._identifying = threading.Lock()
 
@@ -69,7 +70,8 @@ class LoadedModel:
         if wanted == self._settings:
             return loaded
         if {**wanted, "adapter": self._settings.get("adapter")} == self._settings:
-            return share_backbone(loaded, adapter=False)
+            # One view of it: what a method loads beside it is kept by it.
+            return self._views.setdefault("off", share_backbone(loaded, adapter=False))
         changed = {name: value for name, value in wanted.items() if self._settings.get(name) != value}
         flags = " ".join(f"{name}={value}" for name, value in changed.items())
         raise ConfigError(

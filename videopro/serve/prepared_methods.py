@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cachetools import LRUCache
@@ -13,9 +14,11 @@ from cachetools import LRUCache
 from videopro.backbones import Backbone
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import VideoProError
-from videopro.methods import PreparedRun, Questions, RunRequest, favouring_answers, prepare
+from videopro.methods import PreparedRun, Questions, RunRequest, favouring_answers, method_class, prepare
 from videopro.modules import ModuleSettings, is_pocket_video
 from videopro.serve.films import Film
+from videopro.serve.offered import Offered
+from videopro.serve.problems import Problem
 from videopro.serve.requests import AskRequest
 
 _KEPT = 8
@@ -25,7 +28,9 @@ _PLANNING_METHOD = "videopro"
 class PreparedMethods:
     """Methods by their names and options. Thread-safe. Raises VideoProError for settings that are wrong.
 
-    `method`, `options`: what answers if a question names nothing else; the options are for that method alone.
+    `method`, `options`: what answers if a question names nothing else; the options are for that method alone,
+    and bound what a question may set. `methods`: others that it may name; none: all. `frames`: the model's
+    budget.
     """
 
     def __init__(
@@ -34,7 +39,9 @@ class PreparedMethods:
         backbone: Mapping[str, Any],
         method: str,
         options: Mapping[str, Any],
+        methods: Sequence[str],
         max_new_tokens: int,
+        frames: Callable[[], int],
         load: Callable[..., Backbone],
     ) -> None:
         self._model = model
@@ -47,8 +54,14 @@ class PreparedMethods:
         self._in_scope: set[tuple[str, bool]] = set()
         """Methods whose models may look at pocket videos, or at others."""
         self._lock = threading.Lock()
+        self._models: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
+        """By method: clients set other options, and the models stay."""
         self.first = self._prepare(method, self._options, self._protocol(None))
         """The server's own method."""
+        for name in methods:
+            method_class(name)
+        self.offered = Offered(self.first.method, methods, frames)
+        """What a question may set."""
 
     def model_settings(self) -> dict[str, Any]:
         """The settings with which the model is loaded, for the server's own method and for one that plans:
@@ -68,11 +81,12 @@ class PreparedMethods:
         return settings
 
     def of(self, request: AskRequest) -> tuple[PreparedRun, Protocol]:
-        """The method for a question. Raises VideoProError for settings that do not go together, and for a
-        film that its models do not know."""
+        """The method for a question. Raises Problem for what its client may not set, VideoProError for
+        settings that do not go together, and for a film that its models do not know."""
         is_open = not request.choices
         method = request.method or self._method
-        options = {**(self._options if method == self._method else {}), **request.options}
+        asked = self.offered.checked(method, request.options)
+        options = {**(self._options if method == self._method else {}), **asked}
         protocol = self._protocol(request.max_new_tokens)
         # Kept, because its models are loaded with its first question, and a served planner is asked for its
         # record.
@@ -92,9 +106,10 @@ class PreparedMethods:
 
     def _protocol(self, max_new_tokens: int | None) -> Protocol:
         most = self._max_new_tokens
-        return Protocol(
-            parser=ROBUST, reply_tokens=most if max_new_tokens is None else min(max_new_tokens, most)
-        )
+        if max_new_tokens is not None and max_new_tokens > most:
+            message = f"max_tokens is {str(max_new_tokens)[:20]}; at most {most} is offered here"
+            raise Problem(400, message, code="above_limit", param="max_tokens")
+        return Protocol(parser=ROBUST, reply_tokens=most if max_new_tokens is None else max_new_tokens)
 
     def _prepare(
         self,
@@ -108,6 +123,8 @@ class PreparedMethods:
         videos = [] if film is None else [film.path]
         questions = Questions(protocol, open=int(is_open), videos=videos, remedy="give choices")
         options = favouring_answers(method, options)
-        return prepare(
+        prepared = prepare(
             RunRequest(method, options, self._model, self._given, lambda: questions, load=self._load)
         )
+        prepared.method.kept = self._models[method]
+        return prepared

@@ -13,26 +13,23 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import Cancellation
-from videopro.methods import EventObserver, evidence, last_event, make_trace
+from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question, prompts
-from videopro.serve.answers import AnsweredQuestion
+from videopro.serve.answers import AnsweredQuestion, ended_as
 from videopro.serve.events import EventLog
-from videopro.serve.offered import check_offered, offered_methods
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion
-from videopro.serve.requests import AskRequest
+from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.serve.streams import EventStream, event_line
-from videopro.traces import Result, Trace, VideoRef, read_heads
+from videopro.traces import Trace, read_heads
 from videopro.view import StoredPrompts, page, row
 
 router = APIRouter()
 
 _FRAMES = 16
 MOST_EARLIER = 16
-LONGEST_TEXT = 20_000
 
 
 class AskedOptions(BaseModel):
@@ -65,7 +62,6 @@ async def ask_request(
     max_new_tokens: int | None = None,
 ) -> AskRequest:
     """The request that a client means. Raises Problem."""
-    check_offered(options.method or state.answerer.method, options.options)
     return AskRequest(
         await film_named(state, film, cancellation),
         question,
@@ -81,7 +77,7 @@ async def ask_request(
 async def methods(request: Request) -> dict[str, Any]:
     """The methods and the options that a client may set."""
     answerer = state_of(request).answerer
-    return {"object": "list", "default": answerer.method, "data": offered_methods()}
+    return {"object": "list", "default": answerer.method, "data": answerer.offered.described()}
 
 
 @router.post("/v1/videopro/questions", status_code=202)
@@ -131,6 +127,8 @@ async def events(request: Request, id: str, last_event_id: Annotated[str, Header
         log = question.log
     else:
         log = await to_thread.run_sync(_events_of, state, question)
+        # Numbers of an earlier process are of another log: who comes back is told the end at least.
+        first = min(first, len(log.all()) - 1)
 
     async def lines() -> AsyncIterator[bytes]:
         async for number, event in log.follow(first):
@@ -175,7 +173,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     running = isinstance(question, AskedQuestion) and not question.log.is_closed
     if trace is None:
         assert isinstance(question, AskedQuestion)
-        trace = _so_far(question)
+        trace = question.so_far()
     file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
@@ -183,7 +181,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     name = _film_name(state, trace)
     content["video"] |= {"path": name, "key": name}
     entry["video"] = name
-    ended = question.state if isinstance(question, AskedQuestion) else "answered"
+    ended = question.state if isinstance(question, AskedQuestion) else ended_as(trace)
     if running or ended == "stopped":
         content["state"] = entry["state"] = "running" if running else "stopped"
     problem = question.problem if isinstance(question, AskedQuestion) else None
@@ -214,24 +212,6 @@ def _film_name(state: ServerState, trace: Trace) -> str:
         return state.films.get(trace.video.key).name
     except Problem:
         return trace.video.key
-
-
-def _so_far(question: AskedQuestion) -> Trace:
-    """The trace of a question that has no answer yet."""
-    request = question.request
-    film, rounds = request.film, question.rounds
-    item_question = (
-        Question(request.question, request.choices) if request.choices else Question.open(request.question)
-    )
-    result = Result() if rounds is None else rounds.result()
-    video = VideoRef(str(film.path), film.id, film.id, film.duration)
-    return make_trace(
-        Item(question.id, film.path, film.id, item_question),
-        result,
-        video,
-        run_key="",
-        protocol=Protocol(parser=ROBUST),
-    )
 
 
 def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:

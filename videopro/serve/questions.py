@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import Cancellation, Cancelled
-from videopro.methods import error_event
+from videopro.methods import error_event, make_trace
+from videopro.question import Question
 from videopro.serve.answering import Answerer
-from videopro.serve.answers import ID_PREFIX, AnsweredQuestion, Answers
+from videopro.serve.answers import ID_PREFIX, AnsweredQuestion, Answers, summary_of
 from videopro.serve.events import Event, EventLog
 from videopro.serve.line import FairLine, Ticket
 from videopro.serve.problems import Problem, problem_of
 from videopro.serve.requests import AskRequest
 from videopro.serve.rounds import RoundsSoFar
-from videopro.storage import printable
-from videopro.traces import Failure, Trace
+from videopro.storage import encodable, printable
+from videopro.traces import Failure, Result, Trace, VideoRef
 
 State = Literal["waiting", "running", "answered", "failed", "stopped"]
 
@@ -50,6 +52,19 @@ class AskedQuestion:
     """Why there is no answer."""
     why_stopped: str = STOPPED
 
+    def so_far(self) -> Trace:
+        """Its record as far as it is known. Raises QuestionError for options that are none."""
+        request, film = self.request, self.request.film
+        text, choices = encodable(request.question), tuple(map(encodable, request.choices))
+        question = Question(text, choices) if choices else Question.open(text)
+        return make_trace(
+            Item(self.id, film.path, film.id, question),
+            Result() if self.rounds is None else self.rounds.result(),
+            VideoRef(str(film.path), film.id, film.id, film.duration),
+            run_key="",
+            protocol=Protocol(parser=ROBUST),
+        )
+
 
 Watch = Callable[[AskedQuestion, Event], None]
 
@@ -67,13 +82,14 @@ class Questions:
         watch: Watch = lambda q, e: None,
     ) -> None:
         """`seconds`: the time limit of each. `watch` sees every event, for the metrics."""
-        self._answers = Answers(folder / "answers")
+        self._answers = Answers(folder)
         self._answerer = answerer
         self._line = line
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
         self._pending: OrderedDict[str, AskedQuestion] = OrderedDict()
+        self._is_ending = False
 
     def ask(
         self, request: AskRequest, client: str, cancellation: Cancellation | None = None
@@ -84,6 +100,7 @@ class Questions:
         id = f"{ID_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
         stop = Cancellation() if cancellation is None else cancellation
         question = AskedQuestion(id, request, client, now, cancellation=stop)
+        self._answers.begin(question.so_far())
         with self._lock:
             self._pending[question.id] = question
             self._forget_old()
@@ -92,6 +109,7 @@ class Questions:
                 client, lambda: self._answer(question), lambda position: self._queued(question, position)
             )
         except Problem:
+            self._answers.end(question.id)
             with self._lock:
                 del self._pending[question.id]
             raise
@@ -109,8 +127,9 @@ class Questions:
             self._end_stopped(question)
 
     def stop_all(self, reason: str) -> None:
-        """Stop all questions: the server ends."""
+        """Stop all questions: the server ends. The next one tells that they can be asked again."""
         with self._lock:
+            self._is_ending = True
             open_questions = [each for each in self._pending.values() if each.state in ("waiting", "running")]
         # Those that wait first: none of them begins in the place of another.
         for question in sorted(open_questions, key=lambda each: each.state != "waiting"):
@@ -156,7 +175,7 @@ class Questions:
         with self._lock:
             for id, waiting in self._pending.items():
                 if id not in summaries:
-                    summaries[id] = _summary_of_pending(waiting)
+                    summaries[id] = {**summary_of(waiting.so_far()), "state": waiting.state}
         return sorted(summaries.values(), key=lambda each: float(each["time"]), reverse=True)
 
     # -- answering
@@ -207,6 +226,7 @@ class Questions:
         """Store an answer."""
         settings = self._answerer.settings(question.request)
         self._answers.keep(trace, settings, self._answerer.identity(question.request))
+        self._answers.end(question.id)
         question.trace = trace
         with self._lock:
             question.state = "answered" if trace.error is None else "failed"
@@ -222,6 +242,9 @@ class Questions:
         question.problem = problem
         with self._lock:
             question.state = state
+            is_ending = self._is_ending
+        if not is_ending:
+            self._answers.end(question.id)
         kind = "Cancelled" if state == "stopped" else "Error"
         self._emit(question, error_event(Failure(kind, str(problem))))
         question.log.close()
@@ -237,16 +260,3 @@ def _problem_of_failure(error: Failure) -> Problem:
     status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(error.type, 400)
     kind = "invalid_request_error" if status == 400 else "server_error"
     return Problem(status, error.message, code=error.type, kind=kind)
-
-
-def _summary_of_pending(question: AskedQuestion) -> dict[str, Any]:
-    request = question.request
-    return {
-        "id": question.id,
-        "time": question.asked_at,
-        "question": request.question,
-        "choices": list(request.choices),
-        "film": request.film.id,
-        "state": question.state,
-        "answer": None,
-    }

@@ -13,6 +13,9 @@ from videopro.serve.films import Film
 from videopro.serve.problems import Problem
 from videopro.storage import encodable
 
+LONGEST_TEXT = 20_000
+"""Characters of a question, a choice or a message."""
+
 
 @dataclass(frozen=True)
 class AskRequest:

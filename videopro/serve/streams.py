@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import anyio
 import orjson
 from anyio import to_thread
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 _KEEP_ALIVE_SECONDS = 15.0
 """So often a comment is sent where nothing happens: proxies would close the connection."""
@@ -44,9 +45,15 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lock = anyio.Lock()
 
+        async def sent(message: Message) -> None:
+            try:
+                await send(message)
+            except OSError as error:
+                raise ClientDisconnect from error
+
         async def write(line: bytes, *, more: bool = True) -> None:
             async with lock:
-                await send({"type": "http.response.body", "body": line, "more_body": more})
+                await sent({"type": "http.response.body", "body": line, "more_body": more})
 
         async def keep_alive() -> None:
             while True:
@@ -54,7 +61,7 @@ class EventStream(Response):
                 await write(_KEEP_ALIVE)
 
         async def work() -> None:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await sent({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with anyio.create_task_group() as group:
                 group.start_soon(keep_alive)
                 async for line in self._lines:
@@ -82,7 +89,7 @@ async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive)
         try:
             await work()
             is_done = True
-        except OSError:  # The connection broke while something was sent.
+        except ClientDisconnect:  # The connection broke while something was sent.
             pass
         except Exception as failure:
             # A group would wrap it.

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from videopro.modules.calls import BoxHandle, ClipHandle, FrameHandle, LineHandle, TrackHandle
+from videopro.storage import parse_json, stored_number, stored_text
 from videopro.tools.objects import box_shares
 from videopro.tools.pictures import frames_seen
 from videopro.traces import FrameRef
+
+LONGEST_NAME = 100
+_MOST_ARGUMENTS, _ARGUMENT_CHARS = 32, 100_000
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class ToolCall:
     """From 1."""
     name: str
     arguments: Mapping[str, Any]
-    """As they were passed."""
+    """As `read_arguments` has them."""
     reply: Mapping[str, Any]
     """What was returned, without the data of pictures."""
     seconds: float
@@ -43,6 +49,33 @@ class ToolCall:
             "seconds": round(self.seconds, 3),
             "cached": self.cached,
         }
+
+
+def read_arguments(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The arguments of a call as JSON, and what is wrong with them: one that JSON cannot hold, or that is too
+    long, stands as words in its place."""
+    read: dict[str, Any] = {}
+    for name, value in islice(arguments.items(), _MOST_ARGUMENTS):
+        read[stored_text(name, LONGEST_NAME)] = _read(value)
+    wrong = [f"{name}: {value}" for name, value in read.items() if isinstance(value, _Wrong)]
+    if len(arguments) > _MOST_ARGUMENTS:
+        wrong.append(f"these are {len(arguments):,} arguments; give at most {_MOST_ARGUMENTS}")
+    return read, "; ".join(wrong)
+
+
+class _Wrong(str):
+    """What is wrong with an argument."""
+
+
+def _read(value: Any) -> Any:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) > _ARGUMENT_CHARS:
+            return _Wrong(f"has {len(text):,} characters; give at most {_ARGUMENT_CHARS:,}")
+        return parse_json(text)
+    except (TypeError, ValueError, RecursionError):
+        what = stored_number(value) if isinstance(value, int | float) else type(value).__name__
+        return _Wrong(f"is or holds what JSON cannot ({what}); give texts, finite numbers and lists")
 
 
 def evidence_of(call: ToolCall) -> list[dict[str, Any]]:

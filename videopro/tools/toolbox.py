@@ -19,9 +19,9 @@ from videopro.errors import (
 )
 from videopro.modules import ArgumentError, ModuleError, ModuleLibrary, VideoContext, available_modules
 from videopro.modules.calls import ALIASES, FAMILIES, Module, modules_for
-from videopro.storage import InvalidJson, parse_json
+from videopro.storage import InvalidJson, parse_json, stored_text
 from videopro.tools.budget import Budget, Spending
-from videopro.tools.evidence import ToolCall, evidence_of
+from videopro.tools.evidence import LONGEST_NAME, ToolCall, evidence_of, read_arguments
 from videopro.tools.functions import as_function
 from videopro.tools.objects import VIDEO, ObjectTable
 from videopro.tools.parameters import object_kind
@@ -94,6 +94,7 @@ class VideoTools:
         agent can do nothing about: the machine's own errors, and Cancelled.
         """
         check_cancelled()
+        name, (given, wrong) = stored_text(name, LONGEST_NAME), read_arguments(arguments)
         with self._lock:
             self._numbers += 1
             number = self._numbers
@@ -106,7 +107,9 @@ class VideoTools:
         try:
             self._spending.begin_call()
             module = self._tool(name)
-            resolved |= self._resolved(module, arguments)
+            if wrong:
+                raise ArgumentError(f"{name}(): {wrong}")
+            resolved |= self._resolved(module, given)
             result = library.function(module)(**resolved)
             images = self._images(result)
             result = (
@@ -123,7 +126,7 @@ class VideoTools:
         call = ToolCall(
             number,
             name,
-            arguments,
+            given,
             reply,
             seconds,
             cached=record is not None and record.cached,

@@ -10,7 +10,7 @@ import numpy as np
 
 from videopro.video.video import Video, fps_times, uniform_times
 
-SampleRule = Literal["midpoints", "ends", "ends_floor", "starts"]
+SampleRule = Literal["midpoints", "ends", "ends_floor", "starts", "between"]
 
 
 def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) -> list[float]:
@@ -18,8 +18,10 @@ def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) 
 
     midpoints: the middles of n equal parts. starts: the starts of the parts, from 0 (LongVideoBench). ends:
     the frames numbered linspace(0, N - 1, n) of N, rounded, so the first and the last frame are among them
-    (qwen-vl-utils, and lmms-eval's models that use it). ends_floor: the same, rounded down (lmms-eval's own
-    loaders).
+    (qwen-vl-utils, and lmms-eval's models that use it); with `fps`, n as there too: even, and 4 at least.
+    ends_floor: the same, rounded down (lmms-eval's own loaders). between: the frames numbered
+    int(i N / (n + 1)), i from 1 to n, without either end; with `fps`, int(i F / fps) from 0, F those of the
+    film a second (Video-MME-v2).
     """
     duration = video.duration
     if rule == "midpoints":
@@ -27,14 +29,39 @@ def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) 
             return uniform_times(0.0, duration, budget)
         return fps_times(0.0, duration, fps, budget)
     # A thousandth of a frame counts as rounding: 10 s at 0.1 frames per second is one frame, not none.
-    n = budget if fps is None else min(budget, max(1, math.floor(duration * fps + 1e-3)))
+    n = budget if fps is None else max(1, math.floor(min(budget, duration * fps + 1e-3)))
     if rule == "starts":
         return [i * duration / n for i in range(n)]
     # Counted by the rate, as the loaders that these rules follow do; frames are still decoded by their time.
     total = max(1, round(duration * video.fps))
-    numbers = np.linspace(0, total - 1, min(n, total))
-    numbers = np.floor(numbers) if rule == "ends_floor" else numbers.round()
-    return [_on_display(int(number), video.fps) for number in numbers]
+    if rule == "between":
+        numbers = _between(total, budget, fps, video.fps)
+    elif rule == "ends_floor":
+        numbers = [int(number) for number in np.linspace(0, total - 1, min(n, total))]
+    else:
+        numbers = _ends(total, budget if fps is None else _qwen_count(total, budget, fps, video.fps))
+    return [_on_display(number, video.fps) for number in numbers]
+
+
+def _qwen_count(total: int, budget: int, fps: float, video_fps: float) -> int:
+    """How many frames qwen-vl-utils takes of `total` (smart_nframes): Qwen-VL looks at them in pairs."""
+    most = min(budget // 2 * 2, total)
+    return int(min(max(total / video_fps * fps, 4), most)) // 2 * 2
+
+
+def _ends(total: int, n: int) -> list[int]:
+    n = max(1, min(n, total))
+    # As torch.linspace has it, in float32 with one rounding: of long films another frame is the nearest.
+    step = float(np.float32(total - 1) / np.float32(max(1, n - 1)))
+    numbers = [step * i if i < n // 2 or n == 1 else total - 1 - step * (n - 1 - i) for i in range(n)]
+    return [int(number) for number in np.array(numbers, np.float32).round()]
+
+
+def _between(total: int, budget: int, fps: float | None, video_fps: float) -> list[int]:
+    if fps is not None and 1 <= (count := total / video_fps * fps) < budget + 1:
+        return [int(i * (video_fps / fps)) for i in range(int(count))]
+    n = budget if fps is None or count >= 1 else 1
+    return [int(i * (total / (n + 1))) for i in range(1, n + 1)]
 
 
 def clue_times(

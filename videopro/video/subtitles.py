@@ -50,9 +50,16 @@ _BYTE_ORDER_MARKS = (
 _OVERRIDE = re.compile(r"\{\\[^}]*\}")
 _OVERRIDE_OR_COMMENT = re.compile(r"\{[^}]*\}")
 _DRAWING = re.compile(r"\\p(\d)")
+# What is compared is no tag: "a <b and b> c", "1 < i > 2". So a name stands right after the bracket, and one
+# of a letter is followed by classes (WebVTT), or by attributes with their values, alone.
 _TAG = re.compile(
-    r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)\b[^<>]*>", re.IGNORECASE
+    r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)(?:\.[^\s<>.]+)*/?>"
+    r"|<(?:font|em|strong|ruby|lang|span|small|big|div)\s[^<>]*>"
+    r"|<[ibuscp](?:\s+[\w-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>]+))+\s*/?>"
+    r"|<(?:\d+:)?\d\d:\d\d[.,]\d{3}>",
+    re.IGNORECASE,
 )
+_VOICE = re.compile(r"<v(?:\.[^\s<>.]+)*\s[^<>]*>")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _CLOCK = re.compile(r"([-−–]?)(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 
@@ -102,8 +109,9 @@ class Subtitles:
 def load_subtitles(
     path: str | Path, *, duration: float | None = None, start_offset: float = 0.0, track: str | None = None
 ) -> Subtitles:
-    """Read a subtitle file (.srt, .vtt, .ass or LongVideoBench's .json, recognised by content), or the text
-    track of a video file that `embedded_subtitles` selects; `track` is for those.
+    """Read a subtitle file (.srt, .vtt, .ass or LongVideoBench's .json, recognised by content, or
+    Video-MME-v2's .jsonl of words), or the text track of a video file that `embedded_subtitles` selects;
+    `track` is for those.
 
     `start_offset` (seconds) is where the video begins on the file's clock; it is subtracted from every time.
     Lines that then end by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
@@ -125,6 +133,8 @@ def load_subtitles(
         ]
         return Subtitles(_cut(lines, duration), embedded.source)
     text = _decode(_read(path), path)
+    if path.suffix.lower() == ".jsonl":
+        return Subtitles(_cut(_sentences(text, path, start_offset), duration), str(path))
     if not text.strip():
         raise SubtitleError(
             f"{path} is empty; download it again, or leave it out if nothing is said in the video."
@@ -360,6 +370,30 @@ def _longvideobench(
             ) from None
 
 
+def _sentences(text: str, path: Path, start_offset: float) -> list[SubtitleLine]:
+    """The words of Video-MME-v2's file as its authors join them: a line ends at a pause of half a second, and
+    after . ! or ? at one of a tenth (group_subtitle_segments of evaluation/test_video_mme_v2.py)."""
+    lines: list[SubtitleLine] = []
+    for number, row in enumerate(text.splitlines(), start=1):
+        if not row.strip():
+            continue
+        try:
+            record = parse_json(row)
+            word = str(record["text"])
+            start, end = (_seconds(record[name]) - start_offset for name in ("start_time", "end_time"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SubtitleError(
+                f"{path}: line {number} is no word with text, start_time and end_time ({error}): "
+                f"{row[:_LINE_CHARS]}"
+            ) from None
+        pause = start - lines[-1].end if lines else math.inf
+        if pause > 0.5 or (pause > 0.1 and lines[-1].text.rstrip().endswith((".", "!", "?"))):
+            lines.append(SubtitleLine(start, end, word))
+        else:
+            lines[-1] = SubtitleLine(lines[-1].start, end, f"{lines[-1].text} {word}")
+    return lines
+
+
 def _seconds(clock: object) -> float:
     """Parse seconds from a number or "H:M:S.f". Raises ValueError for anything else."""
     if isinstance(clock, int | float) and not isinstance(clock, bool):
@@ -377,24 +411,34 @@ def _seconds(clock: object) -> float:
 
 
 def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[SubtitleLine]:
-    """The cues of a track as FFmpeg returns them: sorted by time, with markup as ASS codes."""
+    """The cues of a track as FFmpeg returns them: sorted by time."""
     return _decoded_cues(container.demux(track), track)
 
 
 def _decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> Iterator[SubtitleLine]:
-    comments = track.codec_context.name in ("ass", "ssa")
+    codec = track.codec_context.name
     for packet in packets:
         # PyAV ends with an empty packet, which has no time.
         if packet.pts is None or packet.time_base is None:
             continue
         start = float(packet.pts * packet.time_base)
         end = start + float((packet.duration or 0) * packet.time_base)
-        for cue in packet.decode():
-            if isinstance(cue, AssSubtitle):
-                # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
-                text = cue.ass.decode("utf-8", "replace").split(",", 8)[-1]
-                if plain := _plain(_unstyled(text, comments)):
-                    yield SubtitleLine(start, end, plain)
+        for text in _texts(packet, codec):
+            if plain := _plain(text):
+                yield SubtitleLine(start, end, plain)
+
+
+def _texts(packet: av.Packet[Any], codec: str) -> Iterator[str]:
+    """The texts of a packet without what is no HTML. Those of SubRip and WebVTT are read as they are written:
+    FFmpeg takes all between < and > for a tag, and what follows a < without one too."""
+    if codec in ("subrip", "srt", "webvtt"):
+        text = _unstyled(bytes(packet).decode("utf-8", "replace"), comments=False)
+        yield _VOICE.sub("", text) if codec == "webvtt" else text
+        return
+    for cue in packet.decode():
+        if isinstance(cue, AssSubtitle):
+            # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+            yield _unstyled(cue.ass.decode("utf-8", "replace").split(",", 8)[-1], codec in ("ass", "ssa"))
 
 
 # ---- text -------------------------------------------------------------------------------------------------

@@ -1,12 +1,19 @@
-"""What official code shows of random videos: CG-Bench's frames of a clue, and subtitle lines of CG-Bench and
-LongVideoBench. Ours are compared with them in tests/methods/test_official_details.py."""
+"""What official code shows of random videos: CG-Bench's frames of a clue, subtitle lines of CG-Bench and
+LongVideoBench, and frames and words of Video-MME-v2. Ours are compared with them in
+tests/methods/test_official_details.py."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from tests.benchmarks.official_scorers.replies import SEED
 
@@ -50,6 +57,90 @@ def line_cases() -> list[dict[str, Any]]:
     return made
 
 
+def word_cases() -> list[dict[str, Any]]:
+    """Words of a film of a minute with two frames a second, and how many frames are shown."""
+    rng = random.Random(SEED)
+    made = []
+    for _ in range(CASES // 5):
+        words, at = [], 0
+        for number in range(rng.randint(0, 60)):
+            at += rng.choice((0, 5, 10, 15, 49, 51, 60, 400))
+            end = at + rng.randint(5, 120)
+            if end >= 6000:
+                break
+            text = f"w{number}{rng.choice(('', '', '.', '?', ','))}"
+            words.append({"text": text, "start_time": at / 100, "end_time": end / 100})
+            at = end
+        made.append({"words": words, "frames": rng.choice((1, 3, 7, 12, 64))})
+    return made
+
+
+def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
+    """The script of Video-MME-v2, and what it shows in each of its settings: frames by their numbers, and
+    texts between them, which a chat template puts together."""
+    from PIL import Image
+
+    from tests.benchmarks.official_scorers.official.videomme_v2 import VIDEOMME_V2
+    from tests.support.reason_world import QUESTION
+
+    class Film:
+        def __init__(self, path: str) -> None: ...
+
+        def __len__(self) -> int:
+            return 120
+
+        def get_avg_fps(self) -> float:
+            return 2.0
+
+        def __getitem__(self, number: int) -> Any:
+            return SimpleNamespace(asnumpy=lambda: np.zeros((8, 8, 3), np.uint8))
+
+    names = (
+        *("extract_frames", "load_subtitle_jsonl", "subtitle_concat_all", "group_subtitle_segments"),
+        *("segments_between_timestamps", "build_chat_messages", "WO_SUB_PROMPT", "WITH_SUB_PROMPT"),
+        *("WITH_SUB_PROMPT_INTERLEAVE", "THINK_PROMPT", "INSTRUCT_PROMPT"),
+    )
+    script = VIDEOMME_V2.names(repositories, *names, os=os, osp=os.path, Image=Image)
+    options = "\n".join(
+        f"{letter}. {choice}" for letter, choice in zip(QUESTION.letters, QUESTION.choices, strict=True)
+    )
+    row = {"video": "001", "question": QUESTION.text, "options": options}
+    sys.modules["decord"] = SimpleNamespace(VideoReader=Film)  # type: ignore[assignment]
+    made = []
+    for case in word_cases():
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "001.jsonl").write_text(jsonl(case))
+            paths, numbers, _ = script.extract_frames("001.mp4", nframe=case["frames"], cache_dir=folder)
+            shown = {}
+            for name, flags in (
+                ("no_subtitles", (False, False)),
+                ("subtitles", (True, False)),
+                ("interleaved", (True, True)),
+            ):
+                ((message,),) = (
+                    script.build_chat_messages(
+                        row, folder, folder, case["frames"], -1, *flags, False, folder
+                    ),
+                )
+                parts: list[int | str] = []
+                for part in message["content"]:
+                    if part["type"] == "image":
+                        parts.append(numbers[paths.index(part["path"])])
+                    elif parts and isinstance(parts[-1], str):
+                        parts[-1] += part["text"]
+                    else:
+                        parts.append(part["text"])
+                shown[name] = parts
+            made.append(shown)
+    del sys.modules["decord"]
+    return VIDEOMME_V2, made
+
+
+def jsonl(case: dict[str, Any]) -> str:
+    """The words of a case as Video-MME-v2's file."""
+    return "".join(json.dumps(word) + "\n" for word in case["words"])
+
+
 def official(repositories: Path) -> dict[str, Any]:
     """What the official code makes of the cases."""
     import pysubs2
@@ -77,8 +168,10 @@ def official(repositories: Path) -> dict[str, Any]:
             # At 1,000 frames a second a frame's number is its millisecond.
             numbers = [round(time * 1000) for time in case["times"]]
             inside.append(authors.get_subtitles(folder, "v", 1000.0, numbers, True))
+    words, shown = videomme_v2(repositories)
     return {
-        "scripts": [vars(script), vars(CG_BENCH)],
+        "scripts": [vars(script), vars(CG_BENCH), vars(words)],
+        "videomme_v2": shown,
         "clues": clues,
         "interleaved": interleaved,
         "inside": inside,

@@ -2,16 +2,19 @@
 
     test.parquet           one question per row
     video/001.mp4 ...      unpacked from videos/*.zip
+    subtitle/001.jsonl ... words with their times, unpacked from subtitle.zip
 
 The four questions of a video score together: the more are right, the more each counts, and in a chain of
-reasoning only up to the first wrong step. Format, prompt and reader: evaluation/test_video_mme_v2.py of
+reasoning only up to the first wrong step. Format, frames, prompts, reader: evaluation/test_video_mme_v2.py of
 github.com/MME-Benchmarks/Video-MME-v2, commit 013b6c9. Scores: lmms_eval/tasks/videomme_v2/utils.py of
 EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. (The authors' script gives an unreadable reply a score of -1,
-which its chains take for right; there and here it is wrong.) Subtitles are not supported.
+which its chains take for right; there and here it is wrong.) The authors show 64 frames, without subtitles,
+with all words (`subtitles`), or with sentences after the frames at which they are said (`interleaved`).
 """
 
 import ast
 import re
+from dataclasses import replace
 
 from videopro.benchmarks import (
     AnswerPrompt,
@@ -29,11 +32,32 @@ from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.traces import SetMember
 
-PROMPT = AnswerPrompt(
-    source="MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py (INSTRUCT_PROMPT), commit 013b6c9",
-    text="These are the frames of a video.Question: {question}\n{options}\n"
+INSTRUCTION = (
+    "Question: {question}\n{options}\n"
     "Select the best answer to the following multiple-choice question based on the video. Respond with only "
-    "the letter (A, B, C, D, E, F, G, or H) of the correct option.",
+    "the letter (A, B, C, D, E, F, G, or H) of the correct option."
+)
+SOURCE = "MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py ({}), commit 013b6c9"
+PROMPT = AnswerPrompt(
+    source=SOURCE.format("INSTRUCT_PROMPT"),
+    text=f"These are the frames of a video.{INSTRUCTION}",
+)
+WITH_SUBTITLES = AnswerPrompt(
+    source=SOURCE.format("WITH_SUB_PROMPT"),
+    text="These are the frames of a video. This video's subtitles are listed below:\n"
+    f"{{subtitles}}\n{INSTRUCTION}",
+    subtitles="{lines}",
+    join=" ",
+)
+INTERLEAVED = AnswerPrompt(
+    source=SOURCE.format("WITH_SUB_PROMPT_INTERLEAVE"),
+    text="{subtitles}These are the frames of a video with corresponding subtitles shown between frames. The "
+    "subtitles indicate what is being said during the time interval between adjacent frames."
+    f"{INSTRUCTION}",
+    subtitles="{lines}",
+    line="[Subtitle {start}s - {end}s]: {text}",
+    join="",
+    decimals=2,
 )
 LEVELS = ("1", "2", "3")
 METRICS = (
@@ -88,6 +112,8 @@ def item(record, source, split):
     steps = chain_of(text(record, "group_structure")) if kind == "logic" else []
     chain = tuple(len(step) if isinstance(step, list) else 1 for step in steps)
     identifier = text(record, "question_id")
+    folder = source.files.folder("subtitle/subtitle", "subtitle", "subtitles")
+    subtitles = None if folder is None else folder / f"{video}.jsonl"
     match = re.fullmatch(r".+-(\d+)", identifier)
     if match is None:
         raise BenchmarkError(f"field 'question_id' is {identifier!r}; it must end in a number, as in 001-1")
@@ -97,6 +123,8 @@ def item(record, source, split):
         video_key=video,
         question=question,
         answer=answer,
+        # The authors' script asks without subtitles where the file is missing.
+        subtitles=subtitles if subtitles is not None and subtitles.is_file() else None,
         groups={"set type": kind, **known_groups(record, level="level", task="second_head")},
         member=SetMember(video, int(match[1]), 4, chain),
     )
@@ -109,14 +137,21 @@ PROTOCOL = Protocol(
     reply="text",
     reply_tokens=64,
     subtitles="none",
+    sampling="between",
     groups=("level", "set type"),
     metrics=METRICS,
+)
+PROTOCOLS = (
+    PROTOCOL,
+    replace(PROTOCOL, name="subtitles", answer_prompt=WITH_SUBTITLES, subtitles="all"),
+    replace(PROTOCOL, name="interleaved", answer_prompt=INTERLEAVED, subtitles="interleaved_overlapping"),
 )
 BENCHMARK = BenchmarkSpec(
     "videomme_v2",
     ("test",),
-    (PROTOCOL,),
+    PROTOCOLS,
     each_row(rows, item),
-    "test.parquet and video/",
+    "test.parquet, video/ and subtitle/",
+    subtitle_folders=("subtitle", "subtitles"),
     parsers={"videomme_v2": read_letter},
 )

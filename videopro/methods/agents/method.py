@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -19,7 +18,6 @@ from videopro.errors import (
     NativeError,
     UnexpectedError,
     VideoProError,
-    acquired,
     carrying_cancellation,
     unexpected_as,
 )
@@ -133,9 +131,6 @@ class AgentMethod(Method):
         for name in self.equipment().roles.values():
             if name != SELF:
                 read_role(name, settings.api_key_env)
-        self._lock = threading.Lock()
-        self._loader: ModelLoader | None = None
-        self._module_models: ModuleModels | None = None
         self._transcripts = Transcripts(settings.speech)
 
     # ---- what a subclass defines -----------------------------------------------------------------------
@@ -205,21 +200,18 @@ class AgentMethod(Method):
 
     def models(self, backbone: Backbone) -> dict[str, AgentModel]:
         """The models by role, loaded once per process."""
-        with acquired(self._lock):
-            if self._loader is None or self._loader.backbone is not backbone:
-                frames = backbone.frames if self.settings.preset == "equal" else None
-                self._loader = ModelLoader(
-                    backbone, api_key_env=self.settings.api_key_env, frames=frames, pixels=self.pixels
-                )
-            loader = self._loader
+        frames = backbone.frames if self.settings.preset == "equal" else None
+        key = self.settings.api_key_env
+        loader = self.kept.setdefault(
+            backbone, ModelLoader(backbone, api_key_env=key, frames=frames, pixels=self.pixels)
+        )
         return {role: loader[name] for role, name in self.equipment().roles.items()}
 
     def module_models(self, scene: Scene, settings: ModuleSettings) -> ModuleModels:
-        """The encoders of these settings, loaded once per process; of one call's settings only."""
-        with acquired(self._lock):
-            if self._module_models is None:
-                self._module_models = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
-            return self._module_models
+        """The encoders of these settings, loaded once per process."""
+        made = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
+        models: ModuleModels = self.kept.setdefault(settings, made)
+        return models
 
     def encoder(self, scene: Scene, name: str, use: str) -> VideoTextEncoder:
         """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""

@@ -27,32 +27,36 @@ class AgentSettings:
     """Settings of every agent. Its papers' hyper-parameters are in the settings of each method."""
 
     preset: Literal["paper", "equal"] = field(default="paper", metadata=setting(PRESET_HELP))
-    temperature: float = field(default=0.0, metadata=setting("sampling temperature of replies; 0: greedy"))
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a reply"))
+    temperature: float = field(
+        default=0.0, metadata=setting("sampling temperature of replies; 0: greedy", client="any")
+    )
+    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a reply", client="less"))
     constrain: bool = field(
         default=True,
         metadata=setting("constrain structured replies to their schema if the server supports it"),
     )
     repair: bool = field(default=True, metadata=constant())
     subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles: those the benchmark lists, or none")
+        default="listed", metadata=setting("subtitles: those the benchmark lists, or none", client="any")
     )
     speech: str = field(default="none", metadata=setting(SPEECH_HELP))
     max_frames: int | None = field(
-        default=None, metadata=setting("frames that a question may look at; unset: no limit")
+        default=None, metadata=setting("frames that a question may look at; unset: no limit", client="less")
     )
     max_tokens: int | None = field(
-        default=None, metadata=setting("tokens that a question may use; unset: no limit")
+        default=None, metadata=setting("tokens that a question may use; unset: no limit", client="less")
     )
     max_steps: int | None = field(
-        default=None, metadata=setting("steps that a question may take; unset: no limit")
+        default=None, metadata=setting("steps that a question may take; unset: no limit", client="less")
     )
     max_seconds: float | None = field(
-        default=None, metadata=setting("seconds that a question may take; unset: no limit")
+        default=None, metadata=setting("seconds that a question may take; unset: no limit", client="less")
     )
     fallback: FallbackRule = field(
         default="none",
-        metadata=setting("fallback if the agent gives no answer: none, or native (ask the model directly)"),
+        metadata=setting(
+            "fallback if the agent gives no answer: none, or native (ask the model directly)", client="any"
+        ),
     )
     max_parallel: int = field(default=8, metadata=setting("maximum questions of a video in flight"))
     api_key_env: str | None = field(

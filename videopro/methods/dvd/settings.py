@@ -21,7 +21,9 @@ class DvdSettings(AgentSettings):
     captioner: str = field(default="self", metadata=setting(f"captions the clips: {ROLE_HELP}"))
     vqa: str = field(default="self", metadata=setting(f"answers about frames, for the tools: {ROLE_HELP}"))
     clip_seconds: float = field(default=5.0, metadata=setting("seconds of a clip (public code: 10)"))
-    fps: float = field(default=2.0, metadata=setting("frames per second of the database and of inspections"))
+    fps: float = field(
+        default=2.0, metadata=setting("frames per second of the database and of inspections", client="less")
+    )
     registry: Literal["progressive", "parallel", "none"] = field(
         default="progressive",
         metadata=setting(
@@ -44,7 +46,9 @@ class DvdSettings(AgentSettings):
         default="auto",
         metadata=setting("auto: the server's tool calls if it supports them; text: JSON in the reply"),
     )
-    top_k: int = field(default=16, metadata=setting("clips that clip_search returns, unless the model says"))
+    top_k: int = field(
+        default=16, metadata=setting("clips that clip_search returns, unless the model says", client="less")
+    )
     inspect_frames: int = field(default=50, metadata=constant())
     browse_frames: int = field(default=50, metadata=constant())
     resolution: Literal["model", "720p"] = field(
@@ -54,7 +58,9 @@ class DvdSettings(AgentSettings):
             "for every role)"
         ),
     )
-    max_tool_steps: int = field(default=15, metadata=setting("N: steps before a forced answer"))
+    max_tool_steps: int = field(
+        default=15, metadata=setting("N: steps before a forced answer", client="less")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,8 +25,10 @@ class LvAgentSettings(AgentSettings):
         default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
     )
     glance_frames: int = field(default=4, metadata=constant())
-    frames: int = field(default=16, metadata=setting("frames of the second look, for the answer"))
-    chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval"))
+    frames: int = field(
+        default=16, metadata=setting("frames of the second look, for the answer", client="less")
+    )
+    chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval", client="less"))
     threshold: float = field(
         default=0.8, metadata=setting("cosine similarity above which a chunk is used; if none is, the best")
     )
@@ -36,7 +38,7 @@ class LvAgentSettings(AgentSettings):
     )
     drawn: Literal["random", "uniform"] = field(default="random", metadata=constant())
     words: int = field(default=50, metadata=constant())
-    max_rounds: int = field(default=3, metadata=setting("maximum rounds of discussion"))
+    max_rounds: int = field(default=3, metadata=setting("maximum rounds of discussion", client="less"))
     score_frames: bool = field(default=False, metadata=constant())
     encoder: str = field(
         default="auto",

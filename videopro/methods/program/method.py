@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from videopro.backbones import (
@@ -49,7 +49,7 @@ from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
-from videopro.modules import ModuleModels, VideoContext, is_pocket, resolve_speech
+from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
 from videopro.modules.models.encoders import OLD_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
@@ -100,7 +100,6 @@ class BaseProgramMethod(Method):
         self._limits = settings.limits()
         self._sampling: Sampling = settings.sampling()
         self._loaded: _Loaded | None = None
-        self._loading = threading.Lock()
         self._prompt_file: PromptFile | None = None
         if settings.prompts is not None:
             self._prompt_file = self._checked(read_prompts(settings.prompts))
@@ -333,7 +332,7 @@ class BaseProgramMethod(Method):
 
     def _load(self, backbone: Backbone) -> _Loaded:
         """The planner and the other models for a backbone, loaded once, by one thread."""
-        with acquired(self._loading):
+        with acquired(self.kept.setdefault("loading", threading.Lock())):
             if self._loaded is None or self._loaded.backbone is not backbone:
                 self._loaded = self._load_all(backbone)
             return self._loaded
@@ -353,15 +352,20 @@ class BaseProgramMethod(Method):
             weights=settings.planner_weights,
             program=settings.planner_program,
         )
-        answerer = shared
-        if settings.answer_adapter == "off":
+        answerer = self.kept.get("answerer", shared)
+        if settings.answer_adapter == "off" and answerer is shared:
             try:
                 answerer = load_answerer(settings.answerer, shared, api_key_env=settings.api_key_env)
             except BackboneError as error:
                 # It concerns every question.
                 raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
         # The module models of pocket go with who answers: a merged pocket planner is another folder.
-        models = ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+        named = tuple(getattr(settings, part.name) for part in fields(ModuleSettings))
+        models = self.kept.setdefault(
+            named, ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+        )
+        if answerer is not shared:
+            self.kept["answerer"] = answerer
         notes = self._own_notes(backbone) if settings.planner == "self" else ()
         for note in notes:
             logger.warning("warning: %s", note)

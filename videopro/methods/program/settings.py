@@ -56,7 +56,7 @@ class ProgramSettings(ModuleSettings):
         default="self",
         metadata=setting(PLANNER_HELP),
     )
-    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP))
+    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames"))
     planner_pixels: int | None = field(
         default=None,
         metadata=recorded(
@@ -89,11 +89,14 @@ class ProgramSettings(ModuleSettings):
     temperature: float | None = field(
         default=None,
         metadata=setting(
-            "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper"
+            "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper",
+            client="any",
         ),
     )
-    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling"))
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a planner's reply"))
+    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling", client="any"))
+    max_new_tokens: int = field(
+        default=1024, metadata=setting("maximum tokens of a planner's reply", client="less")
+    )
     api_key_env: str | None = field(
         default=None,
         metadata=setting(
@@ -102,16 +105,17 @@ class ProgramSettings(ModuleSettings):
         ),
     )
     subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
+        default="listed",
+        metadata=setting("subtitles for the modules: those the benchmark lists, or none", client="any"),
     )
     answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP))
     answer_adapter: Literal["off", "on"] = field(
         default="off",
         metadata=setting("on: modules answer with the planner's adapter on (a merged planner: itself)"),
     )
-    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
-    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
-    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
+    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP, client="any"))
+    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP, client="any"))
+    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP, client="any"))
     without: tuple[str, ...] = field(
         default=(),
         metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
@@ -121,7 +125,7 @@ class ProgramSettings(ModuleSettings):
         metadata=setting("seconds that the module calls of one program may take in all"),
     )
     max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel", former="together")
+        default=8, metadata=setting("maximum questions of a video that run in parallel")
     )
 
     def __post_init__(self) -> None:
@@ -205,8 +209,12 @@ class ProgramSettings(ModuleSettings):
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    tau: float = field(default=0.75, metadata=setting("refine answers with a confidence below this"))
-    max_rounds: int = field(default=1, metadata=setting("maximum number of refinements per question"))
+    tau: float = field(
+        default=0.75, metadata=setting("refine answers with a confidence below this", client="less")
+    )
+    max_rounds: int = field(
+        default=1, metadata=setting("maximum number of refinements per question", client="less")
+    )
     refine_below: float | None = field(
         default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
     )

@@ -20,7 +20,9 @@ class VcaSettings(AgentSettings):
     """Settings of VCA. With preset "equal", `buffer` is the number of frames that the backbone takes."""
 
     llm: str = field(default="self", metadata=setting(f"explores and scores: {ROLE_HELP}"))
-    borders: int = field(default=6, metadata=setting("N: frames that split a segment into N + 1"))
+    borders: int = field(
+        default=6, metadata=setting("N: frames that split a segment into N + 1", client="less")
+    )
     buffer: int | None = field(
         default=None,
         metadata=setting(
@@ -41,13 +43,18 @@ class VcaSettings(AgentSettings):
         default="auto", metadata=setting("encoder of reward=image: as for the modules (see method videopro)")
     )
     max_rounds: int = field(
-        default=16, metadata=setting("rounds of exploration before a forced answer (the paper has no limit)")
+        default=16,
+        metadata=setting(
+            "rounds of exploration before a forced answer (the paper has no limit)", client="less"
+        ),
     )
     shortest: float = field(default=1.0, metadata=constant())
-    temperature: float = field(default=0.5, metadata=setting("sampling temperature of replies; 0: greedy"))
+    temperature: float = field(
+        default=0.5, metadata=setting("sampling temperature of replies; 0: greedy", client="any")
+    )
     subtitles: Literal["none", "listed"] = field(
         default="none",
-        metadata=setting("subtitle lines at the shown frames: listed, or none (the paper)"),
+        metadata=setting("subtitle lines at the shown frames: listed, or none (the paper)", client="any"),
     )
 
     def __post_init__(self) -> None:

@@ -24,10 +24,16 @@ class VideoAgentSettings(AgentSettings):
         default="auto",
         metadata=setting("encoder that finds frames: as for the modules (see method videopro)"),
     )
-    first_frames: int = field(default=5, metadata=setting("N: uniform frames of the first round (Table 4)"))
-    max_rounds: int = field(default=3, metadata=setting("T: maximum rounds (Fig. 3)"))
-    threshold: int = field(default=3, metadata=setting("C: confidence, 1 to 3, that ends the search"))
-    fps: float = field(default=1.0, metadata=setting("frames per second from which frames are chosen"))
+    first_frames: int = field(
+        default=5, metadata=setting("N: uniform frames of the first round (Table 4)", client="less")
+    )
+    max_rounds: int = field(default=3, metadata=setting("T: maximum rounds (Fig. 3)", client="less"))
+    threshold: int = field(
+        default=3, metadata=setting("C: confidence, 1 to 3, that ends the search", client="less")
+    )
+    fps: float = field(
+        default=1.0, metadata=setting("frames per second from which frames are chosen", client="less")
+    )
     captions: Literal["frame", "clip", "none"] = field(
         default="frame",
         metadata=setting(
@@ -59,7 +65,7 @@ class VideoAgentSettings(AgentSettings):
     reflect_last: bool = field(default=True, metadata=constant())
     subtitles: Literal["none", "listed"] = field(
         default="none",
-        metadata=setting("subtitle lines at the seen frames: listed, or none (the paper)"),
+        metadata=setting("subtitle lines at the seen frames: listed, or none (the paper)", client="any"),
     )
 
     def __post_init__(self) -> None:

@@ -102,15 +102,12 @@ const LIVE = (() => {
 
   function gone(main, own, error) {
     const isUnknown = error instanceof API.Refused && error.status === 404;
-    const text = isUnknown
-      ? "The server does not have this question. If it was being answered when the server was restarted, it was lost: ask it again."
-      : error.message;
-    main.replaceChildren(PAGE.bar(own), el("div.problem.gone", {}, el("p", {}, text), again(own)));
+    const text = isUnknown ? "The server does not have this question." : error.message;
+    main.replaceChildren(PAGE.bar(own), el("div.problem.gone", {}, el("p", {}, text), el("a.plain.button-like", { href: "#/" }, "Ask a question")));
   }
 
-  const again = (own) => own.content
-    ? el("button.plain", { onclick: () => { HOME.prepare(own.film, { question: own.content.question, choices: own.content.choices }); location.hash = "#/"; } }, "Ask it again")
-    : el("a.plain.button-like", { href: "#/" }, "Ask a question");
+  const again = (own) =>
+    el("button.plain.again", { onclick: () => { HOME.prepare(own.film, { question: own.content.question, choices: own.content.choices }); location.hash = "#/"; } }, "Ask it again");
 
   // ---- while it is being answered ----------------------------------------------------------------------------
 
@@ -204,7 +201,7 @@ const LIVE = (() => {
     const form = ASK.form(async (body) => {
       location.hash = VIEW.hash(await ASK.begin(content.film, body, own.id));
     }, { label: "Ask on about this film", draft: { method: content.method } });
-    own.below.replaceChildren(...(own.film ? [el("section.ask-on", {}, form.node)] : []));
+    own.below.replaceChildren(...(content.error ? [again(own)] : []), ...(own.film ? [el("section.ask-on", {}, form.node)] : []));
   }
 
   VIEW.verdict = (page) => {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,16 @@ from videopro.serve.answering import Answerer
 from videopro.serve.films import ID_PREFIX, Film, FilmStore
 from videopro.serve.mcp.work import Tell
 from videopro.serve.problems import Problem
+from videopro.serve.requests import called_by_name
 from videopro.storage import printable
 from videopro.tools import Budget, ToolModels, VideoTools, load_models
 from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32
 _LONGEST_NAME = 200
+_GIVEN, _DIGITS = "+", 16
+"""After the id of a film: a digest of the subtitles with which it was opened."""
+_NOT_OPEN = "no film with this id is open; open it by its path"
 
 
 class OfferedFilms:
@@ -42,6 +48,8 @@ class OfferedFilms:
         self._parts = dict(parts)
         self._models: ToolModels | None = None
         self._contexts: LRUCache[Any, VideoContext] = LRUCache(_KEPT_CONTEXTS)
+        self._given: dict[str, Path] = {}
+        """Subtitles that a client named, by the id that it was told."""
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._has_encoder = False
@@ -61,14 +69,16 @@ class OfferedFilms:
         printed = printable(name, _LONGEST_NAME)
         try:
             if name.startswith(ID_PREFIX):
-                return self.store.get(name)
+                id, given, _ = name.partition(_GIVEN)
+                film = self.store.get(id)
+                return replace(film, id=name, subtitles=self._given[name]) if given else film
             return self.store.from_folder(self._relative(name), check_cancelled)
+        except KeyError as error:
+            raise ConfigError(f"{printed}: {_NOT_OPEN}") from error
         except Problem as problem:
             # Their messages speak of the routes of the HTTP server.
             if name.startswith(ID_PREFIX) and problem.status == 404:
-                raise ConfigError(
-                    f"{printed}: no film with this id is open; open it by its path"
-                ) from problem
+                raise ConfigError(f"{printed}: {_NOT_OPEN}") from problem
             if problem.status == 404 or problem.code == "outside_folders":
                 message = (
                     f"{printed}: is no film in the folders of this server; open without a path lists them"
@@ -77,7 +87,8 @@ class OfferedFilms:
             raise
 
     def with_subtitles(self, film: Film, path: str) -> Film:
-        """The film with the subtitles in a file of the folders. Raises VideoProError."""
+        """The film with the subtitles in a file of the folders, under an id of its own: nobody else's film
+        changes. Raises VideoProError."""
         try:
             file = self.store.folders.resolve(self._relative(path))
         except Problem as problem:
@@ -88,7 +99,13 @@ class OfferedFilms:
         if file.suffix.lower() not in SUBTITLE_ENDINGS:
             endings = ", ".join(SUBTITLE_ENDINGS)
             raise ConfigError(f"{file.name}: is no subtitle file; give one that ends in {endings}")
-        return self.store.set_subtitles(film.id, file.name, file.read_bytes())
+        with called_by_name({str(file): file.name}):
+            load_subtitles(file, duration=film.duration)
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        id = f"{film.id.partition(_GIVEN)[0]}{_GIVEN}{digest[:_DIGITS]}"
+        self._given[id] = file
+        return replace(film, id=id, subtitles=file)
 
     def models(self, tell: Tell) -> ToolModels:
         """The models, loaded if they are not. Raises VideoProError."""

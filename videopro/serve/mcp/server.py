@@ -22,7 +22,7 @@ from videopro.serve.mcp.calling import call, call_whole, frames_of, not_empty, p
 from videopro.serve.mcp.films import OfferedFilms
 from videopro.serve.mcp.structured import structured, with_evidence
 from videopro.serve.mcp.work import AtOnce, Calls, InLine, Tell, Turn, work_for
-from videopro.serve.requests import AskRequest
+from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import client_of
 from videopro.tools import VideoTools
 
@@ -46,6 +46,7 @@ Box = Annotated[
 ]
 Start = Annotated[float | None, Field(ge=0, description="seconds; unset: the beginning")]
 End = Annotated[float | None, Field(gt=0, description="seconds; unset: the end")]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 Count = Annotated[int, Field(ge=1, le=MOST_FRAMES)]
 
 
@@ -82,7 +83,11 @@ class _Tools:
         context: Context[Any, Any],
         path: Annotated[str, Field(description="a path in the server's folders; unset: list them")] = "",
         subtitles: Annotated[
-            str, Field(description="a subtitle file in the folders; unset: those in the film or beside it")
+            str,
+            Field(
+                description="a subtitle file in the folders, for the id that is returned; unset: those in "
+                "the film or beside it"
+            ),
         ] = "",
     ) -> Annotated[CallToolResult, results.Opened]:
         """Open a film: its id for the other tools, its duration, and whether it has subtitles. Without a
@@ -123,7 +128,7 @@ class _Tools:
         self,
         context: Context[Any, Any],
         film: FilmId,
-        query: Annotated[str, Field(description="what is to be seen, in a few words")],
+        query: Annotated[Text, Field(description="what is to be seen, in a few words")],
         top_k: Count = 3,
         start: Start = None,
         end: End = None,
@@ -185,7 +190,7 @@ class _Tools:
         self,
         context: Context[Any, Any],
         film: FilmId,
-        query: Annotated[str, Field(description="words that may be spoken; unset: all lines")] = "",
+        query: Annotated[Text, Field(description="words that may be spoken; unset: all lines")] = "",
         start: Start = None,
         end: End = None,
         top_k: Annotated[int, Field(ge=1, le=1000, description="most lines")] = 20,
@@ -220,7 +225,7 @@ class _Tools:
         self,
         context: Context[Any, Any],
         film: FilmId,
-        text: Annotated[str, Field(description="what to find, such as: a red car")],
+        text: Annotated[Text, Field(description="what to find, such as: a red car")],
         times: Times,
         threshold: Annotated[float, Field(ge=0, le=1, description="lowest score of a box")] = 0.5,
     ) -> Annotated[CallToolResult, results.Boxes]:
@@ -245,9 +250,9 @@ class _Tools:
         self,
         context: Context[Any, Any],
         film: FilmId,
-        question: str,
+        question: Text,
         choices: Annotated[
-            list[str], Field(default_factory=list, max_length=26, description="options; none: in words")
+            list[Text], Field(default_factory=list, max_length=26, description="options; none: in words")
         ],
         method: Annotated[str, Field(description="how it is answered; unset: the server's own way")] = "",
     ) -> Annotated[CallToolResult, results.Answered]:
