@@ -14,7 +14,6 @@ from trl import ModelConfig
 from videopro.backbones import folder_fingerprint
 from videopro.backbones.qwen import adapter_folder
 from videopro.errors import writing
-from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
 from videopro.train.runtime.record import check_same_run, describe_run, write_record
 from videopro.train.runtime.rows import digest
@@ -60,7 +59,7 @@ def run_training(
     with trainer.staged_checkpoint("the trained weights") as aside:
         trainer.save_model(str(aside))
         if state.is_main_process:
-            trainer.state.save_to_json(str(aside / STATE))
+            trainer.save_state_to(aside)
             trainer.complete(aside)
             if is_adapter and training.adapter_dtype == "bfloat16":
                 in_bfloat16(aside / "adapter_model.safetensors")

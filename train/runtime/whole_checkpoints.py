@@ -6,20 +6,22 @@ which a resumed run then cannot load.
 
 from __future__ import annotations
 
+import logging
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from transformers import Trainer
+from transformers import Trainer, TrainerState
 
 from videopro.backbones import ModelRecord, write_model_record
 from videopro.backbones.qwen import keep_beyond
-from videopro.errors import writing
+from videopro.errors import RunError, writing
 from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
     UNFINISHED,
@@ -34,6 +36,7 @@ from videopro.train.runtime.checkpoint_files import (
 
 RESUME_HINT = "re-run the same command to resume from the last complete checkpoint"
 """What to do once a full disk has room again."""
+_TRANSFORMERS_LOG = logging.getLogger("transformers.trainer")
 
 
 class AtomicCheckpointsMixin(Trainer):
@@ -86,12 +89,14 @@ class AtomicCheckpointsMixin(Trainer):
                 super()._save_checkpoint(model, trial)
             finally:
                 self._writing_in = None
-            self._name_best(aside, name)
+            best = self._best()
+            if self.args.should_save:
+                self.save_state_to(aside / name)
+            self.state.best_model_checkpoint = None if best is None else str(best)
             self.accelerator.wait_for_everyone()
             self._publish(aside / name, self.output / name)
         if self.args.should_save:
-            best = self.state.best_model_checkpoint
-            keep_latest(self.output, self.args.save_total_limit, Path(best) if best else None)
+            keep_latest(self.output, self.args.save_total_limit, best)
         if self.args.push_to_hub:
             super()._push_from_checkpoint(str(self.output / name))
 
@@ -106,12 +111,37 @@ class AtomicCheckpointsMixin(Trainer):
         # Called while the checkpoint is still in the temporary folder; it is pushed from its final place.
         pass
 
-    def _name_best(self, aside: Path, name: str) -> None:
-        """If the checkpoint is the best so far, record its final path."""
-        if self.state.best_model_checkpoint == str(aside / name):
-            self.state.best_model_checkpoint = str(self.output / name)
-            if self.args.should_save:
-                self.state.save_to_json(str(aside / name / STATE))
+    def _best(self) -> Path | None:
+        """The best checkpoint so far, in the run's folder, wherever the state that names it was written."""
+        best = self.state.best_model_checkpoint
+        return None if best is None else self.output / Path(best).name
+
+    def save_state_to(self, folder: Path) -> None:
+        """Write the trainer's state, in which the best checkpoint is relative to the run's folder: that may
+        be moved, or reached from another directory."""
+        best = self._best()
+        state = replace(self.state, best_model_checkpoint=None if best is None else best.name)
+        state.save_to_json(str(folder / STATE))
+
+    def _init_training_state(
+        self, max_steps: int, per_epoch: int, epochs: int, resume_from_checkpoint: str | None, trial: Any
+    ) -> tuple[int, int]:
+        # transformers looks for the best checkpoint from the working directory. It forgets one that is not
+        # there, with a warning.
+        _TRANSFORMERS_LOG.disabled = True
+        done = super()._init_training_state(max_steps, per_epoch, epochs, resume_from_checkpoint, trial)
+        _TRANSFORMERS_LOG.disabled = False
+        if resume_from_checkpoint is not None:
+            saved = TrainerState.load_from_json(str(Path(resume_from_checkpoint) / STATE))
+            self.state.best_model_checkpoint = saved.best_model_checkpoint
+            best = self._best()
+            self.state.best_model_checkpoint = None if best is None else str(best)
+            if best is not None and self.args.load_best_model_at_end and not best.is_dir():
+                raise RunError(
+                    f"{best}: is missing, and is the best checkpoint so far; put it back, or give another "
+                    "output_dir"
+                )
+        return done
 
     def complete(self, folder: Path) -> None:
         """Add to a folder of saved weights what transformers does not save."""
