@@ -63,6 +63,7 @@ with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo"))
         read_settings,
         run_command,
         run_training,
+        sole_training,
         without_adapter,
     )
 
@@ -94,6 +95,7 @@ def train(
         _keep_visual_tokens_out(training, start.inputs)
 
     with ExitStack() as opened:
+        opened.enter_context(sole_training(output))
         engines = None
         if training.sampler == VLLM:
             engines = opened.enter_context(training_engines(training, model_settings, start))

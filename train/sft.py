@@ -38,6 +38,7 @@ with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
         read_rows,
     )
     from videopro.train.runtime import (
+        FrameCache,
         Part,
         TrainingRows,
         TrainingSetup,
@@ -47,6 +48,7 @@ with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
         read_settings,
         run_command,
         run_training,
+        sole_training,
         trained_parts,
     )
 
@@ -65,7 +67,18 @@ def train(
     start = TrainingSetup.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
     rows = TrainingRows.read(training, read_rows).decoded(cache, training.decode_workers)
+    with sole_training(Path(str(training.output_dir))):
+        return _train(training, model_settings, start, cache, rows, callbacks)
 
+
+def _train(
+    training: VideoSFTConfig,
+    model_settings: ModelConfig,
+    start: TrainingSetup,
+    cache: FrameCache,
+    rows: TrainingRows[SFTRow],
+    callbacks: Sequence[TrainerCallback],
+) -> VideoSFTTrainer:
     # The model, and which parts of it are trained
     model = load_trainable(start.checkpoint, model_settings)
     parts = trained_parts(training.vision, training.projector)

@@ -35,6 +35,7 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.images import ImageTextEncoder
+from videopro.storage import sole_writer
 from videopro.train.retrieval.pairs import CaptionPair, load_pairs
 from videopro.train.retrieval.pixels import PairBatches
 from videopro.train.retrieval.settings import ASP_CLIP, AspClipTraining
@@ -169,7 +170,9 @@ COMMAND = ASP_CLIP
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status() as status:
-        run(COMMAND.parse(argv))
+        settings = COMMAND.parse(argv)
+        with sole_writer(settings.output):
+            run(settings)
     return status.code
 
 

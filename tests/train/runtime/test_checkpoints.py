@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, adapter, assert_equal, flags
+from tests.support.training_runs import LORA, adapter, assert_equal, flags, two_processes
+from videopro.storage import file_lock, sole_writer
 from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import checkpoint_files, read_settings, whole_checkpoints
@@ -242,8 +243,13 @@ def test_a_disk_that_is_really_full(
 
 BEST = {
     # The loss falls, so the first step has the best metric.
-    **{"metric_for_best_model": "eval_loss", "greater_is_better": "true", "load_best_model_at_end": "true"},
-    **{"eval_strategy": "steps", "eval_steps": 1, "max_steps": 3, "save_total_limit": 1},
+    "metric_for_best_model": "eval_loss",
+    "greater_is_better": "true",
+    "load_best_model_at_end": "true",
+    "eval_strategy": "steps",
+    "eval_steps": 1,
+    "max_steps": 3,
+    "save_total_limit": 1,
 }
 
 
@@ -291,6 +297,26 @@ def test_a_missing_best_checkpoint_is_named(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert run(tmp_path / "run", **settings) == 2
     assert "checkpoint-1: is missing, and is the best checkpoint so far" in capsys.readouterr().err
+
+
+def test_a_second_training_in_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that was queued again while the first one still runs."""
+    monkeypatch.setattr(file_lock, "_SOON", 0.2)
+    with sole_writer(tmp_path / "run"):
+        assert run(tmp_path / "run") == 2
+    said = capsys.readouterr().err
+    assert "run: another command is writing there; wait for it, or give another output_dir" in said
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["work"]
+
+
+@pytest.mark.two_processes
+def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
+    words = flags(tmp_path / "run", **{**STEPS, "train_data": world.folder() / "sft.jsonl"})
+    with sole_writer(tmp_path / "run"), pytest.raises(AssertionError) as ended:
+        two_processes(["train/sft.py", *words], tmp_path / "log")
+    assert "error: process 0 stopped: " in str(ended.value)
 
 
 @pytest.mark.parametrize(
