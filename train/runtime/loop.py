@@ -18,6 +18,7 @@ from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpo
 from videopro.train.runtime.record import check_same_run, describe_run, write_record
 from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
+from videopro.train.runtime.trackers import TrackedRun, track
 from videopro.train.runtime.trained_videos import with_stage
 from videopro.train.runtime.trainer import RunTrainer
 from videopro.train.runtime.whole_checkpoints import RESUME_HINT, find_resume_checkpoint
@@ -54,6 +55,8 @@ def run_training(
         if state.is_main_process:
             videos = with_stage(start.trained_videos(), training.STAGE, rows.train)
             write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos)
+            trainer.tracked = TrackedRun(output, run, resumes=last is not None)
+            track(trainer, trainer.tracked)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trainer.check_weights()
     with trainer.staged_checkpoint("the trained weights") as aside:

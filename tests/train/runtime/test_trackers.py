@@ -1,0 +1,136 @@
+"""What trackers were sent of a training that was killed and resumed, read back from their own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+
+from tests.support import ROOT
+from tests.support import sft_world as world
+from tests.support.training_runs import LORA, flags
+from tests.support.wandb_files import history
+from videopro.train import sft
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.runtime import read_settings
+from videopro.train.runtime.trackers import TrackedRun
+
+
+class Killed(BaseException):
+    """Stands in for a kill."""
+
+
+class KillBetweenCheckpoints(TrainerCallback):
+    """Ends the training after its third step, of which the checkpoint of the second knows nothing."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 3:
+            if args.report_to != ["tensorboard"]:
+                # They write behind: wandb each second here, trackio each half.
+                time.sleep(2)
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise Killed
+
+
+def words(output: Path, tracker: str) -> list[str]:
+    """Five steps, each logged and evaluated, with a checkpoint after the second and the fourth."""
+    rows = world.folder() / "sft.jsonl"
+    training = {"train_data": rows, "max_steps": 5, "save_strategy": "steps", "save_steps": 2}
+    evaluation = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
+    given = {**LORA, **training, **evaluation, "per_device_train_batch_size": 1, "report_to": tracker}
+    return flags(output, **given)
+
+
+def killed(output: Path, tracker: str) -> None:
+    settings = read_settings(VideoSFTConfig, "sft", words(output, tracker))
+    sft.train(*settings, callbacks=[KillBetweenCheckpoints()])
+
+
+def events(folder: Path) -> Counter[tuple[str, int]]:
+    """How often a figure of a step stands in TensorBoard's files, whatever its readers leave out."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    return Counter(
+        (value.tag, event.step)
+        for file in folder.glob("events.*")
+        for event in EventFileLoader(str(file)).Load()
+        for value in event.summary.value
+    )
+
+
+def test_tensorboard_goes_on_in_the_same_folder(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        killed(tmp_path / "run", "tensorboard")
+    moved = tmp_path / "renamed"
+    (tmp_path / "run").rename(moved)
+    assert sft.main(words(moved, "tensorboard")) == 0
+    # A run that is done sends nothing again, either.
+    assert sft.main(words(moved, "tensorboard")) == 0
+    (folder,) = (moved / "work" / "tensorboard").iterdir()
+    found = events(folder)
+    assert set(found.values()) == {1}
+    for tag in ("train/loss", "eval/loss", "train/learning_rate"):
+        assert sorted(step for name, step in found if name == tag) == [1, 2, 3, 4, 5]
+    assert [step for name, step in found if name == "train/train_runtime"] == [5]
+
+
+def test_another_run_in_the_folder_is_another_one_for_trackers(tmp_path: Path) -> None:
+    first = TrackedRun(tmp_path, {"learning_rate": 0.1}, resumes=False)
+    assert first.unsent("wandb", 3, ["loss", "epoch"]) == {"loss", "epoch"}
+    again = TrackedRun(tmp_path, {"learning_rate": 0.1}, resumes=False)
+    assert again.id == first.id
+    assert again.unsent("wandb", 2, ["loss"]) == set()
+    assert again.unsent("wandb", 3, ["loss", "eval_loss"]) == {"eval_loss"}
+    assert again.unsent("trackio", 3, ["loss"]) == {"loss"}
+    longer = TrackedRun(tmp_path, {"learning_rate": 0.1, "max_steps": 9}, resumes=True)
+    assert longer.id == first.id
+    other = TrackedRun(tmp_path, {"learning_rate": 0.2}, resumes=False)
+    assert other.id != first.id
+    assert other.unsent("wandb", 1, ["loss"]) == {"loss"}
+
+
+def killed_and_resumed(output: Path, tracker: str, **environment: str) -> None:
+    """The same in processes of their own, of which the first one is killed."""
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    begun = f"from tests.train.runtime.test_trackers import *; killed(Path({str(output)!r}), {tracker!r})"
+    first = subprocess.run([sys.executable, "-c", begun], env=settings, cwd=ROOT, check=False)
+    assert first.returncode == -signal.SIGKILL
+    subprocess.run(
+        [sys.executable, "train/sft.py", *words(output, tracker)], env=settings, check=True, cwd=ROOT
+    )
+
+
+def assert_once(lines: list[dict[str, Any]]) -> None:
+    for name in ("train/loss", "eval/loss"):
+        assert [line["train/global_step"] for line in lines if name in line] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.kills
+def test_wandb_goes_on_in_the_same_run(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    killed_and_resumed(tmp_path / "run", "wandb", WANDB_MODE="offline", WANDB_SILENT="true")
+    files = sorted((tmp_path / "run" / "work" / "wandb").glob("offline-run-*/run-*.wandb"))
+    assert len(files) == 2, "each process writes a file"
+    assert len({file.stem for file in files}) == 1, "of the same run"
+    assert_once([line for file in files for line in history(file.read_bytes())])
+
+
+@pytest.mark.kills
+def test_trackio_goes_on_in_the_same_run(tmp_path: Path) -> None:
+    pytest.importorskip("trackio")
+    killed_and_resumed(tmp_path / "run", "trackio", TRACKIO_DIR=str(tmp_path / "trackio"))
+    (database,) = (tmp_path / "trackio").glob("*.db")
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute("select run_name, metrics from metrics order by id").fetchall()
+    assert len({name for name, _ in rows}) == 1
+    assert_once([json.loads(metrics) for _, metrics in rows])
