@@ -80,6 +80,7 @@ def train(
 
     # The rows; their videos are decoded once
     rows = TrainingRows.read(training, functools.partial(read_grpo_rows, kinds=training.kinds))
+    rows = rows.tokenized(lambda row: len(start.inputs.text(row.text, system=row.system).ids))
     if state.is_main_process:
         _warn_of_overlap(start, rows.train)
     make_prompts = None

@@ -35,6 +35,7 @@ with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
         VideoSFTConfig,
         VideoSFTTrainer,
         as_dataset,
+        count_tokens,
         read_rows,
     )
     from videopro.train.runtime import (
@@ -66,7 +67,8 @@ def train(
     errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
-    rows = TrainingRows.read(training, read_rows).decoded(cache, training.decode_workers)
+    rows = TrainingRows.read(training, read_rows).tokenized(lambda row: count_tokens(row, start.inputs))
+    rows = rows.decoded(cache, training.decode_workers)
     with sole_training(Path(str(training.output_dir))):
         return _train(training, model_settings, start, cache, rows, callbacks)
 
@@ -95,9 +97,9 @@ def _train(
     trainer = VideoSFTTrainer(
         model=tuned,
         args=training,
-        train_dataset=as_dataset(rows.train),
+        train_dataset=as_dataset(rows.train, rows.lengths),
         # Empty: only programs are evaluated.
-        eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
+        eval_dataset=(as_dataset(rows.held_out, rows.lengths) if rows.held_out else {})
         if training.eval_strategy != "no"
         else None,
         data_collator=VideoCollator(start.inputs, cache),
