@@ -116,7 +116,6 @@ def run(settings: AspClipTraining) -> None:
     count = choose_trained(model, settings.trained, settings.frozen_layers)
     total = sum(weight.numel() for weight in model.parameters())
     print(f"{count / 1e6:.1f}M of {total / 1e6:.1f}M parameters are trained", flush=True)
-    settings.output.mkdir(parents=True, exist_ok=True)
     recipe = RetrieverRecipe(
         settings.steps, settings.batch, settings.lr, settings.warmup, settings.weight_decay, settings.seed
     )
@@ -146,11 +145,12 @@ def run(settings: AspClipTraining) -> None:
     def share(name: str) -> float:
         return 1.0 if name.startswith("temporal.") else settings.clip_lr_share
 
-    train(model, recipe, settings.output, loss_at, measure, share)
     folder = settings.output / "model"
-    encoder.model.save_pretrained(folder)
-    encoder.processor.save_pretrained(folder)
-    write_folder(folder, config, model.temporal, {})
+    with sole_writer(settings.output):
+        train(model, recipe, settings.output, loss_at, measure, share)
+        encoder.model.save_pretrained(folder)
+        encoder.processor.save_pretrained(folder)
+        write_folder(folder, config, model.temporal, {})
     print(f"{folder}: done; {asdict(recipe)}")
 
 
@@ -170,9 +170,7 @@ COMMAND = ASP_CLIP
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status() as status:
-        settings = COMMAND.parse(argv)
-        with sole_writer(settings.output):
-            run(settings)
+        run(COMMAND.parse(argv))
     return status.code
 
 

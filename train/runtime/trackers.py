@@ -49,7 +49,6 @@ class TrackedRun:
         if new:
             # Before they are sent: a kill between the two loses a line, and doubles none.
             self._known["sent"][tracker] = (step, sorted(before | new))
-            self.folder.mkdir(exist_ok=True)
             write_atomically(self._file, json.dumps(self._known, indent=1) + "\n")
         return new
 

@@ -85,6 +85,7 @@ def test_tensorboard_goes_on_in_the_same_folder(tmp_path: Path) -> None:
 
 
 def test_another_run_in_the_folder_is_another_one_for_trackers(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
     first = TrackedRun(tmp_path, {"learning_rate": 0.1}, resumes=False)
     assert first.unsent("wandb", 3, ["loss", "epoch"]) == {"loss", "epoch"}
     again = TrackedRun(tmp_path, {"learning_rate": 0.1}, resumes=False)
