@@ -62,13 +62,12 @@ class _SentOnce(TrainerCallback):
         super().__init__()
         self.run = run
 
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any
-    ) -> None:
-        new = self.run.unsent(self.NAME, state.global_step, logs or {})
-        figures = {name: value for name, value in (logs or {}).items() if name in new}
-        if figures:
-            super().on_log(args, state, control, logs=figures, **kwargs)
+    def on_log(self, args: Any, state: Any, control: Any, *others: Any, **kwargs: Any) -> None:
+        logs: dict[str, Any] = kwargs.pop("logs")
+        new = self.run.unsent(self.NAME, state.global_step, logs)
+        if new:
+            logs = {name: value for name, value in logs.items() if name in new}
+            super().on_log(args, state, control, *others, logs=logs, **kwargs)
 
 
 class _Wandb(_SentOnce, WandbCallback):

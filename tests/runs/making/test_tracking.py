@@ -13,7 +13,7 @@ import yaml
 
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import finish, flags, start
-from tests.support.wandb_files import history
+from tests.support.tracked import history
 from videopro.commands.infer import main
 from videopro.runs.making import tracking
 from videopro.runs.making.tracking import flat

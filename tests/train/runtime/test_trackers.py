@@ -8,52 +8,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import TrainerCallback
 
 from tests.support import ROOT
-from tests.support import sft_world as world
-from tests.support.training_runs import LORA, flags
-from tests.support.wandb_files import history
+from tests.support.tracked import Killed, history, killed, words
 from videopro.train import sft
-from videopro.train.finetune import VideoSFTConfig
-from videopro.train.runtime import read_settings
 from videopro.train.runtime.trackers import TrackedRun
-
-
-class Killed(BaseException):
-    """Stands in for a kill."""
-
-
-class KillBetweenCheckpoints(TrainerCallback):
-    """Ends the training after its third step, of which the checkpoint of the second knows nothing."""
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step == 3:
-            if args.report_to != ["tensorboard"]:
-                # They write behind: wandb each second here, trackio each half.
-                time.sleep(2)
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise Killed
-
-
-def words(output: Path, tracker: str) -> list[str]:
-    """Five steps, each logged and evaluated, with a checkpoint after the second and the fourth."""
-    rows = world.folder() / "sft.jsonl"
-    training = {"train_data": rows, "max_steps": 5, "save_strategy": "steps", "save_steps": 2}
-    evaluation = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
-    given = {**LORA, **training, **evaluation, "per_device_train_batch_size": 1, "report_to": tracker}
-    return flags(output, **given)
-
-
-def killed(output: Path, tracker: str) -> None:
-    settings = read_settings(VideoSFTConfig, "sft", words(output, tracker))
-    sft.train(*settings, callbacks=[KillBetweenCheckpoints()])
 
 
 def events(folder: Path) -> Counter[tuple[str, int]]:
@@ -103,7 +67,7 @@ def test_another_run_in_the_folder_is_another_one_for_trackers(tmp_path: Path) -
 def killed_and_resumed(output: Path, tracker: str, **environment: str) -> None:
     """The same in processes of their own, of which the first one is killed."""
     settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-    begun = f"from tests.train.runtime.test_trackers import *; killed(Path({str(output)!r}), {tracker!r})"
+    begun = f"from tests.support.tracked import *; killed(Path({str(output)!r}), {tracker!r})"
     first = subprocess.run([sys.executable, "-c", begun], env=settings, cwd=ROOT, check=False)
     assert first.returncode == -signal.SIGKILL
     subprocess.run(
