@@ -58,12 +58,9 @@ def file_identity(file: Path) -> dict[str, Any]:
         return {"size": size, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """What `write_manifest` wrote; None if there is no manifest. Raises ValueError for a damaged one."""
-    try:
-        content = parse_json((folder / MANIFEST).read_bytes())
-    except FileNotFoundError:
-        return None
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `write_manifest` wrote. Raises OSError, or ValueError for a damaged one."""
+    content = parse_json((folder / MANIFEST).read_bytes())
     if not isinstance(content, dict) or not all(isinstance(content.get(n), dict) for n in ("files", "logs")):
         raise ValueError("it lists no files")
     return content

@@ -50,7 +50,7 @@ def run_training(
         trainer.base_folder = start.checkpoint.folder
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
-        last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
+        last = find_resume_checkpoint(output, trainer.logs)
         videos = {}
         if state.is_main_process:
             videos = with_stage(start.trained_videos(), training.STAGE, rows.train)

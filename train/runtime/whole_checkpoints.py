@@ -176,7 +176,7 @@ def _sees_disk_of_first(folder: Path) -> bool:
     return mark[0].exists()
 
 
-def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Path | None:
+def find_resume_checkpoint(output: Path, logs: Sequence[Path]) -> Path | None:
     """The last complete checkpoint of a run, on every rank; None if there is none and the run starts from the
     beginning. Later, damaged ones are reported and renamed, and `logs` are cut back to their length at the
     checkpoint."""
@@ -184,20 +184,18 @@ def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: 
     last: list[Path | None] = [None]
     if state.is_main_process:
         remove(output / UNFINISHED)
-        last = [_last_complete(output, weights_only)]
-        lengths = _lengths(last[0])
+        last = [_last_complete(output)]
+        lengths = {} if last[0] is None else read_manifest(last[0])["logs"]
         for log in logs:
-            # Checkpoints of older versions do not record the logs' lengths.
-            if lengths is not None:
-                truncate_log(log, lengths.get(log.name, 0))
+            truncate_log(log, lengths.get(log.name, 0))
     broadcast_object_list(last)
     return last[0]
 
 
-def _last_complete(output: Path, weights_only: bool) -> Path | None:
+def _last_complete(output: Path) -> Path | None:
     damaged = False
     for checkpoint in checkpoints(output):
-        fault = find_fault(checkpoint, weights_only=weights_only)
+        fault = find_fault(checkpoint)
         if fault is None:
             if damaged:
                 print(f"the run resumes from {checkpoint.name}", file=sys.stderr)
@@ -213,14 +211,6 @@ def _last_complete(output: Path, weights_only: bool) -> Path | None:
     if damaged:
         print(f"{output}: no checkpoint is complete, so the run starts from the beginning", file=sys.stderr)
     return None
-
-
-def _lengths(checkpoint: Path | None) -> dict[str, int] | None:
-    """The length of each log at a checkpoint, in bytes; None if the checkpoint does not record it."""
-    if checkpoint is None:
-        return {}
-    manifest = read_manifest(checkpoint)
-    return None if manifest is None else manifest["logs"]
 
 
 def _bytes_of_last(output: Path) -> int:
