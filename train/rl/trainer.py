@@ -388,8 +388,8 @@ class VideoGRPOTrainer(LossTrainer):
             self.log_completions, self.args.report_to = shown, trackers
         if writes:
             own.rename(own.with_name(table))
-        if aside.exists():
-            aside.rename(own)
+            if aside.exists():
+                aside.rename(own)
 
 
 _ROUNDING = 1e-9

@@ -14,7 +14,7 @@ from tests.support import sft_world as world
 from tests.support.making_videos import make, read_number
 from tests.support.qwen_models import checkpoint, reference
 from tests.support.sft_reference import conversation
-from tests.support.training_runs import LORA, flags
+from tests.support.training_runs import LORA, flags, whole_and_resumed
 from videopro.errors import ConfigError, DatasetError, VideoError
 from videopro.train import sft
 from videopro.train.finetune import SFTRow, VideoSFTConfig, read_rows
@@ -72,6 +72,16 @@ def test_rows_can_be_grouped_by_their_lengths(tmp_path: Path) -> None:
     assert lengths[3] == exact[3] == min(lengths)
     # Those of a video are estimated: the order counts.
     assert sorted(range(4), key=lengths.__getitem__) == sorted(range(4), key=exact.__getitem__)
+
+
+def test_a_run_of_grouped_rows_that_is_resumed_in_a_later_epoch_ends_with_the_same_weights(
+    tmp_path: Path,
+) -> None:
+    """Epochs of two steps, resumed in the middle of the second."""
+    chosen = world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3] * 3)
+    rows = {**LORA, "train_data": chosen, "per_device_train_batch_size": 6, "max_steps": 5}
+    words = {**rows, "train_sampling_strategy": "group_by_length", "save_strategy": "steps", "save_steps": 3}
+    whole_and_resumed(sft.main, lambda output: flags(output, **words), tmp_path, steps=5)
 
 
 def test_rows_in_the_releases_format(tmp_path: Path) -> None:

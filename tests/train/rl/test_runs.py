@@ -97,6 +97,14 @@ def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None
     assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 5
 
 
+def test_an_order_of_rows_that_grpo_does_not_have_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = arguments(tmp_path / "run", train_sampling_strategy="group_by_length")
+    assert command.main(words) == 2
+    assert "train_sampling_strategy is 'group_by_length', but GRPO draws" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("some_rewards")
 @pytest.mark.parametrize("episodes", [pytest.param("single", marks=pytest.mark.long), "two_turn"])
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
