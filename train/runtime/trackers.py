@@ -83,7 +83,7 @@ class _Wandb(_SentOnce, WandbCallback):
                 resume="allow",
                 dir=str(self.run.folder),
                 # What it has not written when the training is killed is lost: 15 s of it by default.
-                settings=self._wandb.Settings(x_transaction_log_flush_interval=1.0),
+                settings={"x_transaction_log_flush_interval": 1.0},
             )
         super().setup(args, state, model, **kwargs)
 

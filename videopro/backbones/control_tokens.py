@@ -6,14 +6,13 @@ from collections.abc import Iterable
 _CONTROL = re.compile(r"<\|(\w+)\|>")
 _OF_FAMILIES = (
     # Llama 2, Mistral
-    *("<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"),
+    *("<s>", "</s>", "<unk>", "<pad>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[TOOL_CALLS]", "[IMG]"),
     # Gemma
     *("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"),
     # LLaVA, InternVL, SmolVLM
     *("<image>", "<video>", "<audio>", "<img>", "</img>", "<IMG_CONTEXT>", "<end_of_utterance>"),
-    # DeepSeek
-    *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
 )
+_OF_DEEPSEEK = r"<｜[^<>｜]+｜>"
 
 
 def escape_control_tokens(text: str) -> str:
@@ -28,4 +27,5 @@ def escape_control_tokens(text: str) -> str:
 def control_pattern(special: Iterable[str]) -> re.Pattern[str]:
     """Finds the control tokens of a tokenizer, whose `special` ones are given, and those of other families: a
     reply with one of these was made for another model."""
-    return re.compile("|".join([*map(re.escape, (*special, *_OF_FAMILIES)), _CONTROL.pattern]))
+    texts = map(re.escape, (*special, *_OF_FAMILIES))
+    return re.compile("|".join([*texts, _CONTROL.pattern, _OF_DEEPSEEK]))
