@@ -22,10 +22,10 @@ from transformers import Trainer, TrainerState
 from videopro.backbones import ModelRecord, write_model_record
 from videopro.backbones.qwen import keep_beyond
 from videopro.errors import RunError, writing
-from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
     UNFINISHED,
     checkpoints,
+    find_fault,
     keep_latest,
     publish_checkpoint,
     read_manifest,
@@ -36,6 +36,7 @@ from videopro.train.runtime.checkpoint_files import (
 
 RESUME_HINT = "re-run the same command to resume from the last complete checkpoint"
 """What to do once a full disk has room again."""
+STATE = "trainer_state.json"
 _TRANSFORMERS_LOG = logging.getLogger("transformers.trainer")
 
 

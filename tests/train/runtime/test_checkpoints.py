@@ -23,8 +23,13 @@ from videopro.storage import file_lock, sole_writer
 from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import checkpoint_files, read_settings, whole_checkpoints
-from videopro.train.runtime.checkpoint_faults import find_fault
-from videopro.train.runtime.checkpoint_files import MANIFEST, checkpoints, keep_latest, write_manifest
+from videopro.train.runtime.checkpoint_files import (
+    MANIFEST,
+    checkpoints,
+    find_fault,
+    keep_latest,
+    write_manifest,
+)
 from videopro.train.runtime.whole_checkpoints import AtomicCheckpointsMixin
 
 STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 4, "save_strategy": "steps", "save_steps": 1}
