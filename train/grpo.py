@@ -63,6 +63,7 @@ with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo"))
         read_settings,
         run_command,
         run_training,
+        sole_training,
         without_adapter,
     )
 
@@ -79,6 +80,7 @@ def train(
 
     # The rows; their videos are decoded once
     rows = TrainingRows.read(training, functools.partial(read_grpo_rows, kinds=training.kinds))
+    rows = rows.tokenized(lambda row: len(start.inputs.text(row.text, system=row.system).ids))
     if state.is_main_process:
         _warn_of_overlap(start, rows.train)
     make_prompts = None
@@ -94,6 +96,7 @@ def train(
         _keep_visual_tokens_out(training, start.inputs)
 
     with ExitStack() as opened:
+        opened.enter_context(sole_training(output))
         engines = None
         if training.sampler == VLLM:
             engines = opened.enter_context(training_engines(training, model_settings, start))

@@ -13,6 +13,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from videopro.backbones import ModelRecord, library_versions, read_spec, write_m
 from videopro.backbones.qwen import adapter_folder, find_checkpoint, keep_beyond, load_model, made_from
 from videopro.cli import exit_status, needs_extra
 from videopro.errors import ConfigError, writing
-from videopro.storage import non_finite
+from videopro.storage import non_finite, sole_writer
 from videopro.train.settings import MERGE, MergeConfig
 
 with needs_extra("train", "videopro merge", __name__, MERGE.print_help):
@@ -30,6 +31,16 @@ with needs_extra("train", "videopro merge", __name__, MERGE.print_help):
 
 def merge(config: MergeConfig) -> None:
     """Write base + adapter to `config.output`, in the base's own dtype. Raises VideoProError."""
+    aside = config.output.with_name(config.output.name + ".part")
+    with sole_writer(aside):
+        try:
+            _merge(config, aside / "merged")
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def _merge(config: MergeConfig, part: Path) -> None:
+    """Write the checkpoint to `part`, and move it from there."""
     output = config.output
     if output.exists():
         raise ConfigError(f"{output}: already exists; name a folder that does not")
@@ -48,26 +59,20 @@ def merge(config: MergeConfig) -> None:
             f"{config.adapter}: merged into {config.base}, it gives weights that {merged.dtype} cannot hold "
             f"(the first: {damaged}); load the base and the adapter without merging them"
         )
-    part = output.with_name(output.name + ".part")
     # Left by a killed command.
     shutil.rmtree(part, ignore_errors=True)
-    try:
-        with writing(output.name, output.parent, then="re-run the command, or give another --output"):
-            merged.save_pretrained(part)
-            keep_beyond(merged, checkpoint.folder, part)
-            checkpoint.processor.save_pretrained(part)
-            planner = made_from(checkpoint, loaded.planner)
-            record = ModelRecord(
-                loaded.frames, loaded.pixels, checkpoint.as_base, planner, library_versions()
-            )
-            write_model_record(part, record)
-            videos = recorded_videos(adapter_folder(spec.adapter) / RECORD)
-            if videos:
-                # GRPO of the merged planner compares its own with them.
-                (part / RECORD).write_text(json.dumps({"videos": videos}) + "\n", encoding="utf-8")
-            publish_checkpoint(part, output)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with writing(output.name, output.parent, then="re-run the command, or give another --output"):
+        merged.save_pretrained(part)
+        keep_beyond(merged, checkpoint.folder, part)
+        checkpoint.processor.save_pretrained(part)
+        planner = made_from(checkpoint, loaded.planner)
+        record = ModelRecord(loaded.frames, loaded.pixels, checkpoint.as_base, planner, library_versions())
+        write_model_record(part, record)
+        videos = recorded_videos(adapter_folder(spec.adapter) / RECORD)
+        if videos:
+            # GRPO of the merged planner compares its own with them.
+            (part / RECORD).write_text(json.dumps({"videos": videos}) + "\n", encoding="utf-8")
+        publish_checkpoint(part, output)
 
 
 COMMAND = MERGE

@@ -157,9 +157,11 @@ def run(config: RejectionConfig) -> str:
     if config.reasoned_confidence == "none":
         del identity["reasoned_confidence"]  # As samples of earlier versions, which record none.
     identity = json.loads(json.dumps(identity, default=str))
-    done = _sampled_earlier(log, identity)
     right = JsonLinesLog(log, make_folder=True)
     try:
+        if not right.hold():
+            raise RunError(f"{log}: another command is sampling; wait for it, or give another --output")
+        done = _sampled_earlier(log, identity)
         if not done:
             right.append({"settings": identity})
         open_rows = [row for row in prompts if row.id not in done]
@@ -212,8 +214,6 @@ def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
 
 def _sampled_earlier(log: Path, identity: Any) -> dict[str, list[str]]:
     """The correct replies of rows sampled earlier, by id. Raises RunError if other settings were used."""
-    if not log.exists():
-        return {}
     text = log.read_text(encoding="utf-8")
     # A line that a killed process left incomplete is cut off when the log is opened.
     complete = text[: text.rfind("\n") + 1]

@@ -35,9 +35,11 @@ with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
         VideoSFTConfig,
         VideoSFTTrainer,
         as_dataset,
+        count_tokens,
         read_rows,
     )
     from videopro.train.runtime import (
+        FrameCache,
         Part,
         TrainingRows,
         TrainingSetup,
@@ -47,6 +49,7 @@ with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
         read_settings,
         run_command,
         run_training,
+        sole_training,
         trained_parts,
     )
 
@@ -64,8 +67,20 @@ def train(
     errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
-    rows = TrainingRows.read(training, read_rows).decoded(cache, training.decode_workers)
+    rows = TrainingRows.read(training, read_rows).tokenized(lambda row: count_tokens(row, start.inputs))
+    rows = rows.decoded(cache, training.decode_workers)
+    with sole_training(Path(str(training.output_dir))):
+        return _train(training, model_settings, start, cache, rows, callbacks)
 
+
+def _train(
+    training: VideoSFTConfig,
+    model_settings: ModelConfig,
+    start: TrainingSetup,
+    cache: FrameCache,
+    rows: TrainingRows[SFTRow],
+    callbacks: Sequence[TrainerCallback],
+) -> VideoSFTTrainer:
     # The model, and which parts of it are trained
     model = load_trainable(start.checkpoint, model_settings)
     parts = trained_parts(training.vision, training.projector)
@@ -82,9 +97,9 @@ def train(
     trainer = VideoSFTTrainer(
         model=tuned,
         args=training,
-        train_dataset=as_dataset(rows.train),
+        train_dataset=as_dataset(rows.train, rows.lengths),
         # Empty: only programs are evaluated.
-        eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
+        eval_dataset=(as_dataset(rows.held_out, rows.lengths) if rows.held_out else {})
         if training.eval_strategy != "no"
         else None,
         data_collator=VideoCollator(start.inputs, cache),

@@ -95,7 +95,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
             text=True,
         )
         assert second.returncode == 2
-        assert f"error: {output}: another server keeps its films there; give another" in second.stderr
+        assert f"error: {output}: another command is writing there; wait for it" in second.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
 

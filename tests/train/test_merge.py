@@ -16,6 +16,7 @@ from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
 from videopro.backbones import folder_fingerprint, load_backbone
 from videopro.pocket import model_dir
+from videopro.storage import file_lock, sole_writer
 from videopro.train import merge
 from videopro.train.runtime.trainable import linear_pattern
 
@@ -60,6 +61,16 @@ def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_
         "planner": {"base": name, "weights": weights},
     }
     assert not (tmp_path / "merged.part").exists()
+
+
+def test_a_second_merge_into_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(file_lock, "_SOON", 0.0)
+    with sole_writer(tmp_path / "merged.part"):
+        assert merge.main(["--base", "pocket", "--adapter", "x", "--output", str(tmp_path / "merged")]) == 2
+    assert "merged.part: another command is writing there" in capsys.readouterr().err
+    assert (tmp_path / "merged.part").exists()
 
 
 def test_the_shipped_planner_is_merged_by_its_name(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from videopro.methods.planners import answerer
 from videopro.modules import library
 from videopro.modules.calls import CallCache
 from videopro.pocket import model_dir
+from videopro.storage import JsonLinesLog
 from videopro.train import rejection
 from videopro.train.finetune import read_rows
 from videopro.video import Frame
@@ -102,6 +103,16 @@ def test_a_stopped_command_resumes(policy: Policy, tmp_path: Path) -> None:
     assert [row.reply for row in read_rows(tmp_path / "own.jsonl").rows] == [LOCAL]
     policy.asked_for.clear()
     assert rejection.main(words(tmp_path)) == 0
+    assert policy.asked_for == []
+
+
+def test_a_second_command_is_refused(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with JsonLinesLog(tmp_path / "own.jsonl.samples") as first:
+        assert first.hold()
+        assert rejection.main(words(tmp_path)) == 2
+    assert "another command is sampling" in capsys.readouterr().err
     assert policy.asked_for == []
 
 

@@ -1,6 +1,6 @@
 """Supervised fine-tuning on rows with videos."""
 
-from videopro.train.finetune.collator import VideoCollator, as_dataset
+from videopro.train.finetune.collator import VideoCollator, as_dataset, count_tokens
 from videopro.train.finetune.config import VideoSFTConfig
 from videopro.train.finetune.data import SFTRow, read_rows
 from videopro.train.finetune.trainer import VideoSFTTrainer
@@ -11,5 +11,6 @@ __all__ = [
     "VideoSFTConfig",
     "VideoSFTTrainer",
     "as_dataset",
+    "count_tokens",
     "read_rows",
 ]

@@ -38,8 +38,18 @@ class TokenizedExample:
         return [IGNORE_INDEX] * self.prompt + list(self.encoded.ids[self.prompt :])
 
 
-def as_dataset(rows: Sequence[SFTRow]) -> Dataset:
-    """The rows as a dataset for the trainer: texts and paths; frames and tokens are made in the collator."""
+def count_tokens(row: SFTRow, inputs: QwenInputs) -> int:
+    """The tokens of a row: those of its texts, and for a video an estimate by the most pixels of its frames.
+    Nothing is decoded. Raises BackboneError for a reply that cannot be learned."""
+    text = inputs.text(row.before + row.prompt, system=row.system)
+    # Two frames share their patches.
+    visual = inputs.frames * inputs.pixels // (2 * inputs.patch**2) if row.video is not None else 0
+    return len(text.ids) + len(inputs.reply(row.reply).ids) + visual
+
+
+def as_dataset(rows: Sequence[SFTRow], lengths: Mapping[str, int] | None = None) -> Dataset:
+    """The rows as a dataset for the trainer: texts and paths; frames and tokens are made in the collator.
+    `lengths`: how many tokens they have, by where they are; samplers group rows by them."""
     return Dataset.from_list(
         [
             {
@@ -49,6 +59,7 @@ def as_dataset(rows: Sequence[SFTRow]) -> Dataset:
                 "prompt": row.prompt,
                 "reply": row.reply,
                 "video": str(row.video or ""),
+                "length": (lengths or {}).get(row.where, 0),
             }
             for row in rows
         ]

@@ -33,6 +33,8 @@ class SFTRow:
     """The text before the video."""
     reference: ReferenceForm = "none"
     """What the prompt says of the modules."""
+    where: str = ""
+    """Its file and line, for messages."""
 
 
 def read_rows(path: Path) -> RowsOfFile[SFTRow]:
@@ -59,4 +61,5 @@ def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SF
         system=chat.system,
         before=chat.before,
         reference=read_reference(record, where).reference,
+        where=where,
     )

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 from accelerate.utils import is_peft_model
+from torch.utils.data import Sampler
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTTrainer
 
 from videopro.train.finetune.collator import IGNORE_INDEX, VIDEOS
@@ -48,6 +50,12 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         if self._keeps_features():
             self._features = KeptFeatures(core, device, int(args.kept_features_gb * 1e9))
         self._eval_tokens: list[float] = []
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        sampler = super()._get_train_sampler(train_dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            return _EpochOrder(sampler, lambda: self.args.seed + int(self.state.epoch or 0))
+        return sampler
 
     def _keeps_features(self) -> bool:
         """Whether features of videos are kept: no weight that makes them is trained, nor sharded, as ranks
@@ -150,3 +158,18 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
             kind, settings = self.get_optimizer_cls_and_kwargs(self.args, tuned)
             self.optimizer = kind(groups, **settings)
         return self.optimizer
+
+
+class _EpochOrder(Sampler[int]):
+    """The order of a sampler, seeded for each epoch: it goes on with the random numbers of the epoch before,
+    which a run that is resumed in a later one has not drawn."""
+
+    def __init__(self, sampler: LengthGroupedSampler, seed: Callable[[], int]) -> None:
+        self._sampler, self._seed = sampler, seed
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[int]:
+        self._sampler.generator = torch.Generator().manual_seed(self._seed())
+        return iter(self._sampler)

@@ -35,6 +35,7 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.images import ImageTextEncoder
+from videopro.storage import sole_writer
 from videopro.train.retrieval.pairs import CaptionPair, load_pairs
 from videopro.train.retrieval.pixels import PairBatches
 from videopro.train.retrieval.settings import ASP_CLIP, AspClipTraining
@@ -115,7 +116,6 @@ def run(settings: AspClipTraining) -> None:
     count = choose_trained(model, settings.trained, settings.frozen_layers)
     total = sum(weight.numel() for weight in model.parameters())
     print(f"{count / 1e6:.1f}M of {total / 1e6:.1f}M parameters are trained", flush=True)
-    settings.output.mkdir(parents=True, exist_ok=True)
     recipe = RetrieverRecipe(
         settings.steps, settings.batch, settings.lr, settings.warmup, settings.weight_decay, settings.seed
     )
@@ -145,11 +145,12 @@ def run(settings: AspClipTraining) -> None:
     def share(name: str) -> float:
         return 1.0 if name.startswith("temporal.") else settings.clip_lr_share
 
-    train(model, recipe, settings.output, loss_at, measure, share)
     folder = settings.output / "model"
-    encoder.model.save_pretrained(folder)
-    encoder.processor.save_pretrained(folder)
-    write_folder(folder, config, model.temporal, {})
+    with sole_writer(settings.output):
+        train(model, recipe, settings.output, loss_at, measure, share)
+        encoder.model.save_pretrained(folder)
+        encoder.processor.save_pretrained(folder)
+        write_folder(folder, config, model.temporal, {})
     print(f"{folder}: done; {asdict(recipe)}")
 
 

@@ -27,7 +27,7 @@ from videopro.modules import ModuleModels
 from videopro.storage import JsonLinesLog
 from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards.report import COLUMNS, RewardedRollout, batch_metrics, log_line
-from videopro.train.rewards.rows import POLICY_VERSION, RewardRow, rows_of_batch, texts_of
+from videopro.train.rewards.rows import EVALUATION, POLICY_VERSION, RewardRow, rows_of_batch, texts_of
 from videopro.train.rewards.runs import ProgramOutcome, ProgramRunner, TurnOutcome
 from videopro.train.rewards.scoring import ANSWER, EQUATION, LEFT_OUT, WEIGHTS, score
 
@@ -201,9 +201,10 @@ class ProgramRewards:
         **columns: Any,
     ) -> None:
         versions = columns.get(POLICY_VERSION) or [None] * len(scored)
+        evaluation = columns.get(EVALUATION) or [False] * len(scored)
         records = [
-            {POLICY_VERSION: version, **log_line(rollout)}
-            for version, rollout in zip(versions, scored, strict=True)
+            {EVALUATION: evaluates, POLICY_VERSION: version, **log_line(rollout)}
+            for evaluates, version, rollout in zip(evaluation, versions, scored, strict=True)
         ]
         if self._log is not None:
             step = None if trainer_state is None else trainer_state.global_step

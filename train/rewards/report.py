@@ -9,7 +9,7 @@ from typing import Any
 
 from videopro.methods.program import NO_PROGRAM
 from videopro.traces import Execution, Failure
-from videopro.train.rewards.rows import RewardRow
+from videopro.train.rewards.rows import EVALUATION, RewardRow
 from videopro.train.rewards.runs import TurnOutcome
 from videopro.train.rewards.scoring import Rewards, format_faults, is_guess, is_right
 
@@ -128,7 +128,9 @@ def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
     return fields
 
 
-COLUMNS = ("id", "kind", "mode", "oracle_mode", "status", "error", "answer", "gold", "confidence")
+COLUMNS = (
+    *(EVALUATION, "id", "kind", "mode", "oracle_mode", "status", "error", "answer", "gold", "confidence"),
+)
 """The fields of a log line that the completions table shows in addition to TRL's columns."""
 
 

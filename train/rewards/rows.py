@@ -18,6 +18,8 @@ COLUMNS = (*TEXTS, "choices", "subtitles", "subtitle_track", "oracle_mode", "wit
 
 ROW = "row"
 """The column in which `videopro.train.rl.trainer` passes validated rows to the reward functions."""
+EVALUATION = "evaluation"
+"""The column that says whether replies are those of an evaluation."""
 POLICY_VERSION = "policy_version"
 """The column with the number of updates that the policy had which wrote the replies."""
 

@@ -46,6 +46,11 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 "the replies too, one after the other; set sampler: vllm, or leave async_rollouts out"
             )
         self._check_correction()
+        if self.train_sampling_strategy != "random":
+            raise ConfigError(
+                f"train_sampling_strategy is {self.train_sampling_strategy!r}, but GRPO draws its prompts at "
+                "random, a group of replies to each; leave it out"
+            )
         check_choice("final", self.final, get_args(FinalRule))
         check_choice("accuracy", self.accuracy, ACCURACIES)
         check_choice("form", self.form, FORMS)

@@ -41,6 +41,8 @@ class GRPORow(RewardRow):
     """What the prompt says of the modules."""
     modules: tuple[str, ...] = ()
     """The names of those that it says something of."""
+    where: str = ""
+    """Its file and line, for messages."""
 
     @property
     def text(self) -> str:
@@ -59,7 +61,7 @@ def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> RowsOfFile[GRP
         if row.id in lines:
             raise DatasetError(f"{where}: has the id {row.id!r} of line {lines[row.id]}; ids must differ")
         lines[row.id] = number
-        return row
+        return replace(row, where=where)
 
     file = read_rows_of_file(path, "a grpo.jsonl", read)
     chosen = [row for row in file.rows if row.kind in kinds]
@@ -173,5 +175,6 @@ def row_from_columns(columns: Mapping[str, Any]) -> GRPORow:
         before=columns["before"],
         reference=columns["reference"],
         modules=tuple(columns["modules"]),
+        where=columns["where"],
         without=tuple(columns["without"]),
     )

@@ -15,6 +15,7 @@ import contextlib
 import functools
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from trl.trainer.utils import split_tensor_dict
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, SampledReply
 from videopro.errors import ConfigError
-from videopro.train.rewards import POLICY_VERSION, ROW
+from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.epoch_sampler import EpochSampler
 from videopro.train.rl.loss_trainer import LossTrainer, MakePrompts
@@ -96,6 +97,7 @@ class VideoGRPOTrainer(LossTrainer):
         self._ahead = RoundsAhead(self.args.gradient_accumulation_steps) if self.args.async_rollouts else None
         self._conversations: dict[int, list[dict[str, str]]] = {}
         self._eval_rows = 0
+        self._evaluates = False
 
     def _local_sampler(self) -> Sampler:
         run, is_sharded = self._run, is_deepspeed_zero3_enabled()
@@ -149,6 +151,7 @@ class VideoGRPOTrainer(LossTrainer):
         return scored if self._prompt_encoder is None else {**scored, "rollouts": self._rollouts}
 
     def _calculate_rewards(self, inputs: list[dict[str, Any]], *arguments: Any) -> torch.Tensor:
+        inputs = [{**row, EVALUATION: self._evaluates} for row in inputs]
         if self._round is not None:
             inputs = [{**row, POLICY_VERSION: self._round.version} for row in inputs]
         # In double precision, which reward functions cannot choose: in single, eight rewards of 0.7 (those of
@@ -351,10 +354,42 @@ class VideoGRPOTrainer(LossTrainer):
         # Each evaluation draws its replies by their place in it, so that two of the same weights are equal.
         # TRL's callbacks come after the first batch.
         self._eval_rows = 0
+        # TRL keeps the latest replies for its table. Those of the training are back after the evaluation.
+        of_training = self._logs
+        self._logs = {
+            **{name: [] for name in ("images", "prompt", "completion", "advantages")},
+            **{name: defaultdict(list) for name in ("rewards", "extra")},
+        }
+        self._evaluates = True
         try:
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         finally:
             self._eval_rows = 0
+            self._logs, self._evaluates = of_training, False
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As in TRL, except that the replies of an evaluation have a table of their own, and that no tracker
+        is sent a table twice."""
+        shown, trackers = self.log_completions, self.args.report_to
+        own = self.output / "completions" / f"completions_{self.state.global_step:05d}.parquet"
+        aside = own.with_suffix(".training")
+        table = f"eval_{own.name}" if self._evaluates else own.name
+        self.log_completions = shown and bool(self._logs["prompt"])
+        writes = self.log_completions and self.accelerator.is_main_process
+        if writes and self.tracked is not None:
+            step = self.state.global_step
+            self.args.report_to = [name for name in trackers if self.tracked.unsent(name, step, [table])]
+        # TRL writes every table of a step to the same file.
+        if writes and self._evaluates and own.exists():
+            own.rename(aside)
+        try:
+            super().log(logs, start_time)
+        finally:
+            self.log_completions, self.args.report_to = shown, trackers
+        if writes:
+            own.rename(own.with_name(table))
+            if aside.exists():
+                aside.rename(own)
 
 
 _ROUNDING = 1e-9

@@ -1,6 +1,6 @@
 """Code shared by all trainers: settings, trainable parts, checkpoints, evaluation and the loop."""
 
-from videopro.train.runtime.agreement import raise_everywhere
+from videopro.train.runtime.agreement import raise_everywhere, sole_training
 from videopro.train.runtime.chat_rows import PLACEHOLDER, ChatRow, read_chat
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
 from videopro.train.runtime.coverage import coverage_line
@@ -53,6 +53,7 @@ __all__ = [
     "reference_of",
     "run_command",
     "run_training",
+    "sole_training",
     "trained_parts",
     "without_adapter",
 ]

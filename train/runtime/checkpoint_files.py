@@ -1,5 +1,5 @@
-"""A checkpoint's folder: written under another name and renamed once complete, with a manifest of its files
-that shows later damage.
+"""A checkpoint's folder: written under another name and renamed once complete, with a manifest of its files,
+by which it is checked for damage before anything of it is loaded.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from videopro.storage import parse_json
+from safetensors import SafetensorError
+
+from videopro.storage import non_finite_in, parse_json
 
 MANIFEST = "checkpoint_files.json"
 UNFINISHED = "unfinished"
@@ -58,15 +60,54 @@ def file_identity(file: Path) -> dict[str, Any]:
         return {"size": size, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """What `write_manifest` wrote; None if there is no manifest. Raises ValueError for a damaged one."""
-    try:
-        content = parse_json((folder / MANIFEST).read_bytes())
-    except FileNotFoundError:
-        return None
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `write_manifest` wrote. Raises OSError, or ValueError for a damaged one."""
+    content = parse_json((folder / MANIFEST).read_bytes())
     if not isinstance(content, dict) or not all(isinstance(content.get(n), dict) for n in ("files", "logs")):
         raise ValueError("it lists no files")
     return content
+
+
+def find_fault(folder: Path) -> str | None:
+    """Why a run cannot resume from a checkpoint; None for a complete one."""
+    try:
+        manifest = read_manifest(folder)
+    except (OSError, ValueError) as error:
+        return f"{MANIFEST} cannot be read ({error})"
+    return next(_by_list(folder, manifest["files"]), None) or next(_holding_nan(folder), None)
+
+
+def _by_list(folder: Path, recorded: Any) -> Iterator[str]:
+    for name, expected in recorded.items():
+        file = folder / name
+        try:
+            actual = file_identity(file) if file.is_file() else None
+        except OSError as error:
+            yield f"{name} cannot be read ({error.strerror})"
+            continue
+        if actual is None:
+            yield f"{name} is missing"
+        elif not isinstance(expected, dict) or actual["size"] != expected.get("size"):
+            yield f"{name} has {actual['size']:,} bytes, but {_size(expected)} were written"
+        elif actual != expected:
+            yield f"{name} has changed since it was written"
+
+
+def _size(expected: Any) -> str:
+    size = expected.get("size") if isinstance(expected, dict) else None
+    return f"{size:,}" if isinstance(size, int) else "an unknown number"
+
+
+def _holding_nan(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.rglob("*.safetensors")):
+        try:
+            name = non_finite_in(file)
+        except (OSError, SafetensorError) as error:
+            # Of a large file, only the size was compared.
+            yield f"{file.relative_to(folder)} cannot be read ({error})"
+            continue
+        if name is not None:
+            yield f"{file.relative_to(folder)} has weights that are NaN or infinite ({name})"
 
 
 def publish_checkpoint(staged: Path, target: Path) -> None:

@@ -14,11 +14,11 @@ from trl import ModelConfig
 from videopro.backbones import folder_fingerprint
 from videopro.backbones.qwen import adapter_folder
 from videopro.errors import writing
-from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
 from videopro.train.runtime.record import check_same_run, describe_run, write_record
 from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
+from videopro.train.runtime.trackers import TrackedRun, track
 from videopro.train.runtime.trained_videos import with_stage
 from videopro.train.runtime.trainer import RunTrainer
 from videopro.train.runtime.whole_checkpoints import RESUME_HINT, find_resume_checkpoint
@@ -50,17 +50,19 @@ def run_training(
         trainer.base_folder = start.checkpoint.folder
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
-        last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
+        last = find_resume_checkpoint(output, trainer.logs)
         videos = {}
         if state.is_main_process:
             videos = with_stage(start.trained_videos(), training.STAGE, rows.train)
             write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos)
+            trainer.tracked = TrackedRun(output, run, resumes=last is not None)
+            track(trainer, trainer.tracked)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trainer.check_weights()
     with trainer.staged_checkpoint("the trained weights") as aside:
         trainer.save_model(str(aside))
         if state.is_main_process:
-            trainer.state.save_to_json(str(aside / STATE))
+            trainer.save_state_to(aside)
             trainer.complete(aside)
             if is_adapter and training.adapter_dtype == "bfloat16":
                 in_bfloat16(aside / "adapter_model.safetensors")

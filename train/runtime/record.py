@@ -18,6 +18,7 @@ from videopro.backbones import folder_fingerprint, library_versions
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
 from videopro.train.runtime.harmless import deciding_settings
+from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import RECORD, TrainingSetup
 from videopro.train.runtime.trained_videos import VideosByStage
 
@@ -58,8 +59,18 @@ def describe_run(
         "prompts": None if start.prompts is None else dict(start.prompts.texts),
         "processes": PartialState().num_processes,
     }
+    for name in ("eval_data", "eval_questions"):
+        if name in deciding:
+            deciding[name] = _content(deciding[name])
     # As it will be read back from JSON.
     return json.loads(json.dumps(deciding, default=str))
+
+
+def _content(spec: str | None) -> str | None:
+    """The digest of the file of rows that `eval_data` or `eval_questions` names, wherever it is; another
+    value, such as pocket:val, as it is."""
+    files = [] if spec is None else [Path(spec), Path(spec) / "questions.jsonl"]
+    return next((digest(file) for file in files if file.is_file()), spec)
 
 
 def check_same_run(output: Path, run: Mapping[str, Any]) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from videopro.errors import DatasetError
 from videopro.storage import read_json_lines
 
-_NAMED = 3
-"""How many of the lines that are left out a message names."""
+NAMED = 3
+"""How many of the rows that are wrong a message names."""
 
 
 def digest(path: Path) -> str:
@@ -59,7 +59,7 @@ class RowsOfFile(Generic[R]):
             )
 
     def _reasons(self) -> str:
-        named = [f"line {number}: {self.left_out[number]}" for number in sorted(self.left_out)[:_NAMED]]
+        named = [f"line {number}: {self.left_out[number]}" for number in sorted(self.left_out)[:NAMED]]
         more = len(self.left_out) - len(named)
         return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
+from jinja2 import TemplateError
 from trl import ModelConfig
 
 from videopro.backbones import ModelRecord, PlannerRecord, library_versions, read_spec
@@ -26,14 +27,14 @@ from videopro.backbones.qwen import (
     resolve_record,
 )
 from videopro.cli import Counter, cache_root, check_needs
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError, DatasetError
 from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
 from videopro.traces import ReferenceForm
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
 from videopro.train.runtime.needs import training_needs
-from videopro.train.runtime.rows import HasVideo, RowsOfFile, drop_unreadable
+from videopro.train.runtime.rows import NAMED, HasVideo, RowsOfFile, drop_unreadable
 from videopro.train.runtime.shown_modules import ShowsModules, reference_of
 from videopro.train.runtime.trained_videos import recorded_videos
 from videopro.train.settings import TrainingConfig
@@ -41,6 +42,9 @@ from videopro.train.settings import TrainingConfig
 
 class PlannerRow(HasVideo, ShowsModules, Protocol):
     """A row to train a planner on."""
+
+    @property
+    def where(self) -> str: ...
 
 
 R = TypeVar("R", bound=PlannerRow)
@@ -163,6 +167,8 @@ class TrainingRows(Generic[R]):
     train: list[R]
     held_out: list[R]
     dropped: Mapping[str, str]
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """The tokens of each row, by where it is."""
 
     @property
     def reference(self) -> ReferenceForm:
@@ -185,6 +191,34 @@ class TrainingRows(Generic[R]):
         }
         return cls(files[0].rows, files[1].rows if len(files) > 1 else [], left_out)
 
+    def tokenized(self, count: Callable[[R], int]) -> TrainingRows[R]:
+        """Tokenize the texts of every row, shared among the ranks; `count` returns how many tokens a row has.
+        Raises DatasetError, naming the first rows, if there are some that cannot be trained on: they would
+        stop the training at their step, and again each time that it is resumed."""
+        state, rows = PartialState(), [*self.train, *self.held_out]
+        own_share = rows[state.process_index :: state.num_processes]
+        counted: dict[str, int] = {}
+        faults: dict[str, str] = {}
+        with Counter("tokenizing rows", len(own_share), visible=state.is_main_process) as counter:
+            for row in own_share:
+                try:
+                    counted[row.where] = count(row)
+                except BackboneError as error:
+                    faults[row.where] = str(error)
+                except TemplateError as error:
+                    faults[row.where] = f"the model's chat template refuses it ({error}); leave the row out"
+                counter.advance()
+        lengths: dict[str, int] = {}
+        wrong: dict[str, str] = {}
+        for some, others in gather_object([(counted, faults)]):
+            lengths |= some
+            wrong |= others
+        if wrong:
+            named = [f"{row.where}: {wrong[row.where]}" for row in rows if row.where in wrong]
+            more = f"\nand {len(named) - NAMED} more rows" if len(named) > NAMED else ""
+            raise DatasetError("\n".join(named[:NAMED]) + more)
+        return replace(self, lengths=lengths)
+
     def decoded(self, cache: FrameCache, workers: int) -> TrainingRows[R]:
         """Decode every video, and drop and print the rows whose video cannot be read. Raises DatasetError if
         no row is left."""
@@ -197,7 +231,7 @@ class TrainingRows(Generic[R]):
         if PartialState().is_main_process:
             _name_dropped(dropped, failures)
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
-        return TrainingRows(train, held_out, {**self.dropped, **names})
+        return replace(self, train=train, held_out=held_out, dropped={**self.dropped, **names})
 
 
 def _prompts(

@@ -6,24 +6,26 @@ which a resumed run then cannot load.
 
 from __future__ import annotations
 
+import logging
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from transformers import Trainer
+from transformers import Trainer, TrainerState
 
 from videopro.backbones import ModelRecord, write_model_record
 from videopro.backbones.qwen import keep_beyond
-from videopro.errors import writing
-from videopro.train.runtime.checkpoint_faults import STATE, find_fault
+from videopro.errors import RunError, writing
 from videopro.train.runtime.checkpoint_files import (
     UNFINISHED,
     checkpoints,
+    find_fault,
     keep_latest,
     publish_checkpoint,
     read_manifest,
@@ -34,6 +36,12 @@ from videopro.train.runtime.checkpoint_files import (
 
 RESUME_HINT = "re-run the same command to resume from the last complete checkpoint"
 """What to do once a full disk has room again."""
+STATE = "trainer_state.json"
+_TRANSFORMERS_LOG = logging.getLogger("transformers.trainer")
+
+
+def _not_of_the_best(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("The best checkpoint ")
 
 
 class AtomicCheckpointsMixin(Trainer):
@@ -86,12 +94,14 @@ class AtomicCheckpointsMixin(Trainer):
                 super()._save_checkpoint(model, trial)
             finally:
                 self._writing_in = None
-            self._name_best(aside, name)
+            best = self._best()
+            if self.args.should_save:
+                self.save_state_to(aside / name)
+            self.state.best_model_checkpoint = None if best is None else str(best)
             self.accelerator.wait_for_everyone()
             self._publish(aside / name, self.output / name)
         if self.args.should_save:
-            best = self.state.best_model_checkpoint
-            keep_latest(self.output, self.args.save_total_limit, Path(best) if best else None)
+            keep_latest(self.output, self.args.save_total_limit, best)
         if self.args.push_to_hub:
             super()._push_from_checkpoint(str(self.output / name))
 
@@ -106,12 +116,39 @@ class AtomicCheckpointsMixin(Trainer):
         # Called while the checkpoint is still in the temporary folder; it is pushed from its final place.
         pass
 
-    def _name_best(self, aside: Path, name: str) -> None:
-        """If the checkpoint is the best so far, record its final path."""
-        if self.state.best_model_checkpoint == str(aside / name):
-            self.state.best_model_checkpoint = str(self.output / name)
-            if self.args.should_save:
-                self.state.save_to_json(str(aside / name / STATE))
+    def _best(self) -> Path | None:
+        """The best checkpoint so far, in the run's folder, wherever the state that names it was written."""
+        best = self.state.best_model_checkpoint
+        return None if best is None else self.output / Path(best).name
+
+    def save_state_to(self, folder: Path) -> None:
+        """Write the trainer's state, in which the best checkpoint is relative to the run's folder: that may
+        be moved, or reached from another directory."""
+        best = self._best()
+        state = replace(self.state, best_model_checkpoint=None if best is None else best.name)
+        state.save_to_json(str(folder / STATE))
+
+    def _init_training_state(
+        self, max_steps: int, per_epoch: int, epochs: int, resume_from_checkpoint: str | None, trial: Any
+    ) -> tuple[int, int]:
+        # transformers looks for the best checkpoint from the working directory. It forgets one that is not
+        # there, with a warning that would be wrong here.
+        _TRANSFORMERS_LOG.addFilter(_not_of_the_best)
+        try:
+            done = super()._init_training_state(max_steps, per_epoch, epochs, resume_from_checkpoint, trial)
+        finally:
+            _TRANSFORMERS_LOG.removeFilter(_not_of_the_best)
+        if resume_from_checkpoint is not None:
+            saved = TrainerState.load_from_json(str(Path(resume_from_checkpoint) / STATE))
+            self.state.best_model_checkpoint = saved.best_model_checkpoint
+            best = self._best()
+            self.state.best_model_checkpoint = None if best is None else str(best)
+            if best is not None and self.args.load_best_model_at_end and not best.is_dir():
+                raise RunError(
+                    f"{best}: is missing, and is the best checkpoint so far; put it back, or give another "
+                    "output_dir"
+                )
+        return done
 
     def complete(self, folder: Path) -> None:
         """Add to a folder of saved weights what transformers does not save."""
@@ -146,7 +183,7 @@ def _sees_disk_of_first(folder: Path) -> bool:
     return mark[0].exists()
 
 
-def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Path | None:
+def find_resume_checkpoint(output: Path, logs: Sequence[Path]) -> Path | None:
     """The last complete checkpoint of a run, on every rank; None if there is none and the run starts from the
     beginning. Later, damaged ones are reported and renamed, and `logs` are cut back to their length at the
     checkpoint."""
@@ -154,20 +191,18 @@ def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: 
     last: list[Path | None] = [None]
     if state.is_main_process:
         remove(output / UNFINISHED)
-        last = [_last_complete(output, weights_only)]
-        lengths = _lengths(last[0])
+        last = [_last_complete(output)]
+        lengths = {} if last[0] is None else read_manifest(last[0])["logs"]
         for log in logs:
-            # Checkpoints of older versions do not record the logs' lengths.
-            if lengths is not None:
-                truncate_log(log, lengths.get(log.name, 0))
+            truncate_log(log, lengths.get(log.name, 0))
     broadcast_object_list(last)
     return last[0]
 
 
-def _last_complete(output: Path, weights_only: bool) -> Path | None:
+def _last_complete(output: Path) -> Path | None:
     damaged = False
     for checkpoint in checkpoints(output):
-        fault = find_fault(checkpoint, weights_only=weights_only)
+        fault = find_fault(checkpoint)
         if fault is None:
             if damaged:
                 print(f"the run resumes from {checkpoint.name}", file=sys.stderr)
@@ -183,14 +218,6 @@ def _last_complete(output: Path, weights_only: bool) -> Path | None:
     if damaged:
         print(f"{output}: no checkpoint is complete, so the run starts from the beginning", file=sys.stderr)
     return None
-
-
-def _lengths(checkpoint: Path | None) -> dict[str, int] | None:
-    """The length of each log at a checkpoint, in bytes; None if the checkpoint does not record it."""
-    if checkpoint is None:
-        return {}
-    manifest = read_manifest(checkpoint)
-    return None if manifest is None else manifest["logs"]
 
 
 def _bytes_of_last(output: Path) -> int:

@@ -1,8 +1,18 @@
-"""Keeps text from a video, such as subtitles, from acting as control tokens of the chat template."""
+"""Control tokens of chat templates, in texts from a video, such as subtitles, and in replies to learn."""
 
 import re
+from collections.abc import Iterable
 
 _CONTROL = re.compile(r"<\|(\w+)\|>")
+_OF_FAMILIES = (
+    # Llama 2, Mistral
+    *("<s>", "</s>", "<unk>", "<pad>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[TOOL_CALLS]", "[IMG]"),
+    # Gemma
+    *("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"),
+    # LLaVA, InternVL, SmolVLM
+    *("<image>", "<video>", "<audio>", "<img>", "</img>", "<IMG_CONTEXT>", "<end_of_utterance>"),
+)
+_OF_DEEPSEEK = r"<｜[^<>｜]+｜>"
 
 
 def escape_control_tokens(text: str) -> str:
@@ -12,3 +22,10 @@ def escape_control_tokens(text: str) -> str:
     interpret control tokens wherever they occur.
     """
     return _CONTROL.sub(r"< |\1| >", text)
+
+
+def control_pattern(special: Iterable[str]) -> re.Pattern[str]:
+    """Finds the control tokens of a tokenizer, whose `special` ones are given, and those of other families: a
+    reply with one of these was made for another model."""
+    texts = map(re.escape, (*special, *_OF_FAMILIES))
+    return re.compile("|".join([*texts, _CONTROL.pattern, _OF_DEEPSEEK]))

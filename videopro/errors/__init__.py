@@ -12,7 +12,7 @@ from videopro.errors.cancellation import (
     wait_until,
     when_cancelled,
 )
-from videopro.errors.disk import cannot_lock, cannot_write, is_full, writing
+from videopro.errors.disk import cannot_lock, cannot_write, is_full, lacks_locks, writing
 from videopro.errors.exceptions import (
     QUESTION_ERRORS,
     BackboneError,
@@ -71,6 +71,7 @@ __all__ = [
     "current_cancellation",
     "is_full",
     "is_machines",
+    "lacks_locks",
     "machine_error",
     "record_exception",
     "result_of",

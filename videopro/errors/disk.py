@@ -28,10 +28,15 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
+def lacks_locks(error: OSError) -> bool:
+    """Whether a lock failed because the disk has none."""
+    return error.errno in _UNLOCKED
+
+
 def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
     """The message for a failed write, or lock. `otherwise`: the fix if neither space nor locks are the
     problem."""
-    if error.errno in _UNLOCKED:
+    if lacks_locks(error):
         return cannot_lock(path, error)
     fix = (
         "free some space on that disk, then re-run the same command to resume"

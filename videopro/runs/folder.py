@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,14 +20,12 @@ import yaml
 
 from videopro.cli import read_yaml
 from videopro.errors import ConfigError, RunError, cannot_write
-from videopro.storage import SetAside, parse_json, write_atomically
+from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
 from videopro.traces import Trace, TraceLog, read_traces, set_aside_traces
 
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
 _ELSEWHERE = "give another --output"
-# Longer than a killed command's lock lives on.
-_LOCK_SECONDS = 5.0
 _LONG = 100
 """Longer texts, such as prompts, are cut in messages."""
 
@@ -231,7 +228,8 @@ class RunFolder:
         except OSError as error:
             raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
         with file:
-            if not _lock_soon(file.fileno(), fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+            # Readers lock it for a moment, to see whether a command is running.
+            if not lock_soon(file.fileno(), fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
                 raise RunError(
                     f"{self.path}: another command answers questions of this run, and one of the two uses "
                     "--engine ray, which runs alone; wait for the other one, or stop it"
@@ -261,20 +259,6 @@ class RunFolder:
     def clear_leases(self) -> None:
         """Remove the leases of a finished run."""
         shutil.rmtree(self.leases, ignore_errors=True)
-
-
-def _lock_soon(file: int, how: int) -> bool:
-    """Lock an open file. Whether it succeeded within a while: readers lock it for a moment, to see whether a
-    command is running."""
-    end = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.05)
 
 
 @contextmanager

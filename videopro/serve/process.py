@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import resource
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -20,6 +18,7 @@ from videopro.serve.answering import Answerer
 from videopro.serve.app import create_app, create_state
 from videopro.serve.limits import ServeLimits
 from videopro.serve.state import ServerState
+from videopro.storage import sole_writer
 
 _CLOSING_SECONDS = 1
 """For replies that are being sent when the server ends."""
@@ -63,7 +62,7 @@ def run(
     """Serve with a model that is loaded until a signal ends the process; `say` is told the address when
     requests are answered; `root_path` as of `create_app`. Questions that are being answered then are stopped.
     Raises VideoProError."""
-    with _alone(folder):
+    with sole_writer(folder):
         try:
             state = create_state(limits, answerer, folder)
         except OSError as error:
@@ -161,21 +160,3 @@ def address_of(sock: socket.socket) -> str:
     """The address of a server that listens there."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other servers out of the folder. Raises RunError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "serve.lock").open("w")
-    except OSError as error:
-        raise RunError(cannot_write(folder, error, "give another --output")) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{folder}: another server keeps its films there; give another --output") from None
-        except OSError as error:
-            raise RunError(cannot_write(folder / "serve.lock", error)) from error
-        yield

@@ -2,7 +2,7 @@
 
 from videopro.storage.atomic import write_atomically
 from videopro.storage.control_characters import printable, without_commands
-from videopro.storage.file_lock import lock_file
+from videopro.storage.file_lock import lock_file, lock_soon, sole_writer
 from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
 from videopro.storage.json_lines_log import JsonLinesLog
@@ -40,6 +40,7 @@ __all__ = [
     "encodable",
     "is_storable",
     "lock_file",
+    "lock_soon",
     "non_finite",
     "non_finite_in",
     "parse_json",
@@ -48,6 +49,7 @@ __all__ = [
     "printable",
     "read_object",
     "read_json_lines",
+    "sole_writer",
     "stored_number",
     "stored_text",
     "without_commands",

@@ -1,16 +1,23 @@
-"""Waiting for the lock of a file."""
+"""Locks of files, which the kernel frees when their holder dies, however it dies."""
 
 from __future__ import annotations
 
 import fcntl
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from videopro.errors import wait_until
+from videopro.errors import RunError, cannot_write, lacks_locks, wait_until
+
+# Longer than a killed command's lock lives on, in a child that ends a moment later.
+_SOON = 5.0
 
 
 def lock_file(file: int) -> None:
-    """Lock an open file for this descriptor alone; waits for the lock. The kernel frees that of a killed
-    process. Raises OSError on a disk without locks, and Cancelled."""
+    """Lock an open file for this descriptor alone; waits for the lock. Raises OSError on a disk without
+    locks, and Cancelled."""
 
     def attempt(seconds: float | None) -> bool:
         if seconds is None:
@@ -25,3 +32,45 @@ def lock_file(file: int) -> None:
         return True
 
     wait_until(attempt)
+
+
+def lock_soon(file: int, how: int) -> bool:
+    """Lock an open file; `how`: fcntl.LOCK_EX or LOCK_SH. Whether it succeeded within a few seconds. Raises
+    OSError on a disk without locks."""
+    end = time.monotonic() + _SOON
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.05)
+
+
+@contextmanager
+def sole_writer(folder: Path, option: str = "--output") -> Iterator[None]:
+    """Keep every other command that writes into an output folder out of it within the block; the folder is
+    made. `option`: the one that names it. On a disk without locks a warning is printed, and nothing is kept
+    out. Raises RunError if another command has the folder, or if it cannot be written."""
+    path = folder / "work" / "writer.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise RunError(cannot_write(error.filename or path, error, f"give another {option}")) from error
+    with file:
+        try:
+            if not lock_soon(file.fileno(), fcntl.LOCK_EX):
+                raise RunError(
+                    f"{folder}: another command is writing there; wait for it, or give another {option}"
+                )
+        except OSError as error:
+            if not lacks_locks(error):
+                raise RunError(cannot_write(path, error)) from error
+            print(
+                f"warning: {folder}: this disk offers no file locks ({error.strerror}), so see to it that no "
+                "other command writes there",
+                file=sys.stderr,
+            )
+        yield

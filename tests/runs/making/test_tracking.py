@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import struct
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import yaml
 
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import finish, flags, start
+from tests.support.tracked import history
 from videopro.commands.infer import main
 from videopro.runs.making import tracking
 from videopro.runs.making.tracking import flat
@@ -135,33 +134,9 @@ def test_wandb_offline_gets_the_summary(root: Path, tmp_path: Path) -> None:
     process = start(root, output, "--report-to", "wandb", WANDB_MODE="offline", WANDB_SILENT="true")
     finish(process)
     (file,) = (output / "work" / "wandb").glob("offline-run-*/run-*.wandb")
-    numbers = {}
-    for name, value in _wandb_history(file.read_bytes()):
-        numbers[name] = value
+    numbers = {name: value for line in history(file.read_bytes()) for name, value in line.items()}
     assert numbers.pop("_step") == 12
     check(numbers, output)
-
-
-def _wandb_history(data: bytes) -> Iterator[tuple[str, float]]:
-    """The numbers in an offline run's file: protocol buffers in LevelDB's log format (blocks of 32 KiB; each
-    piece has a checksum, a length and a kind, where 1 is whole and 4 the last of several), after a header of
-    seven bytes."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    at, whole = 7, b""
-    while at + 7 <= len(data):
-        if 32768 - at % 32768 < 7:
-            at += 32768 - at % 32768
-            continue
-        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
-        whole += data[at + 7 : at + 7 + length]
-        at += 7 + length
-        if kind in (1, 4):
-            record = Record()
-            record.ParseFromString(whole)
-            whole = b""
-            for item in record.history.item:
-                yield item.key or "/".join(item.nested_key), json.loads(item.value_json)
 
 
 def test_trackio_gets_the_summary(root: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,9 +124,27 @@ def test_a_video_of_one_frame_is_an_image() -> None:
     assert set(made.head(frame).tensors) == {"pixel_values", "image_grid_thw"}
 
 
-def test_a_reply_with_control_tokens_is_refused() -> None:
-    with pytest.raises(BackboneError, match="control tokens"):
-        world.inputs("qwen3_vl").reply("yes<|im_end|>no")
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<end_of_turn>",
+        "[INST]",
+        "[/INST]",
+        "<image>",
+        "</s>",
+        "<｜User｜>",
+        "<own>",
+    ],
+)
+def test_a_reply_with_control_tokens_is_refused(mark: str) -> None:
+    made = world.inputs("qwen3_vl")
+    made.tokenizer.add_special_tokens({"additional_special_tokens": ["<own>"]})
+    with pytest.raises(BackboneError, match=f"contains '{re.escape(mark)}', one of the control tokens"):
+        made.reply(f"yes{mark}no")
+    # What only looks like one, or is a token that the model may write.
+    made.reply("<code>\nif a <s or s> b: INST[0] = '<|'\n</code>")
 
 
 def test_a_template_with_another_end_of_turn_is_refused() -> None:

@@ -12,9 +12,13 @@ import pytest
 
 from tests.support import sft_world as world
 from tests.support.making_videos import make, read_number
+from tests.support.qwen_models import checkpoint, reference
+from tests.support.sft_reference import conversation
+from tests.support.training_runs import LORA, flags, whole_and_resumed
 from videopro.errors import ConfigError, DatasetError, VideoError
-from videopro.train.finetune import SFTRow, read_rows
-from videopro.train.runtime import FrameCache
+from videopro.train import sft
+from videopro.train.finetune import SFTRow, VideoSFTConfig, read_rows
+from videopro.train.runtime import FrameCache, read_settings
 from videopro.train.runtime.rows import drop_unreadable
 
 
@@ -26,9 +30,58 @@ def test_rows_in_our_own_format() -> None:
         world.NATIVE,
         world.folder() / "videos" / "a.mp4",
         "native",
+        where=f"{world.folder() / 'sft.jsonl'}, line 1",
     )
     assert first.prompt.startswith("There is a multiple choice question")
     assert text.video is None
+
+
+def test_rows_that_cannot_be_learned_are_named_before_anything_is_decoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five of nine, one of which has a system turn that the chat template refuses."""
+    replies = ["A", "A<|im_end|>", "B", "B<end_of_turn>", "[INST] C", "C", "C", "<image>", "D"]
+    rows = [world.record("What?", reply, str(world.folder() / "videos" / "a.mp4")) for reply in replies]
+    rows[2]["system"] = "Be brief."
+    path = world.write(tmp_path / "rows.jsonl", rows)
+    model = tmp_path / "model"
+    shutil.copytree(checkpoint("qwen3_vl"), model)
+    template = (model / "chat_template.jinja").read_text()
+    refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no system turns') }}{% endif %}"
+    (model / "chat_template.jinja").write_text(refuses + template)
+    words = {"model_name_or_path": model, "train_data": path, "frame_cache": tmp_path / "frames"}
+    assert sft.main(flags(tmp_path / "run", **LORA, **words, max_steps=1)) == 2
+    *_, first, second, third, more = capsys.readouterr().err.strip().splitlines()
+    assert f"{path}, line 2: the reply contains '<|im_end|>'" in first
+    assert f"{path}, line 3: the model's chat template refuses it (no system turns)" in second
+    assert f"{path}, line 4: the reply contains '<end_of_turn>'" in third
+    assert more == "and 2 more rows"
+    assert not (tmp_path / "frames").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_can_be_grouped_by_their_lengths(tmp_path: Path) -> None:
+    """The row without a video is the shortest, by as many tokens as the processor makes of it."""
+    words = {**LORA, "train_data": world.folder() / "sft.jsonl", "max_steps": 1}
+    settings = flags(tmp_path / "run", **words, train_sampling_strategy="group_by_length")
+    trainer = sft.train(*read_settings(VideoSFTConfig, "sft", settings))
+    dataset: Any = trainer.train_dataset
+    lengths = list(dataset["length"])
+    _, processor = reference("qwen3_vl")
+    exact = [conversation("qwen3_vl", processor, row)["input_ids"].shape[1] for row in world.rows()]
+    assert lengths[3] == exact[3] == min(lengths)
+    # Those of a video are estimated: the order counts.
+    assert sorted(range(4), key=lengths.__getitem__) == sorted(range(4), key=exact.__getitem__)
+
+
+def test_a_run_of_grouped_rows_that_is_resumed_in_a_later_epoch_ends_with_the_same_weights(
+    tmp_path: Path,
+) -> None:
+    """Epochs of two steps, resumed in the middle of the second."""
+    chosen = world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3] * 3)
+    rows = {**LORA, "train_data": chosen, "per_device_train_batch_size": 6, "max_steps": 5}
+    words = {**rows, "train_sampling_strategy": "group_by_length", "save_strategy": "steps", "save_steps": 3}
+    whole_and_resumed(sft.main, lambda output: flags(output, **words), tmp_path, steps=5)
 
 
 def test_rows_in_the_releases_format(tmp_path: Path) -> None:

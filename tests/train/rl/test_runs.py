@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from peft import get_peft_model
@@ -57,6 +59,27 @@ def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
     assert len(record["history"]) >= 2
 
 
+def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
+    """Two steps of a group of four, each followed by two replies to each of two held-out prompts."""
+    taught, held_out = grpo.rows()[:1], [replace(row, id=f"held-out {row.id}") for row in grpo.rows()[1:3]]
+    for name, rows in (("grpo.jsonl", taught), ("held_out.jsonl", held_out)):
+        world.write(tmp_path / name, [grpo.record(row) for row in rows])
+    evaluation = {"eval_data": tmp_path / "held_out.jsonl", "eval_strategy": "steps", "eval_steps": 1}
+    batches = {"num_generations_eval": 2, "per_device_eval_batch_size": 2}
+    run(tmp_path / "run", log_completions="true", num_completions_to_print=0, **evaluation, **batches)
+    tables = {path.name: pd.read_parquet(path) for path in (tmp_path / "run" / "completions").iterdir()}
+    kinds = ("completions_0000{}.parquet", "eval_completions_0000{}.parquet")
+    assert sorted(tables) == sorted(kind.format(step) for kind in kinds for step in (1, 2))
+    ids = {True: [row.id for row in held_out for _ in range(2)], False: [taught[0].id] * 4}
+    for name, table in tables.items():
+        evaluates = name.startswith("eval")
+        assert list(table["id"]) == ids[evaluates]
+        assert set(table["evaluation"]) == {evaluates}
+    lines = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines if line["evaluation"]] == ids[True] * 2
+    assert [line["id"] for line in lines if not line["evaluation"]] == ids[False] * 2
+
+
 def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None:
     """A random model writes no programs: every plan is followed by a bug fix, and refinements are not."""
     # One group per step: an epoch over the five rows, two of which are plans.
@@ -72,6 +95,14 @@ def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None
     logged = [line["programs/refined"] for line in made.state.log_history if "loss" in line]
     assert sorted(logged) == [0.0, 0.0, 0.0, 1.0, 1.0]
     assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 5
+
+
+def test_an_order_of_rows_that_grpo_does_not_have_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = arguments(tmp_path / "run", train_sampling_strategy="group_by_length")
+    assert command.main(words) == 2
+    assert "train_sampling_strategy is 'group_by_length', but GRPO draws" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("some_rewards")

@@ -15,13 +15,21 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import TrainerCallback
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, adapter, assert_equal, flags
+from tests.support.training_runs import LORA, adapter, assert_equal, flags, two_processes
+from videopro.storage import file_lock, sole_writer
 from videopro.train import sft
-from videopro.train.runtime import checkpoint_files, whole_checkpoints
-from videopro.train.runtime.checkpoint_faults import find_fault
-from videopro.train.runtime.checkpoint_files import MANIFEST, checkpoints, keep_latest
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.runtime import checkpoint_files, read_settings, whole_checkpoints
+from videopro.train.runtime.checkpoint_files import (
+    MANIFEST,
+    checkpoints,
+    find_fault,
+    keep_latest,
+    write_manifest,
+)
 from videopro.train.runtime.whole_checkpoints import AtomicCheckpointsMixin
 
 STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 4, "save_strategy": "steps", "save_steps": 1}
@@ -80,27 +88,22 @@ def put_nan(file: Path) -> None:
 FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["with a list of its files", "of an older version"])
 @pytest.mark.parametrize("damage", [cut, empty, zero, flip_byte, os.unlink])
 @pytest.mark.parametrize("file", FILES)
-def test_damage_is_detected(killed: Path, file: str, damage: Callable[[Path], None], listed: bool) -> None:
+def test_damage_is_detected(killed: Path, file: str, damage: Callable[[Path], None]) -> None:
     folder = killed / "checkpoint-3"
-    if not listed:
-        (folder / MANIFEST).unlink()
     assert find_fault(folder) is None
     damage(folder / file)
     why = find_fault(folder)
-    if not listed and damage is flip_byte and file not in ("optimizer.pt", "rng_state.pth"):
-        # No checksum of that place was ever written.
-        return
     assert why is not None
     assert Path(file).stem in why
 
 
 def test_weights_of_nan_are_damage(killed: Path) -> None:
     folder = killed / "checkpoint-3"
-    (folder / MANIFEST).unlink()
     put_nan(folder / "adapter_model.safetensors")
+    (folder / MANIFEST).unlink()
+    write_manifest(folder, {})
     assert "NaN or infinite" in str(find_fault(folder))
 
 
@@ -108,6 +111,8 @@ def test_an_unreadable_manifest_is_damage(killed: Path) -> None:
     for text in ("", "[]", "{}", "{" * 100_000):
         (killed / "checkpoint-3" / MANIFEST).write_text(text)
         assert MANIFEST in str(find_fault(killed / "checkpoint-3"))
+    (killed / "checkpoint-3" / MANIFEST).unlink()
+    assert MANIFEST in str(find_fault(killed / "checkpoint-3"))
 
 
 @pytest.mark.parametrize("damaged", [1, 3], ids=["the last", "all"])
@@ -238,23 +243,82 @@ def test_a_disk_that_is_really_full(
     assert_equal(adapter(small_disk / "run"), adapter(whole))
 
 
-def test_the_best_checkpoint_is_recorded_by_its_final_path(tmp_path: Path) -> None:
-    held_out = world.folder() / "sft.jsonl"
-    changes = {
-        "eval_data": held_out,
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-        "metric_for_best_model": "eval_loss",
-        "greater_is_better": "false",
-        "load_best_model_at_end": "true",
-        "save_total_limit": 1,
-        "max_steps": 2,
-    }
-    assert run(tmp_path / "run", **changes) == 0
-    state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
-    best = tmp_path / "run" / f"checkpoint-{state['best_global_step']}"
-    assert state["best_model_checkpoint"] == str(best)
-    assert best.is_dir()
+BEST = {
+    # The loss falls, so the first step has the best metric.
+    "metric_for_best_model": "eval_loss",
+    "greater_is_better": "true",
+    "load_best_model_at_end": "true",
+    "eval_strategy": "steps",
+    "eval_steps": 1,
+    "max_steps": 3,
+    "save_total_limit": 1,
+}
+
+
+def best_of(output: Path) -> str:
+    return json.loads((output / "trainer_state.json").read_text())["best_model_checkpoint"]
+
+
+def test_the_best_checkpoint_is_found_in_a_folder_that_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run began with a relative path, and goes on from another directory under another name."""
+    (tmp_path / "data").symlink_to(world.folder())
+    monkeypatch.chdir(tmp_path)
+    # As it was killed after its second step: a limit of 1 keeps the best and the last checkpoint until then.
+    killed = SimulatedCrash("after the second checkpoint")
+
+    class KillAfterSecond(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 2:
+                raise killed
+
+    words = {**STEPS, **BEST, "train_data": "data/sft.jsonl", "eval_data": "data/sft.jsonl"}
+    settings = read_settings(VideoSFTConfig, "sft", flags(Path("run"), **words))
+    with pytest.raises(SimulatedCrash):
+        sft.train(*settings, callbacks=[KillAfterSecond()])
+    assert [folder.name for folder in checkpoints(Path("run"))] == ["checkpoint-2", "checkpoint-1"]
+    first = load_file("run/checkpoint-1/adapter_model.safetensors")
+    moved = tmp_path / "elsewhere" / "renamed"
+    moved.parent.mkdir()
+    shutil.move("run", moved)
+    monkeypatch.chdir("/")
+    capsys.readouterr()
+    assert run(moved, **BEST, eval_data=world.folder() / "sft.jsonl") == 0
+    assert "does not exist anymore" not in capsys.readouterr().err
+    assert best_of(moved) == "checkpoint-1"
+    assert_equal(adapter(moved), first)
+    assert [folder.name for folder in checkpoints(moved)] == ["checkpoint-1"]
+
+
+def test_a_missing_best_checkpoint_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {**BEST, "eval_data": world.folder() / "sft.jsonl", "save_total_limit": 3}
+    assert run(tmp_path / "run", **settings) == 0
+    shutil.rmtree(tmp_path / "run" / "checkpoint-1")
+    shutil.rmtree(tmp_path / "run" / "checkpoint-3")
+    capsys.readouterr()
+    assert run(tmp_path / "run", **settings) == 2
+    assert "checkpoint-1: is missing, and is the best checkpoint so far" in capsys.readouterr().err
+
+
+def test_a_second_training_in_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that was queued again while the first one still runs."""
+    monkeypatch.setattr(file_lock, "_SOON", 0.2)
+    with sole_writer(tmp_path / "run"):
+        assert run(tmp_path / "run") == 2
+    said = capsys.readouterr().err
+    assert "run: another command is writing there; wait for it, or give another output_dir" in said
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["work"]
+
+
+@pytest.mark.two_processes
+def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
+    words = flags(tmp_path / "run", **{**STEPS, "train_data": world.folder() / "sft.jsonl"})
+    with sole_writer(tmp_path / "run"), pytest.raises(AssertionError) as ended:
+        two_processes(["train/sft.py", *words], tmp_path / "log")
+    assert "error: process 0 stopped: " in str(ended.value)
 
 
 @pytest.mark.parametrize(

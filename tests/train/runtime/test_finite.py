@@ -27,8 +27,7 @@ from videopro.train import grpo as grpo_command
 from videopro.train import merge, sft
 from videopro.train.finetune import VideoSFTConfig, collator
 from videopro.train.runtime import read_settings
-from videopro.train.runtime.checkpoint_faults import find_fault
-from videopro.train.runtime.checkpoint_files import checkpoints
+from videopro.train.runtime.checkpoint_files import checkpoints, find_fault
 
 NAN, INF = float("nan"), float("inf")
 # The weights grow beyond their dtype in the first step, and the second has a loss of NaN.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,10 @@ def test_the_best_model_depends_on_what_is_evaluated(tmp_path: Path) -> None:
         "eval_data": world.folder() / "sft.jsonl",
     }
     before = described("sft", tmp_path, **best, save_steps=2, eval_steps=2)
+    # The same rows, elsewhere.
+    shutil.copy(world.folder() / "sft.jsonl", tmp_path / "copied.jsonl")
+    copied = {**best, "eval_data": tmp_path / "copied.jsonl"}
+    resumed(tmp_path, before, described("sft", tmp_path, **copied, save_steps=2, eval_steps=2))
     with pytest.raises(RunError, match="eval_steps was 2 and is 1"):
         resumed(tmp_path, before, described("sft", tmp_path, **best, save_steps=2, eval_steps=1))
 

@@ -7,6 +7,7 @@ together equal, token for token, what the official processor gives for the whole
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from transformers.processing_utils import ProcessorMixin
 from transformers.video_utils import VideoMetadata
 
 from videopro.backbones.base import Interleaved, Stills
-from videopro.backbones.control_tokens import escape_control_tokens
+from videopro.backbones.control_tokens import control_pattern, escape_control_tokens
 from videopro.errors import BackboneError
 from videopro.question import is_thinking
 from videopro.video import pad_picture, padded_size, size_to_decode
@@ -180,12 +181,18 @@ class QwenInputs:
 
         It is tokenised separately from the prompt, because generation never merges tokens with the prompt's.
         """
-        if escape_control_tokens(text) != text:
+        found = self._control_tokens.search(text)
+        if found is not None:
             raise BackboneError(
-                "a reply contains control tokens of the chat template, such as <|im_end|>; remove them"
+                f"the reply contains {found[0]!r}, one of the control tokens of chat templates; remove it"
             )
         ids = (*self._tokens(text), self._end_of_turn)
         return EncodedPrompt(ids, (0,) * len(ids))
+
+    @cached_property
+    def _control_tokens(self) -> re.Pattern[str]:
+        added = self.tokenizer.added_tokens_decoder.values()
+        return control_pattern(token.content for token in added if token.special)
 
     @cached_property
     def _end_of_turn(self) -> int:

@@ -29,6 +29,7 @@ from videopro.commands.reproduce.running import Record, check_same, run_stages
 from videopro.commands.reproduce.settings import STAGES, ReproduceConfig
 from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
+from videopro.storage import sole_writer
 
 COMMAND = CommandLine("reproduce", ReproduceConfig, configs="reproduce")
 
@@ -63,7 +64,8 @@ def reproduce(config: ReproduceConfig) -> None:
     if config.plan:
         return
     _ask(config)
-    run_stages(stages, config.output)
+    with sole_writer(config.output):
+        run_stages(stages, config.output)
     has_runs = any(stage.kind == "infer" for stage in stages)
     print(f"Done. Next: videopro view {config.output / 'runs'}" if has_runs else "Done.")
 
