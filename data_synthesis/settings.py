@@ -20,6 +20,7 @@ from videopro.methods.planners import FILE, PromptFile, check_planner, read_prom
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.modules import ModuleSettings
 from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule, ReferenceForm
+from videopro.video import NEAREST_INTACT_HELP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             "--programs 0"
         ),
     )
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
     programs: int = field(
         default=4,
         metadata=setting(
@@ -269,4 +271,5 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             prompt_file=self.asked_prompts(),
             reasoned=self.reasoned_confidence or REASONED,
             drops=ModuleDrops(self.drop_modules or 0.0, self.seed),
+            nearest_intact=self.nearest_intact,
         )

@@ -63,7 +63,7 @@ def train(
     """One run, from files to a trained adapter. `callbacks`: transformers callbacks. Raises VideoProError for
     errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
-    cache = start.frame_cache(training.frame_cache)
+    cache = start.frame_cache(training)
     rows = TrainingRows.read(training, read_rows).decoded(cache, training.decode_workers)
 
     # The model, and which parts of it are trained
