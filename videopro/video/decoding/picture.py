@@ -39,7 +39,7 @@ class RgbConverter:
     ) -> np.ndarray:
         """(*size, 3) uint8 RGB, read-only: matrix and range as in the stream, scaled, then rotated upright.
         `shape`: that of the video; a picture that is narrower or wider than it has black margins. `pixels`:
-        width over height of a pixel, of a picture of another size than the video's first one.
+        width over height of a pixel, as the picture's stream says.
 
         Without a matrix in the stream, the default of video players is used: BT.709 from 720 lines on, else
         BT.601. HDR transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the
@@ -127,7 +127,9 @@ class Shape:
     stored: tuple[int, int]
     """(height, width) as decoded."""
     pixels: Fraction
-    """Width over height of a pixel."""
+    """Width over height of a pixel, as the container or the stream says."""
+    stream_pixels: Fraction
+    """As the stream says."""
     turn: Orientation
 
     @property
@@ -138,9 +140,10 @@ class Shape:
     def fitted(self, picture: VideoFrame, size: tuple[int, int], pixels: Fraction | None) -> tuple[int, int]:
         """The part (height, width) of `size` that a picture fills without being stretched: all of it, unless
         the stream has changed to another shape."""
-        if (picture.height, picture.width) == self.stored:
+        stored, pixels = (picture.height, picture.width), square_or(pixels)
+        if (stored, pixels) == (self.stored, self.stream_pixels):
             return size
-        height, width = self._upright((picture.height, picture.width), square_or(pixels))
+        height, width = self._upright(stored, pixels)
         own_height, own_width = self.upright
         scale = min(own_height / height, own_width / width)
         shares = (height * scale / own_height, width * scale / own_width)

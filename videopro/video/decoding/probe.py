@@ -114,7 +114,10 @@ def probe_video(path: Path, timeout: float) -> Probe:
         origin = min(starts)
         last, end, fps = _end(reader, first)
         shape = Shape(
-            (picture.height, picture.width), square_or(stream.sample_aspect_ratio), Orientation.of(picture)
+            (picture.height, picture.width),
+            square_or(stream.sample_aspect_ratio),
+            square_or(reader.pixels),
+            Orientation.of(picture),
         )
         return Probe(
             path=path,
