@@ -20,7 +20,6 @@ from videopro.methods.planners import FILE, PromptFile, check_planner, read_prom
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.modules import ModuleSettings
 from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule, ReferenceForm
-from videopro.video import NEAREST_INTACT_HELP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             "--programs 0"
         ),
     )
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
     programs: int = field(
         default=4,
         metadata=setting(
