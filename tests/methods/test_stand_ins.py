@@ -38,6 +38,8 @@ from videopro.runs.folder import RunFolder
 from videopro.traces import StandIn, read_traces
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.video import FrameStore, Video
+from videopro.view.pictures import Picture, VideoPictures
+from videopro.view.thumbnails import make_sheets
 
 
 @pytest.fixture
@@ -212,3 +214,13 @@ def test_training_decodes_as_runs_do(film: Path, tmp_path: Path, capsys: pytest.
         assert "film.mp4: 1 frames stand in for damaged ones" in capsys.readouterr().err
     # What is cached is not shown to a training without the setting.
     assert cache(0.0).prepare([film]) != {}
+
+
+def test_a_page_shows_no_stand_in_for_a_moment_that_is_damaged(film: Path, tmp_path: Path) -> None:
+    intact, lost = Picture(1.0), Picture(2.5)
+    pictures = VideoPictures(str(film), "")
+    pictures.add([intact, lost])
+    sheets = make_sheets(pictures, tmp_path)
+    assert sheets.error == ""
+    assert intact.key in sheets.cells
+    assert lost.key not in sheets.cells
