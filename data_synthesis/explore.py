@@ -79,6 +79,8 @@ class ExploreSettings:
     """What makes the confidence of a letter that comes straight from no call."""
     drops: ModuleDrops = NO_DROPS
     """Which questions do without a group of modules."""
+    nearest_intact: float = 0.0
+    """As of `Video.open`."""
 
     def effort(self, video_key: str) -> tuple[int, int]:
         """First programs of each question about a video, and refinements of each of these."""
@@ -152,7 +154,7 @@ class Explorer:
         """
         try:
             with unexpected_as(NativeError):
-                video = Video.open(items[0].video)
+                video = Video.open(items[0].video, nearest_intact=self._settings.nearest_intact)
         except QUESTION_ERRORS as error:
             for item in items:
                 yield item, failed_result(error), video_ref(item)

@@ -51,6 +51,7 @@ def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, 
         **{name: getattr(config, name) for name in names},
         **{name: value for name in newer if (value := getattr(config, name)) is not None},
         **rule,
+        **({"nearest_intact": config.nearest_intact} if config.nearest_intact else {}),
     }
 
 

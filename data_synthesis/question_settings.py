@@ -15,6 +15,7 @@ from videopro.data_synthesis.questions import QuestionSelection, load_source, se
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, read_prompts
 from videopro.traces import REFINEMENT_KINDS, PromptKind
+from videopro.video import NEAREST_INTACT_HELP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class QuestionSettings:
     seed: int = field(
         default=0, metadata=setting("random seed: order of questions, positions of options, programs")
     )
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
     grpo_rows: int | None = field(
         default=None,
         metadata=setting(

@@ -267,4 +267,5 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             prompt_file=self.asked_prompts(),
             reasoned=self.reasoned_confidence or REASONED,
             drops=ModuleDrops(self.drop_modules or 0.0, self.seed),
+            nearest_intact=self.nearest_intact,
         )

@@ -86,7 +86,7 @@ def train(
     make_prompts = None
     if training.prompt_video:
         training.check_sampling()
-        cache = start.frame_cache(training.frame_cache)
+        cache = start.frame_cache(training)
         rows = rows.decoded(cache, training.decode_workers)
 
         def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
@@ -163,6 +163,7 @@ def _trainer(
         final=training.final,
         form=training.form,
         reasoned=training.reasoned_confidence,
+        nearest_intact=training.nearest_intact,
     )
     opened.enter_context(rewards)
     training.reward_weights = list(rewards.weights)

@@ -65,7 +65,7 @@ def sample(
                 # A video that cannot be read leaves the prompts without a video as they are.
                 if any(row.prompt_video for row in video_rows):
                     with unexpected_as(NativeError):
-                        visual = _encode_video(path, policy, stack)
+                        visual = _encode_video(path, policy, config.nearest_intact, stack)
             except (VideoError, NativeError) as error:
                 where = "" if isinstance(error, VideoError) else f"{path}: "
                 print(f"left out: {where}{error}", file=sys.stderr)
@@ -94,9 +94,9 @@ def _write(
     return [generation.text for generation in written]
 
 
-def _encode_video(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
+def _encode_video(path: Path, policy: Backbone, nearest_intact: float, stack: ExitStack) -> Visual:
     """The video as the policy sees it in inference, encoded once for all prompts about it."""
-    video = Video.open(path)
+    video = Video.open(path, nearest_intact=nearest_intact)
     frames = video.sample(policy.frames, size=policy.frame_size(video.height, video.width, policy.frames))
     return stack.enter_context(policy.prefix(frames))
 
@@ -255,8 +255,13 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
             "answerer"
         )
     models = ModuleModels(settings, pocket=is_pocket(answerer), flag=_MODULES_FLAG)
-    reasoned = config.reasoned_confidence
-    return policy, ProgramRewards(answerer, modules=models, workers=config.workers, reasoned=reasoned)
+    return policy, ProgramRewards(
+        answerer,
+        modules=models,
+        workers=config.workers,
+        reasoned=config.reasoned_confidence,
+        nearest_intact=config.nearest_intact,
+    )
 
 
 COMMAND = REJECTION

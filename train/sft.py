@@ -66,7 +66,7 @@ def train(
     """One run, from files to a trained adapter. `callbacks`: transformers callbacks. Raises VideoProError for
     errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
-    cache = start.frame_cache(training.frame_cache)
+    cache = start.frame_cache(training)
     rows = TrainingRows.read(training, read_rows).tokenized(lambda row: count_tokens(row, start.inputs))
     rows = rows.decoded(cache, training.decode_workers)
     with sole_training(Path(str(training.output_dir))):

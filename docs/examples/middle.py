@@ -9,7 +9,7 @@ from videopro.benchmarks import Item
 from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext, one_by_one
-from videopro.methods.frames import frame_refs
+from videopro.modules.calls import frame_refs
 from videopro.question import prompts
 from videopro.traces import Call, Execution, Result, Round, recorded_prompt
 from videopro.video import uniform_times

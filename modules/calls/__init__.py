@@ -23,7 +23,7 @@ from videopro.modules.calls.arguments import (
     check_arguments,
 )
 from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext, frame_ref
+from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext, frame_refs
 from videopro.modules.calls.handles import (
     HANDLES,
     AnswerHandle,
@@ -101,6 +101,6 @@ __all__ = [
     "read_open_answer",
     "read_program_answer",
     "abbreviate",
-    "frame_ref",
+    "frame_refs",
     "show",
 ]

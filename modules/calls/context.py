@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +19,7 @@ from videopro.modules.calls.arguments import MAX_CONTEXT, Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
 from videopro.modules.search import SubtitleSearch
 from videopro.traces import FrameRef
-from videopro.video import Frame, Subtitles, Video
+from videopro.video import Frame, Subtitles, Video, distinct_frames
 
 if TYPE_CHECKING:
     from videopro.modules.models import Detector, Ocr, Tracker
@@ -177,10 +177,8 @@ class CallContext:
             batch = crops[start : start + _CROP_BATCH]
             full = video.frames([handle.time for handle in batch])
             pictures.update({h.key: h.pixels(frame) for h, frame in zip(batch, full, strict=True)})
-        # Two times may show the same picture: keep it once.
-        unique = {(pictures[handle.key].time, handle.box): pictures[handle.key] for handle in distinct}
-        frames = list(unique.values())
-        self.frame_refs += [frame_ref(frame) for frame in frames]
+        frames = distinct_frames(pictures[handle.key] for handle in distinct)
+        self.frame_refs += frame_refs(frames)
         return frames
 
     def load_frames_for_backbone(self, handles: Sequence[FrameHandle]) -> list[Frame]:
@@ -196,6 +194,10 @@ class CallContext:
         return self.load_frames(ordered, size=size)
 
 
-def frame_ref(frame: Frame) -> FrameRef:
-    """What a trace stores about a frame: time, size and box."""
-    return (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))
+def frame_refs(frames: Iterable[Frame]) -> tuple[FrameRef, ...]:
+    """What a trace stores of frames; of one that stands in for several damaged ones, a reference for each."""
+    refs: list[FrameRef] = []
+    for frame in frames:
+        ref = (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))
+        refs += [(*ref, round(time, 3)) for time in frame.wanted] or [ref]
+    return tuple(refs)

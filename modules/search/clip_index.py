@@ -32,7 +32,13 @@ from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, DTYPES, VideoTextEncoder
 from videopro.modules.search.clip_batches import decoded_ahead
-from videopro.modules.search.index_file import DamagedIndex, find_defect, read_vectors, write_vectors
+from videopro.modules.search.index_file import (
+    DamagedIndex,
+    StandIns,
+    find_defect,
+    read_clips,
+    write_vectors,
+)
 from videopro.storage import lock_file
 from videopro.video import Video
 
@@ -64,6 +70,7 @@ class ClipIndex:
     vectors: np.ndarray = field(repr=False)
     """(clips, *encoder.clip_shape) float32, unit rows."""
     encoder: VideoTextEncoder = field(repr=False)
+    stand_ins: StandIns = ()
 
     def identity(self) -> dict[str, object]:
         """Everything but the video that search results depend on, as JSON-serializable data."""
@@ -154,12 +161,18 @@ def load_index(
     bounds = clip_bounds(video.duration, clip_seconds)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
-        vectors = read_vectors(
-            path, _index_metadata(video, encoder, clip_seconds), (len(bounds), *encoder.clip_shape)
+        stored = read_clips(
+            path,
+            _index_metadata(video, encoder, clip_seconds),
+            (len(bounds), *encoder.clip_shape),
+            video.nearest_intact,
         )
     except DamagedIndex:
         return None
-    return None if vectors is None else ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
+    if stored is None:
+        return None
+    vectors, stand_ins = stored
+    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
 def _index_metadata(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
@@ -193,15 +206,14 @@ def build_index(
         with _exclusive_lock(path, wait):
             # The process that held the lock before may have built it.
             owner = _index_metadata(video, encoder, clip_seconds)
-            vectors = _read_existing(path, owner, (len(bounds), *encoder.clip_shape))
-            if vectors is None:
-                vectors = _build(video, encoder, bounds, path, owner, progress)
+            stored = _read_existing(path, owner, (len(bounds), *encoder.clip_shape), video.nearest_intact)
+            vectors, stand_ins = stored or _build(video, encoder, bounds, path, owner, progress)
     except OSError as error:
         raise ConfigError(
             f"the index cannot be written to {error.filename or path.parent} ({error.strerror or error}); "
             "free some space there, or choose another directory (VIDEOPRO_CACHE, or --root)"
         ) from error
-    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
+    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
 def _build(
@@ -211,16 +223,20 @@ def _build(
     path: Path,
     owner: str,
     progress: ProgressCallback | None,
-) -> np.ndarray:
+) -> tuple[np.ndarray, StandIns]:
     parts = [range(at, min(at + _PART, len(bounds))) for at in range(0, len(bounds), _PART)]
     files = [path.with_suffix(f".part{number}") for number in range(len(parts))]
     done = {
         n: stored
         for n, part in enumerate(parts)
-        if (stored := _read_existing(files[n], _part_owner(owner, part), (len(part), *encoder.clip_shape)))
+        if (
+            stored := _read_existing(
+                files[n], _part_owner(owner, part), (len(part), *encoder.clip_shape), video.nearest_intact
+            )
+        )
         is not None
     }
-    count = sum(len(rows) for rows in done.values())
+    count = sum(len(rows) for rows, _ in done.values())
     report = progress or (lambda done, total: None)
     report(count, len(bounds))
     missing = [n for n in range(len(parts)) if n not in done]
@@ -233,27 +249,31 @@ def _build(
     try:
         for n in missing:
             rows: list[np.ndarray] = []
-            for batch in islice(batches, len(sizes[n])):
+            stand_ins: StandIns = ()
+            for batch, standing in islice(batches, len(sizes[n])):
                 # What was stored of the parts before is found by the next build.
                 check_cancelled()
                 rows.append(encoder.encode_clips(batch))
+                stand_ins += standing
                 count += len(batch)
                 report(count, len(bounds))
-            done[n] = np.concatenate(rows)
-            defect = find_defect(done[n])
+            made = np.concatenate(rows)
+            defect = find_defect(made)
             if defect is not None:
                 raise ModelError(
                     f"encoder {encoder.name!r}: the embedding of a clip of {video.path} {defect}; check "
                     "the checkpoint's weights"
                 )
-            write_vectors(files[n], _part_owner(owner, parts[n]), done[n])
+            write_vectors(files[n], _part_owner(owner, parts[n]), made, stand_ins)
+            done[n] = made, stand_ins
     finally:
         batches.close()
-    vectors = np.concatenate([done[n] for n in range(len(parts))])
-    write_vectors(path, owner, vectors)
+    vectors = np.concatenate([done[n][0] for n in range(len(parts))])
+    stand_ins = tuple(pair for n in range(len(parts)) for pair in done[n][1])
+    write_vectors(path, owner, vectors, stand_ins)
     for file in files:
         file.unlink(missing_ok=True)
-    return vectors
+    return vectors, stand_ins
 
 
 @contextmanager
@@ -276,10 +296,12 @@ def _part_owner(owner: str, clips: range) -> str:
     return f"{owner} {clips}"
 
 
-def _read_existing(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The rows in a file; None if it is missing, or damaged (with a message on stderr)."""
+def _read_existing(
+    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
+) -> tuple[np.ndarray, StandIns] | None:
+    """As `read_clips`; None also if the file is damaged (with a message on stderr)."""
     try:
-        return read_vectors(path, owner, shape)
+        return read_clips(path, owner, shape, nearest_intact)
     except DamagedIndex as error:
         print(f"{path}: {error}; rebuilding it", file=sys.stderr)
         return None

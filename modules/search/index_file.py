@@ -5,6 +5,7 @@ reading.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-_NAME, _METADATA, _HASH = "vectors", "whose", "sha256"
+from videopro.video import may_stand_in
+
+_NAME, _METADATA, _HASH, _STAND_INS = "vectors", "whose", "sha256", "stand_ins"
 # Tolerance of the length of float32 unit rows, whatever precision they were computed in.
 _TOLERANCE = 1e-3
 
@@ -50,6 +53,24 @@ def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray |
     return rows
 
 
+StandIns = tuple[tuple[float, float], ...]
+"""(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
+
+
+def read_clips(
+    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
+) -> tuple[np.ndarray, StandIns] | None:
+    """As `read_vectors`, with the frames that stood in for damaged ones; None also if these may not
+    in a run with this setting."""
+    rows = read_vectors(path, owner, shape)
+    if rows is None:
+        return None
+    with safe_open(path, framework="np") as file:
+        pairs = json.loads(file.metadata().get(_STAND_INS, "[]"))
+    stand_ins = tuple((wanted, given) for wanted, given in pairs)
+    return (rows, stand_ins) if may_stand_in(stand_ins, nearest_intact) else None
+
+
 def find_defect(rows: np.ndarray) -> str | None:
     """What is wrong with rows that should be unit vectors; None if nothing is."""
     if not np.isfinite(rows).all():
@@ -59,10 +80,12 @@ def find_defect(rows: np.ndarray) -> str | None:
     return None if abs(worst - 1) <= _TOLERANCE else f"has length {worst:.3g}, not 1"
 
 
-def write_vectors(path: Path, owner: str, rows: np.ndarray) -> None:
-    """Write a file atomically. Raises OSError."""
+def write_vectors(path: Path, owner: str, rows: np.ndarray, stand_ins: StandIns = ()) -> None:
+    """Write a file atomically. `stand_ins`: of the frames that the rows were made of. Raises OSError."""
     rows = np.ascontiguousarray(rows, dtype=np.float32)
     metadata = {_METADATA: owner, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}
+    if stand_ins:
+        metadata[_STAND_INS] = json.dumps(stand_ins)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(save({_NAME: rows}, metadata=metadata))

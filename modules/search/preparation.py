@@ -39,7 +39,9 @@ def prepare_index(
         write_atomically(record, _json(figures), shared=True)
     recorded = _read(record)
     key = f"{video.id}/{path.stem}"
-    return index, Preparation("index", key, recorded or Cost(), is_known=recorded is not None)
+    return index, Preparation(
+        "index", key, recorded or Cost(), is_known=recorded is not None, stand_ins=index.stand_ins
+    )
 
 
 def unread_index(video: Video, encoder: VideoTextEncoder, root: Path | None = None) -> str | None:

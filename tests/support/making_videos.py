@@ -175,3 +175,18 @@ def with_subtitles(
                 packet.duration = length
                 out.mux(packet)
     return path
+
+
+def damage(path: Path, numbers: Sequence[int], *, kind: str = "video") -> Path:
+    """Overwrite packets of a file with zeros, by their number in decoding order; their first bytes stay, and
+    so does the container's own structure."""
+    with av.open(str(path)) as container:
+        packets = [(p.pos, p.size) for p in container.demux(**{kind: 0}) if p.size]
+    data = bytearray(path.read_bytes())
+    for number in numbers:
+        position, size = packets[number]
+        assert position is not None
+        kept = min(5, size // 2)
+        data[position + kept : position + size] = bytes(size - kept)
+    path.write_bytes(data)
+    return path

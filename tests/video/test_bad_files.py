@@ -137,16 +137,37 @@ def _joined(form: str, codec: str, counts: tuple[int, ...]) -> Callable[[Path], 
     return write
 
 
+def _raw(codec: str, form: str) -> Callable[[Path], object]:
+    """A stream without a container, which has no times."""
+    pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+    return lambda path: make(path, 40, codec=codec, form=form, pixels=pixels)
+
+
+def _animated_webp(path: Path) -> None:
+    pictures = [Image.fromarray(np.full((20, 20, 3), value, np.uint8)) for value in (0, 99, 200)]
+    pictures[0].save(path, "WEBP", save_all=True, append_images=pictures[1:], duration=100)
+
+
+def _frames_in_a_folder(path: Path) -> None:
+    path.mkdir()
+    _picture(path / "0001.PNG")
+
+
 _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: None, "no such file"),
     "folder": (lambda path: path.mkdir(), "is a directory"),
+    "folder of frames": (_frames_in_a_folder, "glob -i '{path}/*.PNG' {path}.mp4"),
+    "raw H.264": (_raw("libx264", "h264"), "ffmpeg -framerate FPS -i clip.mp4 OUT.mp4"),
+    "raw MJPEG": (_raw("mjpeg", "mjpeg"), "is a raw stream (raw MJPEG video)"),
+    "raw MPEG-2": (_raw("mpeg2video", "mpeg2video"), "is a raw stream (raw MPEG video)"),
+    "animated WebP": (_animated_webp, "is an animated WebP"),
     "empty": (lambda path: path.write_bytes(b""), "empty"),
     "text": (lambda path: path.write_text("this is not a video\n" * 1000), "cannot read it as a video"),
     "noise": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(300_000)), "cannot read it"),
     "zeros": (lambda path: path.write_bytes(bytes(300_000)), "cannot read it"),
     "only sound": (_only_sound, "no video track"),
     "sound with a cover": (_sound_with_cover, "cannot read it as a video"),
-    "still picture": (_picture, "cannot read it as a video"),
+    "still picture": (_picture, "is a still picture, not a video"),
     "playlist": (_playlist, "cannot read it as a video"),
     "pipe": (os.mkfifo, "pipe or device"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "pipe or device"),
@@ -183,7 +204,7 @@ def test_one_clear_error_in_bounded_time(kind: str, tmp_path: Path) -> None:
     threads, files, start = threading.active_count(), _open_files(), time.monotonic()
     with pytest.raises(VideoError, match=r"clip\.mp4") as caught:
         Video.open(path, timeout=5)
-    assert words in str(caught.value)
+    assert words.format(path=path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert time.monotonic() - start < 6
     assert (threading.active_count(), _open_files()) == (threads, files)

@@ -120,7 +120,7 @@ def test_errors_of_a_process_are_those_of_the_video(
     data = bytearray(video.path.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 4000] = bytes(4000)
     damaged.write_bytes(bytes(data))
-    with pytest.raises(VideoError, match=r"damaged\.mp4: the data of the picture at .* are damaged"):
+    with pytest.raises(VideoError, match=r"damaged\.mp4: the picture at .* is damaged"):
         list(Video.open(damaged).stream(times(video)))
 
 

@@ -57,14 +57,15 @@ class ProgramRewards:
         final: FinalRule = "last",
         form: str = EQUATION,
         reasoned: ReasonedRule = REASONED,
+        nearest_intact: float = 0.0,
     ) -> None:
         """`backbone` answers the modules' questions, with any adapter off (the base model answers, not the
         policy that writes programs): the model in training, a frozen copy of its base, or a server.
         `modules`: the models behind the modules. `log`: a JSON-lines file that gets one line per rollout.
         `workers`: programs run in parallel. `limits`: None for those of inference. `accuracy`: one of
         ACCURACIES. `final`: which answer of a two-turn episode counts. `form`: one of FORMS. `reasoned`:
-        what makes the confidence of a letter that comes straight from no call. Raises ConfigError for an
-        invalid `workers`."""
+        what makes the confidence of a letter that comes straight from no call. `nearest_intact`: as of
+        `Video.open`. Raises ConfigError for an invalid `workers`."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRunner(
@@ -73,6 +74,7 @@ class ProgramRewards:
             workers=workers,
             limits=limits if limits is not None else Limits(),
             reasoned=reasoned,
+            nearest_intact=nearest_intact,
         )
         self._form = form
         self._accuracy = accuracy

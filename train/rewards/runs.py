@@ -81,6 +81,7 @@ class ProgramRunner:
         workers: int,
         limits: Limits,
         reasoned: ReasonedRule,
+        nearest_intact: float,
     ) -> None:
         self.begun = 0
         """Programs started so far; a repeated one counts once."""
@@ -96,6 +97,7 @@ class ProgramRunner:
         self._models = models
         self._limits = limits
         self._reasoned = reasoned
+        self._nearest_intact = nearest_intact
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
@@ -236,7 +238,7 @@ class ProgramRunner:
         return context
 
     def _make_context(self, row: RewardRow) -> VideoContext:
-        video = Video.open(row.video)
+        video = Video.open(row.video, nearest_intact=self._nearest_intact)
         subtitles = None
         if row.subtitles is not None:
             subtitles = load_subtitles(row.subtitles, duration=video.duration, track=row.subtitle_track)

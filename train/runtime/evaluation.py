@@ -55,17 +55,19 @@ class ProgramEvaluation:
         log: Path,
         prompts: Mapping[str, str] | None = None,
         reference: ReferenceForm = "none",
+        nearest_intact: float = 0.0,
     ) -> None:
         """`prompts`: the texts of the user's prompts; None: ours. `reference`: what the prompts of the rows
         say of the modules. `modules_setting`: the setting that holds
         `modules`, for messages. `fallback`: what answers when a program did not, as in inference. `log`:
-        folder to which each evaluation writes its results per question, as JSON lines. Raises ConfigError for
-        unknown modules."""
+        folder to which each evaluation writes its results per question, as JSON lines. `nearest_intact`: as
+        of `Video.open`. Raises ConfigError for unknown modules."""
         self._held_out = held_out
         self._checkpoint = checkpoint
         self._frames = frames
         self._pixels = pixels
         self._log = log
+        self._nearest_intact = nearest_intact
         options = {
             **({"planner_prompt": "short"} if prompts is None else {"prompts": dict(prompts)}),
             **({} if reference == "none" else {"reference": reference}),
@@ -153,7 +155,7 @@ class ProgramEvaluation:
     ) -> Iterator[tuple[Item, Result]]:
         try:
             with unexpected_as(NativeError):
-                video = Video.open(items[0].video)
+                video = Video.open(items[0].video, nearest_intact=self._nearest_intact)
         except QUESTION_ERRORS as error:
             yield from ((item, failed_result(error)) for item in items)
             return

@@ -7,7 +7,9 @@ input size, with their true times.
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +20,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from videopro.errors import ConfigError, VideoError
-from videopro.video import Frame, FrameStore, Video, distinct_frames
+from videopro.video import Frame, FrameStore, Video, may_stand_in
 from videopro.video.decoding import check_file, content_id
 
 FORM = 1
 """The version of the file format; raise it when the format changes."""
+
+_WANTED = "wanted"
+"""The metadata with the times that frames stand in for."""
 
 Resize = Callable[[int, int, int], tuple[int, int]]
 """From a video's (height, width, number of frames) to the (height, width) at which the model takes them."""
@@ -33,8 +38,18 @@ class FrameCache:
     `form` names (files of different forms coexist). About count x pixels x 3 bytes per video: 9.6 MB for 64
     frames of 50,176 pixels."""
 
-    def __init__(self, root: Path, *, count: int, resize: Resize, form: str, timeout: float = 30.0) -> None:
-        """`timeout`: seconds allowed to open a file, and to decode each frame."""
+    def __init__(
+        self,
+        root: Path,
+        *,
+        count: int,
+        resize: Resize,
+        form: str,
+        timeout: float = 30.0,
+        nearest_intact: float = 0.0,
+    ) -> None:
+        """`timeout`: seconds allowed to open a file, and to decode each frame. `nearest_intact`: as of
+        `Video.open`."""
         self.root = root
         self.decoded = 0
         """The number of videos that this object decoded; the others were cached."""
@@ -42,22 +57,22 @@ class FrameCache:
         self._resize = resize
         self._form = f"{FORM}-{count}-{form}"
         self._timeout = timeout
+        self._nearest_intact = nearest_intact
 
     def frames(self, path: Path) -> list[Frame]:
         """The frames of a video, decoded if they are not cached yet. Raises VideoError for a video that
         cannot be read, ConfigError if its frames cannot be written."""
         video, file = self._file(path)
-        try:
-            with safe_open(file, framework="np") as stored:
-                images, times = stored.get_tensor("frames"), stored.get_tensor("times")
-        except (OSError, SafetensorError):
-            # Missing, or truncated by a full disk or a crash.
+        wanted = self._wanted(file)
+        if wanted is None:
             return self._decode(path, file)
+        with safe_open(file, framework="np") as stored:
+            images, times = stored.get_tensor("frames"), stored.get_tensor("times")
         images.flags.writeable = False
-        # Files of earlier versions hold a picture as often as it was asked for.
-        return distinct_frames(
-            Frame(image, float(time), video) for image, time in zip(images, times, strict=True)
-        )
+        return [
+            Frame(image, float(time), video, wanted=wanted.get(number, ()))
+            for number, (image, time) in enumerate(zip(images, times, strict=True))
+        ]
 
     def prepare(
         self, paths: Iterable[Path], *, workers: int = 4, on_done: Callable[[], None] = lambda: None
@@ -68,8 +83,12 @@ class FrameCache:
         def prepare_video(path: Path) -> str | None:
             try:
                 _, file = self._file(path)
-                if not _is_complete(file):
-                    self._decode(path, file)
+                if (wanted := self._wanted(file)) is None:
+                    stood_in = sum(len(frame.wanted) for frame in self._decode(path, file))
+                else:
+                    stood_in = sum(map(len, wanted.values()))
+                if stood_in:
+                    print(f"{path}: {stood_in} frames stand in for damaged ones", file=sys.stderr)
             except VideoError as error:
                 return str(error)
             finally:
@@ -92,7 +111,9 @@ class FrameCache:
 
     def _decode(self, path: Path, file: Path) -> list[Frame]:
         # No frame store in memory in addition to the cache on disk.
-        video = Video.open(path, timeout=self._timeout, store=FrameStore(0))
+        video = Video.open(
+            path, timeout=self._timeout, store=FrameStore(0), nearest_intact=self._nearest_intact
+        )
         size = self._resize(video.height, video.width, self._count)
         frames = video.sample(self._count, size=size)
         self.decoded += 1
@@ -103,7 +124,8 @@ class FrameCache:
             handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
             os.close(handle)
             try:
-                save_file({"frames": images, "times": times}, name)
+                wanted = {number: frame.wanted for number, frame in enumerate(frames) if frame.wanted}
+                save_file({"frames": images, "times": times}, name, {_WANTED: json.dumps(wanted)})
                 # Atomic, even if another process writes the same file or this one is killed.
                 os.replace(name, file)
             except BaseException:
@@ -116,11 +138,14 @@ class FrameCache:
             ) from error
         return frames
 
-
-def _is_complete(file: Path) -> bool:
-    """Whether a file exists and is as long as its header says."""
-    try:
-        with safe_open(file, framework="np") as stored:
-            return {"frames", "times"} <= set(stored.keys())
-    except (OSError, SafetensorError):
-        return False
+    def _wanted(self, file: Path) -> dict[int, tuple[float, ...]] | None:
+        """The times that frames in a file stand in for, by the frame's number; None if there is no file, if a
+        full disk or a crash cut it off, or if these frames may not stand in."""
+        try:
+            with safe_open(file, framework="np") as stored:
+                times, metadata = stored.get_tensor("times"), stored.metadata() or {}
+        except (OSError, SafetensorError):
+            return None
+        wanted = {int(n): tuple(times) for n, times in json.loads(metadata.get(_WANTED, "{}")).items()}
+        pairs = ((time, float(times[n])) for n in wanted for time in wanted[n])
+        return wanted if may_stand_in(pairs, self._nearest_intact) else None

@@ -120,12 +120,18 @@ class TrainingSetup:
             library_versions(),
         )
 
-    def frame_cache(self, folder: str | None) -> FrameCache:
+    def frame_cache(self, training: TrainingConfig) -> FrameCache:
         """The cache of decoded frames for this model."""
         # What the pixels of a frame depend on, besides the video and the number of frames.
         form = f"{'video' if self.inputs.has_times else 'image'}{self.inputs.patch}-{self.pixels}"
-        root = Path(folder) if folder else cache_root() / "frames"
-        return FrameCache(root, count=self.frames, resize=self.inputs.frame_size, form=form)
+        root = Path(training.frame_cache) if training.frame_cache else cache_root() / "frames"
+        return FrameCache(
+            root,
+            count=self.frames,
+            resize=self.inputs.frame_size,
+            form=form,
+            nearest_intact=training.nearest_intact,
+        )
 
     def evaluation(
         self,
@@ -154,6 +160,7 @@ class TrainingSetup:
             modules=modules,
             modules_setting="eval_modules" if hasattr(training, "eval_modules") else "modules",
             fallback=training.fallback,
+            nearest_intact=training.nearest_intact,
             max_new_tokens=longest,
             log=output / "questions",
         )

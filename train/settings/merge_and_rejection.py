@@ -12,6 +12,7 @@ from videopro.methods import ANSWERER_HELP
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.traces import ReasonedRule
 from videopro.train.settings.grpo import KINDS
+from videopro.video import NEAREST_INTACT_HELP
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class RejectionConfig:
         metadata=setting("models behind the modules, as in the --options of videopro infer"),
     )
     reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
     seed: int = field(default=0, metadata=setting("random seed"))
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from videopro.errors import ConfigError
 from videopro.traces import FallbackRule
+from videopro.video import NEAREST_INTACT_HELP
 
 FALLBACKS: tuple[str, ...] = get_args(FallbackRule)
 AUTO, ALL = "auto", "all"
@@ -86,6 +87,7 @@ class TrainingConfig:
     frame_cache: str | None = field(
         default=None, metadata={"help": "folder for decoded frames; unset: $VIDEOPRO_CACHE/frames"}
     )
+    nearest_intact: float = field(default=0.0, metadata={"help": NEAREST_INTACT_HELP})
     decode_workers: int = field(default=4, metadata={"help": "videos decoded in parallel by each process"})
     adapter_dtype: str = field(
         default="bfloat16",

@@ -34,6 +34,7 @@ from videopro.runs import (
     Served,
     check_model,
     check_questions,
+    generation_identity,
     read_grades,
     read_vllm_settings,
     summarize,
@@ -49,6 +50,7 @@ from videopro.runs.making import (
     check_trackers,
     place_workers,
 )
+from videopro.video import check_nearest_intact
 
 COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", options=METHOD_OPTIONS)
 
@@ -144,6 +146,7 @@ def check(
         value = getattr(config, name)
         if value is not None and value < 1:
             raise ConfigError(f"{name} is {value}; it must be at least 1")
+    check_nearest_intact(config.nearest_intact)
     _check_engine(config)
     check_trackers(config.report_to)
     folder = RunFolder(config.output)
@@ -181,7 +184,7 @@ def check(
             # Only if it is set, so that older folders keep their keys.
             **({"subtitle_track": config.subtitle_track} if config.subtitle_track is not None else {}),
         },
-        "generation": {"seed": config.seed},
+        "generation": generation_identity(config.seed, config.nearest_intact),
     }
     folder.check_same(identity)
     traces = folder.read() if folder.traces.exists() else []
@@ -327,6 +330,7 @@ def _answer_with(
             start.benchmark.parser,
             config.in_flight,
             workers * int(os.environ.get("WORLD_SIZE", "1")),
+            config.nearest_intact,
         )
         with folder.running(ids, alone=config.engine == "ray"):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))

@@ -14,6 +14,7 @@ from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder
+from videopro.video import NEAREST_INTACT_HELP
 
 _QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
 
@@ -92,6 +93,7 @@ class InferConfig:
     seed: int = field(
         default=0, metadata=setting("random seed: the order of --limit, sampling in methods", group=_RUN)
     )
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP, group=_QUESTIONS))
     workers: int = field(
         default=1,
         metadata=setting("worker processes of this machine (accelerate launch: of each rank)", group=_RUN),

@@ -44,6 +44,7 @@ from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Cost, Trace
 from videopro.traces.scoring import GROUP_SEPARATOR, percent
+from videopro.video import NEAREST_INTACT_HELP
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class SelectConfig:
     )
     protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
     skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
     world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
     domain: str = field(
         default="", metadata=setting("a group of the benchmark, as family=count; unset: all questions")
@@ -237,6 +239,7 @@ def _run_config(config: SelectConfig, name: str, items: Sequence[Item]) -> Infer
         options=config.options,
         backbone={**config.backbone, **adapter},
         ids=tuple(item.id for item in items),
+        nearest_intact=config.nearest_intact,
         seed=config.seed,
         workers=config.workers,
     )

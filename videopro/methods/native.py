@@ -15,7 +15,6 @@ from videopro.benchmarks import AnswerPrompt, Item, Protocol
 from videopro.cli import setting
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
-from videopro.methods.frames import frame_refs
 from videopro.methods.requests import RunRequest
 from videopro.methods.shown_lines import LineRule, lines_after, lines_before, shown_lines
 from videopro.modules import (
@@ -27,6 +26,7 @@ from videopro.modules import (
     speech_identity,
     speech_needs,
 )
+from videopro.modules.calls import frame_refs
 from videopro.question import (
     Answer,
     extract_intervals,

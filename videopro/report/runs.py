@@ -18,7 +18,15 @@ from videopro.backbones import DEFAULT_FRAMES
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
-from videopro.traces.scoring import QuestionScore, exclusions, exclusions_text, lack_of_model, records_of
+from videopro.traces.scoring import (
+    QuestionScore,
+    exclusions,
+    exclusions_text,
+    lack_of_model,
+    records_of,
+    stand_ins,
+    stand_ins_text,
+)
 
 METHOD_TITLES: Mapping[str, str] = {
     "native": "Native VideoLLM",
@@ -249,6 +257,12 @@ def exclusions_note(runs: Sequence[ReportRun]) -> str:
         if (left_out := exclusions(run.traces))
     ]
     return f"Left out of the accuracy: {'; '.join(parts)}." if parts else ""
+
+
+def stand_ins_note(runs: Sequence[ReportRun]) -> str:
+    """For how many damaged frames intact ones stood in, by run; empty if for none."""
+    parts = [f"{run.name} {stand_ins_text(counts)}" for run in runs if (counts := stand_ins(run.traces))]
+    return f"Intact frames stood in for others: {'; '.join(parts)}." if parts else ""
 
 
 def _span(counts: Sequence[int]) -> str:

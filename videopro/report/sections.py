@@ -17,7 +17,7 @@ from videopro.report.main_results import about_runs, main_results, own_metrics
 from videopro.report.open_answers import open_answers
 from videopro.report.pairs import pairs
 from videopro.report.paradigms import efficiency, modes
-from videopro.report.runs import ReportRun, counts_note, exclusions_note
+from videopro.report.runs import ReportRun, counts_note, exclusions_note, stand_ins_note
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import AS_PUBLISHED, Estimate, Table
 from videopro.report.thresholds import TAUS, thresholds
@@ -79,7 +79,7 @@ def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:
     """The section with the number of questions and videos in each caption, with what the accuracies leave
     out, and with the reason where an interval is missing."""
     about = section.runs or runs
-    counts = [counts_note(about), *filter(None, [exclusions_note(about)])]
+    counts = [counts_note(about), *filter(None, [exclusions_note(about), stand_ins_note(about)])]
     tables = tuple(
         table
         if table.suffix == AS_PUBLISHED

@@ -1,6 +1,6 @@
 """Reading a run: its folder, its growing traces, its summary, judging and submission."""
 
-from videopro.runs.asked import ASKED, AskedRun, asked_identity
+from videopro.runs.asked import ASKED, AskedRun, asked_identity, generation_identity
 from videopro.runs.combining import CombineConfig, combine, combine_cg_bench
 from videopro.runs.finding import find_runs
 from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
@@ -22,6 +22,7 @@ __all__ = [
     "ASKED",
     "AskedRun",
     "asked_identity",
+    "generation_identity",
     "CombineConfig",
     "RunTail",
     "JudgeConfig",

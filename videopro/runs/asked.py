@@ -23,13 +23,20 @@ ASKED = "asked"
 """The name of the benchmark in such a run."""
 
 
-def asked_identity(protocol: Protocol, *, method: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def generation_identity(seed: int, nearest_intact: float) -> dict[str, Any]:
+    """What a run's key hashes besides its method, model and protocol."""
+    return {"seed": seed} | ({"nearest_intact": nearest_intact} if nearest_intact else {})
+
+
+def asked_identity(
+    protocol: Protocol, *, method: Mapping[str, Any], seed: int, nearest_intact: float = 0.0
+) -> dict[str, Any]:
     """What the key of such a run hashes, apart from the model, which is "model". `method`: its part of the
     identity (`PreparedRun.identity`)."""
     return {
         "method": dict(method),
         "protocol": {"benchmark": ASKED, "split": "", "version": "", **protocol.identity()},
-        "generation": {"seed": seed},
+        "generation": generation_identity(seed, nearest_intact),
     }
 
 

@@ -88,7 +88,7 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
         todo.sort(key=lambda trace: trace.question_id in recorded)
         model = load_judge(config.judge, config.backbone, config.max_new_tokens, load=load)
         try:
-            _grade(todo, judge, model, config, folder.grades)
+            _grade(todo, judge, model, config, folder)
         finally:
             model.close()
     return rewrite_summary(folder, protocol, traces)
@@ -163,7 +163,7 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
     return lines
 
 
-def _judged(trace: Trace, judge: JudgePrompt, model: Judge) -> dict[str, Any]:
+def _judged(trace: Trace, judge: JudgePrompt, model: Judge, nearest_intact: float) -> dict[str, Any]:
     """What the judge replied, as grades.jsonl has it: "raw", "look" if it was shown the clue too, and the
     thoughts and the limit of the last reply. Raises BackboneError or VideoError."""
     assert trace.final is not None
@@ -172,7 +172,7 @@ def _judged(trace: Trace, judge: JudgePrompt, model: Judge) -> dict[str, Any]:
     reply = model.reply(judge.fill(trace.question, trace.reference, answer), system=judge.system)
     fields = {"raw": reply.text}
     if reply.cut_at is None and needs_look(reply.text, judge):
-        video = Video.open(trace.video.path)
+        video = Video.open(trace.video.path, nearest_intact=nearest_intact)
         clue = [(interval[0], interval[1]) for interval in trace.evidence]
         budget = min(_CLUE_FRAMES, model.frames)
         frames = video.frames(clue_times(clue, video.duration, video.fps, budget))
@@ -184,14 +184,15 @@ def _judged(trace: Trace, judge: JudgePrompt, model: Judge) -> dict[str, Any]:
 
 
 def _grade(
-    traces: Sequence[Trace], judge: JudgePrompt, model: Judge, config: JudgeConfig, path: Path
+    traces: Sequence[Trace], judge: JudgePrompt, model: Judge, config: JudgeConfig, folder: RunFolder
 ) -> None:
     """Ask the judge for grades and append each reply as it arrives. Raises RunError if no request is served,
     or no reply has a grade."""
+    nearest_intact = (folder.recorded_identity() or {})["generation"].get("nearest_intact", 0.0)
 
     def ask(trace: Trace) -> tuple[Trace, dict[str, Any]]:
         try:
-            return trace, _judged(trace, judge, model)
+            return trace, _judged(trace, judge, model, nearest_intact)
         except BackboneError as error:
             return trace, {"raw": "", "error": str(error)}
         except VideoError as error:
@@ -201,7 +202,7 @@ def _grade(
     reasons: Counter[str] = Counter()
     # Whether to give up is decided between batches, so a batch is no smaller than that takes.
     step = max(model.threads, _GIVEN_UP)
-    with JsonLinesLog(path) as grades, ThreadPoolExecutor(model.threads) as pool:
+    with JsonLinesLog(folder.grades) as grades, ThreadPoolExecutor(model.threads) as pool:
         for start in range(0, len(traces), step):
             batch = traces[start : start + step]
             for trace, fields in pool.map(ask, batch):

@@ -30,6 +30,7 @@ from videopro.traces.scoring import (
     program_metrics,
     records_of,
     shown_interval,
+    stand_ins_text,
 )
 
 
@@ -83,6 +84,7 @@ def summarize(
         "scored_videos": overall.clusters,
         "left_out": scoring.exclusions(traces),
         "exceptions": _exceptions(traces),
+        "stand_ins": scoring.stand_ins(traces),
         "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
         "error_ids": _error_ids(traces),
         "notes": dict(Counter(note for trace in traces for note in trace.notes)),
@@ -255,6 +257,8 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     if summary["left_out"]:
         left_out = exclusions_text(summary["left_out"])
         yield f"left out: {left_out}; every other question counts, however it ended"
+    if summary["stand_ins"]:
+        yield f"the nearest intact frame stood in for {stand_ins_text(summary['stand_ins'])}"
     for kind, occurrences in summary["exceptions"].items():
         yield (
             f"{_questions(occurrences['questions'])} (videos: {occurrences['videos']}) met an unexpected "

@@ -14,7 +14,7 @@ from videopro.benchmarks import Protocol
 from videopro.errors import ExceptionRecord
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize
-from videopro.traces import Call, Execution, FrameRef, Step, Trace, TraceLog, moment
+from videopro.traces import Call, Execution, FrameRef, Step, Trace, TraceLog, moment, wanted_time
 
 
 class RunTail:
@@ -54,13 +54,14 @@ class RunTail:
 
 def _slim(trace: Trace) -> Trace:
     """The trace with what summaries count: intervals, the moments that were seen, steps without texts."""
-    seen: set[float] = set()
+    seen: set[FrameRef] = set()
 
     def new(frames: Iterable[FrameRef]) -> tuple[FrameRef, ...]:
-        """One short reference for each moment that no earlier call or step looked at."""
-        moments = {moment(frame) for frame in frames} - seen
-        seen.update(moments)
-        return tuple((time,) for time in sorted(moments))
+        """A reference to each moment that no earlier call or step looked at, short but for frames that stand
+        in for others."""
+        refs = {frame if wanted_time(frame) is not None else (moment(frame),) for frame in frames} - seen
+        seen.update(refs)
+        return tuple(sorted(refs))
 
     def short(exception: ExceptionRecord) -> ExceptionRecord:
         return replace(exception, traceback="")

@@ -18,7 +18,7 @@ from videopro.modules.calls import (
     Frames,
     Module,
     Text,
-    frame_ref,
+    frame_refs,
     module_of,
 )
 from videopro.traces import FrameRef
@@ -86,7 +86,7 @@ def frames_seen(refs: Sequence[FrameRef]) -> list[dict[str, Any]]:
     """The frames that a call looked at, as JSON: times in seconds, boxes of crops in shares of the
     picture."""
     return [
-        {"time": ref[0], "box": [round(side, 4) for side in ref[3:7]] if len(ref) > 3 else None}
+        {"time": ref[0], "box": [round(side, 4) for side in ref[3:7]] if len(ref) >= 7 else None}
         for ref in refs
     ]
 
@@ -102,7 +102,7 @@ def _decoded(call: CallContext, handles: Sequence[FrameHandle], side: int) -> di
         frames = video.frames([handle.time for handle in some], size=size) if some else []
         decoded |= {handle.key: handle.pixels(frame) for handle, frame in zip(some, frames, strict=True)}
     call.frames_used += len(handles)
-    call.frame_refs += [frame_ref(decoded[handle.key]) for handle in handles]
+    call.frame_refs += frame_refs(decoded[handle.key] for handle in handles)
     return decoded
 
 

@@ -54,7 +54,8 @@ class LaterSchema(RunError):
 
 
 FrameRef: TypeAlias = tuple[float, ...]
-"""(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1."""
+"""(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1. For a
+frame that stands in for a damaged one, the time in s that was asked for follows as the last number."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,21 @@ class Preparation:
     """Whether that cost was recorded when it was made."""
     audio_seconds: float = 0.0
     """Seconds of sound that a transcript was made of."""
+    stand_ins: tuple[tuple[float, float], ...] = ()
+    """Of the frames that it was made of, those that stand in for damaged ones: (time asked for, its own
+    time) in s."""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """An intact frame that was shown in place of a damaged one."""
+
+    where: str
+    """What was shown it: "round 1, call 2 query_mc"."""
+    wanted: float
+    """The time asked for, in s."""
+    given: float
+    """The time of the intact frame, in s."""
 
 
 CombiningRule = Literal["product", "least"]
@@ -283,6 +299,9 @@ class Round:
     prompt: Prompt | None = None
     """What the model read; None for an agent's round, whose steps have their prompts, and in traces of schema
     4 and older."""
+    stand_ins: tuple[tuple[float, float], ...] = ()
+    """Of the frames that a planner was shown, those that stand in for damaged ones: (time asked for, its own
+    time) in s."""
 
 
 @dataclass(frozen=True)
@@ -325,6 +344,30 @@ class Result:
         )
 
     @property
+    def stand_ins(self) -> tuple[StandIn, ...]:
+        """Each use of an intact frame in place of a damaged one, in what answered this question and in what
+        was prepared for it."""
+        found: list[StandIn] = []
+        for each in self.prepared:
+            found += [StandIn(each.kind, wanted, given) for wanted, given in each.stand_ins]
+        for number, round in enumerate(self.rounds, 1):
+            found += [StandIn(f"round {number}", wanted, given) for wanted, given in round.stand_ins]
+            if round.execution is None:
+                continue
+            looks = [(f"call {n} {call.fn}", call.frames) for n, call in enumerate(round.execution.calls, 1)]
+            looks += [
+                (f"step {n} {each.kind}", each.frames) for n, each in enumerate(round.execution.steps, 1)
+            ]
+            for name, frames in looks:
+                wanted_times = ((frame, wanted_time(frame)) for frame in frames)
+                found += [
+                    StandIn(f"round {number}, {name}", wanted, moment(frame))
+                    for frame, wanted in wanted_times
+                    if wanted is not None
+                ]
+        return tuple(found)
+
+    @property
     def frames_seen(self) -> int:
         """How many different moments of the video the calls and steps of this question looked at; a crop
         counts as its frame. These are the observed frames of VideoAgent's and VCA's tables."""
@@ -337,6 +380,11 @@ class Result:
 def moment(frame: FrameRef) -> float:
     """The time of a frame in ms precision, by which frames are told apart."""
     return round(frame[0], 3)
+
+
+def wanted_time(frame: FrameRef) -> float | None:
+    """The time (s) asked for, of a frame that stands in for a damaged one; None of any other."""
+    return frame[-1] if len(frame) in (4, 8) else None
 
 
 def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:

@@ -20,12 +20,23 @@ from videopro.video.subtitles import (
     is_container,
     load_subtitles,
 )
-from videopro.video.video import Frame, Video, distinct_frames, fps_times, uniform_times
+from videopro.video.video import (
+    NEAREST_INTACT_HELP,
+    Frame,
+    Video,
+    check_nearest_intact,
+    distinct_frames,
+    fps_times,
+    may_stand_in,
+    stand_ins_in,
+    uniform_times,
+)
 
 __all__ = [
     "FILM_ENDINGS",
     "SUBTITLE_ENDINGS",
     "LARGEST_RATIO",
+    "NEAREST_INTACT_HELP",
     "Frame",
     "FrameStore",
     "SampleRule",
@@ -33,6 +44,7 @@ __all__ = [
     "SubtitleLine",
     "Subtitles",
     "Video",
+    "check_nearest_intact",
     "check_no_url",
     "clue_times",
     "distinct_frames",
@@ -44,11 +56,13 @@ __all__ = [
     "frame_times",
     "load_subtitles",
     "made_ahead",
+    "may_stand_in",
     "names_of",
     "subtitles_of",
     "pad_picture",
     "padded_size",
     "shared_store",
+    "stand_ins_in",
     "size_to_decode",
     "uniform_times",
     "without_margin",

@@ -14,14 +14,31 @@ from pathlib import Path
 
 import numpy as np
 
-from videopro.errors import VideoError
+from videopro.errors import ConfigError, VideoError
 from videopro.video.decoding import Probe, exact, probe_video, stream
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.shapes import LARGEST_SIDE
 
-__all__ = ["Frame", "FrameStore", "Video", "distinct_frames", "fps_times", "shared_store", "uniform_times"]
+__all__ = [
+    "NEAREST_INTACT_HELP",
+    "Frame",
+    "FrameStore",
+    "Video",
+    "check_nearest_intact",
+    "distinct_frames",
+    "fps_times",
+    "may_stand_in",
+    "shared_store",
+    "stand_ins_in",
+    "uniform_times",
+]
 
 logger = logging.getLogger(__name__)
+
+NEAREST_INTACT_HELP = (
+    "seconds within which the nearest intact frame stands in for a damaged one, as the traces then say; 0: a "
+    "damaged frame is an error"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +53,8 @@ class Frame:
     """Content id of the file (`Video.id`)."""
     box: tuple[float, float, float, float] | None = None
     """x0, y0, x1, y1 in 0..1 of the full frame for a crop; None for a full frame."""
+    wanted: tuple[float, ...] = ()
+    """The times (s) asked for at which the picture is damaged, and for which this one stands in."""
 
     def crop(self, box: tuple[float, float, float, float]) -> Frame:
         """The part within `box` (x0, y0, x1, y1 in 0..1 of this frame), rounded outwards to whole pixels.
@@ -93,6 +112,8 @@ class Video:
     codec: str
     notes: tuple[str, ...]
     """Oddities of the file's times, such as a header with a different duration; usually empty."""
+    nearest_intact: float
+    """Within how many seconds of the time asked for an intact frame stands in for a damaged one."""
 
     def __init__(self, probe: Probe, timeout: float, store: FrameStore | None) -> None:
         """Use `Video.open`."""
@@ -103,11 +124,13 @@ class Video:
         self.id = probe.id
         self.duration = probe.duration
         self.fps = probe.fps
-        self.width = probe.width
-        self.height = probe.height
-        self.rotation = probe.turn.degrees
+        self.height, self.width = probe.shape.upright
+        self.rotation = probe.shape.turn.degrees
         self.codec = probe.codec
         self.notes = probe.notes
+        self.nearest_intact = probe.nearest_intact
+        self._stand_ins: dict[int, int] = {}
+        """Tick -> timestamp of the picture that stands in for the damaged one there."""
 
     @classmethod
     def open(
@@ -116,16 +139,19 @@ class Video:
         *,
         timeout: float = 30.0,
         store: FrameStore | None = None,
+        nearest_intact: float = 0.0,
     ) -> Video:
         """Open a file: decode its first frame, read its last packets.
 
         `timeout`: seconds for opening the file, and later for each frame. `store` None: the one shared by the
-        process (`shared_store`). Raises VideoError unless the file is complete and has a video track with
-        plausible times.
+        process (`shared_store`). `nearest_intact`: within how many seconds of the time asked for the nearest
+        intact frame stands in for a damaged one; 0: a damaged frame is a VideoError. Raises VideoError unless
+        the file is complete and has a video track with plausible times.
         """
         if not (timeout > 0 and math.isfinite(timeout)):
             raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
-        probe = probe_video(Path(path), timeout)
+        check_nearest_intact(nearest_intact)
+        probe = replace(probe_video(Path(path), timeout), nearest_intact=nearest_intact)
         for note in probe.notes:
             logger.warning("%s: %s", path, note)
         return cls(probe, timeout, store)
@@ -152,7 +178,14 @@ class Video:
         probe = self._probe
         ticks = [probe.tick(time) for time in times]
         images = self._images(sorted(set(ticks)), size)
-        return [Frame(image, probe.time(pts), self.id) for pts, image in (images[tick] for tick in ticks)]
+        return [
+            self._frame(time, *images[tick], is_stand_in=tick in self._stand_ins)
+            for time, tick in zip(times, ticks, strict=True)
+        ]
+
+    def _frame(self, time: float, pts: int, image: np.ndarray, is_stand_in: bool) -> Frame:
+        wanted = (float(time),) if is_stand_in else ()
+        return Frame(image, self._probe.time(pts), self.id, wanted=wanted)
 
     def sample(
         self, n: int, *, start: float = 0.0, end: float | None = None, size: tuple[int, int] | None = None
@@ -177,8 +210,15 @@ class Video:
         probe = self._probe
         probe.check_unchanged()
         ticks = [probe.tick(time) for time in ascending]
-        for pts, image in stream.in_order(probe, ticks, (int(height), int(width)), self._timeout):
-            yield Frame(image, probe.time(pts), self.id)
+        pictures = stream.in_order(probe, ticks, (int(height), int(width)), self._timeout)
+        for time, (pts, image, is_stand_in) in zip(ascending, pictures, strict=True):
+            yield self._frame(time, pts, image, is_stand_in)
+
+    def damage(self, times: Sequence[float]) -> list[tuple[float, float]]:
+        """The damaged parts (start, end in s) that the frames on display at `times` meet, in order."""
+        ticks = [self._probe.tick(time) for time in times]
+        spans = exact.damaged_spans(self._probe, ticks, self._timeout)
+        return [(self._probe.time(start), self._probe.time(end)) for start, end in spans]
 
     def _images(self, ticks: list[int], size: tuple[int, int]) -> dict[int, tuple[int, np.ndarray]]:
         """Tick -> (timestamp shown, pixels), from the store or decoded."""
@@ -190,7 +230,7 @@ class Video:
             for tick in ticks:
                 if tick in images:
                     continue
-                pts = store.timestamp_at(self.id, tick)
+                pts = self._stand_ins.get(tick, store.timestamp_at(self.id, tick))
                 image = store.get((self.id, pts, size)) if pts is not None else None
                 if pts is None or image is None:
                     left.append(tick)
@@ -219,18 +259,42 @@ class Video:
                     store.put((self.id, pts, size), image)
                 have.update(pictures.images)
                 for tick, pts in pictures.at.items():
-                    store.note_timestamp(self.id, tick, pts)
+                    if tick in pictures.damaged:
+                        self._stand_ins[tick] = pts
+                    else:
+                        store.note_timestamp(self.id, tick, pts)
                     images[tick] = (pts, have[pts])
         return images
 
 
 def distinct_frames(frames: Iterable[Frame]) -> list[Frame]:
     """Each picture once, with its true time. Where a video has fewer pictures than there are times (a slide
-    show, a short clip), the same one is on display at several."""
+    show, a short clip), the same one is on display at several; it may stand in for several damaged ones."""
     distinct: dict[tuple[str, float, tuple[float, ...] | None], Frame] = {}
     for frame in frames:
-        distinct.setdefault((frame.video, frame.time, frame.box), frame)
+        key = (frame.video, frame.time, frame.box)
+        known = distinct.get(key)
+        # Twice for one time, if it is asked for twice.
+        wanted = () if known is None else tuple(dict.fromkeys((*known.wanted, *frame.wanted)))
+        distinct[key] = frame if known is None else replace(known, wanted=wanted)
     return list(distinct.values())
+
+
+def stand_ins_in(frames: Iterable[Frame]) -> tuple[tuple[float, float], ...]:
+    """(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
+    return tuple((round(time, 3), round(frame.time, 3)) for frame in frames for time in frame.wanted)
+
+
+def may_stand_in(stand_ins: Iterable[tuple[float, float]], nearest_intact: float) -> bool:
+    """Whether what was made of such frames (`stand_ins_in`) is what a run with this setting would make."""
+    # Their times are in ms.
+    return all(abs(wanted - given) <= nearest_intact + 1e-3 for wanted, given in stand_ins)
+
+
+def check_nearest_intact(seconds: float) -> None:
+    """Raise ConfigError for a `nearest_intact` that is no time."""
+    if not (0 <= seconds < math.inf):
+        raise ConfigError(f"nearest_intact is {seconds}; give seconds, or 0: no frame stands in for another")
 
 
 def uniform_times(start: float, end: float, n: int) -> list[float]:

@@ -27,6 +27,8 @@ _COLUMNS, _ROWS = 8, 8
 _QUALITY = 74
 # The longer side of frames that crops are cut from; without crops, frames are decoded at thumbnail size.
 _CUT_FROM = 1280
+# Seconds from a damaged picture within which an intact one is searched.
+_NEAR = 60.0
 # Times are rounded to the millisecond; this offset (s) keeps a rounded-down time on the same frame.
 _LATER = 0.0006
 
@@ -73,7 +75,8 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
         return sheets
     sheets.error = ""
     try:
-        video = Video.open(pictures.path)
+        # What may stand in for a damaged picture is left out below.
+        video = Video.open(pictures.path, nearest_intact=_NEAR)
         if pictures.id and video.id != pictures.id:
             sheets.error = f"{pictures.path}: is not the file that the run used; its pictures would mislead"
         else:
@@ -106,7 +109,7 @@ def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[t
     width, height = _fit(video.width, video.height, max(_CUT_FROM, side) if cuts else side)
     with closing(video.stream([time + _LATER for time in times], size=(height, width))) as frames:
         for time, frame in zip(times, frames, strict=True):
-            for picture in by_time[time]:
+            for picture in by_time[time] if not frame.wanted else ():
                 region = frame if picture.box is None else frame.crop(picture.box)
                 yield picture, Image.fromarray(np.ascontiguousarray(region.image))
 

@@ -41,7 +41,9 @@ from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
 from videopro.traces import Result
 from videopro.video import (
+    NEAREST_INTACT_HELP,
     Video,
+    check_nearest_intact,
     is_container,
     load_subtitles,
     subtitles_of,
@@ -105,6 +107,7 @@ class AskConfig:
         default=256,
         metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
     )
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP, group=_QUESTION))
     seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
     output: Path | None = field(
         default=None,
@@ -149,6 +152,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     is_open = not config.choices
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     Sampling(config.max_new_tokens)  # raises ConfigError
+    check_nearest_intact(config.nearest_intact)
     protocol = Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens)
     questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="give --choices")
     keeper = Keeper(config.output) if config.output is not None else None
@@ -164,10 +168,10 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         )
     )
     if keeper is not None:
-        keeper.check(prepared, protocol, config.seed)
+        keeper.check(prepared, protocol, config.seed, config.nearest_intact)
     check_needs(prepared.needs())
     path = find_video(config.video)
-    video = Video.open(path)
+    video = Video.open(path, nearest_intact=config.nearest_intact)
     subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
     if track is not None and not is_container(subtitles or path):
         raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
@@ -213,6 +217,7 @@ def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
         "backbone": dict(prepared.backbone),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
+        "nearest_intact": config.nearest_intact,
     }
 
 

@@ -47,7 +47,7 @@ class Keeper:
         """The method's settings in the folder; empty in a new one."""
         return (self._run.folder.recorded_identity() or {}).get("method") or {}
 
-    def check(self, prepared: PreparedRun, protocol: Protocol, seed: int) -> None:
+    def check(self, prepared: PreparedRun, protocol: Protocol, seed: int, nearest_intact: float) -> None:
         """Compare all but the model with the folder's run."""
         recorded, name = self.recorded_method.get("name"), prepared.method.name
         if recorded not in (None, name):
@@ -56,7 +56,9 @@ class Keeper:
                 f"{self._run.folder.path}: holds questions that method {recorded!r} answered, not {name!r}; "
                 f"give another --output, or --method {recorded}"
             )
-        self._identity = asked_identity(protocol, method=prepared.identity, seed=seed)
+        self._identity = asked_identity(
+            protocol, method=prepared.identity, seed=seed, nearest_intact=nearest_intact
+        )
         self._run.check(self._identity)
 
     def open(self, settings: Mapping[str, Any], backbone: Backbone) -> None:

@@ -10,15 +10,23 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from videopro import benchmarks
 from videopro.benchmarks import NO_OPTION, UNPACKING, Archive, Benchmark, Issue, Item, downloaded, packed
 from videopro.cli import setting
-from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write
+from videopro.errors import BenchmarkError, ConfigError, SubtitleError, VideoError, cannot_write
 from videopro.traces.scoring import GROUP_SEPARATOR
-from videopro.video import load_subtitles
-from videopro.video.decoding import probe_video
+from videopro.video import (
+    NEAREST_INTACT_HELP,
+    SampleRule,
+    Video,
+    check_nearest_intact,
+    clue_times,
+    frame_times,
+    load_subtitles,
+)
 
 # Names shown in a line of the report.
 _MAX_EXAMPLES = 5
@@ -26,6 +34,8 @@ _MAX_EXAMPLES = 5
 _ROUNDED = 1.0
 # Seconds allowed for opening one file.
 _TIMEOUT = 60.0
+# (height, width) of pictures that nobody looks at.
+_SMALL = (8, 8)
 
 
 @dataclass(frozen=True)
@@ -44,10 +54,30 @@ class CheckConfig:
         default="",
         metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
-    open: bool = field(default=False, metadata=setting("open every existing video and subtitle file"))
+    open: bool = field(
+        default=False,
+        metadata=setting(
+            "open every existing video and subtitle file, and decode the frames that a direct answer is shown"
+        ),
+    )
+    frames: int = field(default=64, metadata=setting("frames of a run, for --open"))
+    fps: float | None = field(
+        default=None, metadata=setting("the run's frames per second, at most `frames` in total; unset: all")
+    )
+    sampling: SampleRule | None = field(
+        default=None, metadata=setting("which frames the run shows; unset: as in the benchmark's protocol")
+    )
+    nearest_intact: float = field(default=0.0, metadata=setting(f"the run's setting: {NEAREST_INTACT_HELP}"))
     unpack: bool = field(
         default=False, metadata=setting("unpack archives first, if files are missing that they hold")
     )
+
+    def __post_init__(self) -> None:
+        check_nearest_intact(self.nearest_intact)
+        if self.frames < 1:
+            raise ConfigError(f"frames is {self.frames}; it must be at least 1")
+        if self.fps is not None and not self.fps > 0:
+            raise ConfigError(f"fps is {self.fps}; it must be above 0")
 
 
 @dataclass(frozen=True)
@@ -64,6 +94,10 @@ class CheckReport:
     """Number of videos whose subtitle file is there."""
     subtitles_missing: tuple[str, ...]
     """Videos whose listed subtitle file is missing."""
+    damaged: tuple[Issue, ...] = ()
+    """Videos with damaged frames among those that a run shows (checked with `open` only)."""
+    stood_in: int = 0
+    """Of these, those in which intact frames stand in for all of them."""
     beyond: tuple[Issue, ...] = ()
     """Questions whose evidence lies past the end of their video (checked with `open` only)."""
     archives: tuple[Archive, ...] = ()
@@ -73,7 +107,8 @@ class CheckReport:
     def is_complete(self) -> bool:
         """Whether every question can be asked."""
         faults = (self.missing, self.unreadable, self.subtitles_missing, self.beyond, self.benchmark.broken)
-        return not any(faults) and not any(archive.is_begun for archive in self.archives)
+        is_intact = len(self.damaged) == self.stood_in
+        return is_intact and not any(faults) and not any(archive.is_begun for archive in self.archives)
 
     def lines(self) -> Iterator[str]:
         """The lines of the report."""
@@ -107,6 +142,9 @@ class CheckReport:
         if self.unreadable:
             yield f"files that cannot be read: {len(self.unreadable)}"
             yield from _some([str(issue) for issue in self.unreadable])
+        if self.damaged:
+            yield f"videos with damaged frames: {len(self.damaged)}"
+            yield from _some([str(issue) for issue in self.damaged])
         if self.beyond:
             yield f"evidence past the end of the video: {len(self.beyond)}"
             yield from _some([str(issue) for issue in self.beyond])
@@ -185,16 +223,27 @@ def _checked(config: CheckConfig) -> CheckReport:
     # Reversed: of the questions about one video, the first stays.
     by_video: dict[str, Item] = {item.video_key: item for item in reversed(benchmark.items)}
     by_video = dict(sorted(by_video.items()))
-    missing = [key for key, item in by_video.items() if not _is_there(item.video)]
+    folders = {key: item for key, item in by_video.items() if item.video.is_dir()}
+    missing = [key for key, item in by_video.items() if not (key in folders or _is_there(item.video))]
     with_subtitles = [key for key, item in by_video.items() if item.subtitles and _is_there(item.subtitles)]
     lost = [key for key, item in by_video.items() if item.subtitles and not _is_there(item.subtitles)]
     # The protocol may show subtitles, and not a single video has any.
     no_subtitles = bool(lost) or (benchmark.protocol.subtitles != "none" and not with_subtitles)
-    unreadable, beyond = list[Issue](), list[Issue]()
-    if config.open:
-        durations = dict[str, float]()
-        unreadable = list(_unreadable(by_video, missing, with_subtitles, durations))
-        beyond = list(_beyond(benchmark.items, durations))
+    videos = dict[str, Video]()
+    # Folders of frames are no videos, and refused by their names.
+    opened = by_video if config.open else folders
+    unreadable = list(_unreadable(opened, missing, with_subtitles, videos, config.nearest_intact))
+    beyond = list(_beyond(benchmark.items, {key: video.duration for key, video in videos.items()}))
+    damaged, stood_in = list[Issue](), 0
+    for video in videos.values():
+        try:
+            issue, is_stood_in = _damage(video, _shown_times(config, benchmark, video))
+        except VideoError as error:
+            unreadable.append(_unread(video.path, error))
+            continue
+        if issue is not None:
+            damaged.append(issue)
+            stood_in += is_stood_in
     return CheckReport(
         benchmark,
         tuple(missing),
@@ -202,6 +251,8 @@ def _checked(config: CheckConfig) -> CheckReport:
         len(by_video),
         len(with_subtitles),
         tuple(lost),
+        tuple(damaged),
+        stood_in,
         tuple(beyond),
         tuple(_archives(config, benchmark.items, missing, needs_subtitles=no_subtitles)),
     )
@@ -218,20 +269,57 @@ def _unreadable(
     videos: dict[str, Item],
     missing: Sequence[str],
     with_subtitles: Sequence[str],
-    durations: dict[str, float],
+    opened: dict[str, Video],
+    nearest_intact: float,
 ) -> Iterator[Issue]:
-    """What cannot be read; the durations of the videos that can are put into `durations`."""
+    """What cannot be read; the videos that can are put into `opened`."""
     for key in sorted(videos.keys() - set(missing)):
         item, duration = videos[key], None
         try:
-            duration = durations[key] = probe_video(item.video, _TIMEOUT).duration
+            opened[key] = Video.open(item.video, timeout=_TIMEOUT, nearest_intact=nearest_intact)
+            duration = opened[key].duration
         except VideoError as error:
-            yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "download it again")
+            yield _unread(item.video, error)
         if key in with_subtitles and item.subtitles is not None:
             try:
                 load_subtitles(item.subtitles, duration=duration or float("inf"))
             except SubtitleError as error:
                 yield Issue(str(item.subtitles), str(error))
+
+
+def _unread(video: Path, error: VideoError) -> Issue:
+    return Issue(str(video), str(error).removeprefix(f"{video}: "))
+
+
+def _shown_times(config: CheckConfig, benchmark: Benchmark, video: Video) -> list[float]:
+    """The times (s) of the frames that direct answers about a video are shown."""
+    protocol, budget = benchmark.protocol, config.frames
+    if protocol.max_frames is not None:
+        budget = min(budget, protocol.max_frames)
+    rule, fps = config.sampling or protocol.sampling, config.fps or protocol.fps
+    shown = {item.shown for item in benchmark.items if item.video == video.path}
+    times = [
+        clue_times(clues, video.duration, video.fps, budget)
+        if clues
+        else frame_times(video, rule, budget, fps)
+        for clues in shown
+    ]
+    return sorted(set(chain.from_iterable(times)))
+
+
+def _damage(video: Video, times: Sequence[float]) -> tuple[Issue | None, bool]:
+    """Which seconds of a video are damaged, of those that a run meets, and whether intact frames stand in."""
+    spans = video.damage(times)
+    if not spans:
+        return None, False
+    seconds = ", ".join(f"{start:.2f} to {end:.2f} s" for start, end in spans)
+    try:
+        video.frames(times, size=_SMALL)
+        fix, is_stood_in = "the nearest intact frames stand in", True
+    except VideoError:
+        option = "a larger --nearest-intact" if video.nearest_intact else "--nearest-intact SECONDS"
+        fix, is_stood_in = f"download it again, or give {option}", False
+    return Issue(str(video.path), f"damaged at {seconds}", fix), is_stood_in
 
 
 def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[Issue]:

@@ -47,6 +47,7 @@ class IndexJob:
 
     clip_seconds: float
     root: Path
+    nearest_intact: float
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class IndexingWorker:
             trim_heap()
 
     def _index(self, path: Path, job: IndexJob) -> Indexed:
-        video, began = Video.open(path), time.monotonic()
+        video, began = Video.open(path, nearest_intact=job.nearest_intact), time.monotonic()
         index = build_index(video, self._encoder, clip_seconds=job.clip_seconds, root=job.root)
         where = index_path(video, self._encoder, clip_seconds=job.clip_seconds, root=job.root)
         return Indexed(len(index.clips), time.monotonic() - began, where)
@@ -98,6 +99,7 @@ def index_on_cluster(
     *,
     clip_seconds: float,
     root: Path | None,
+    nearest_intact: float = 0.0,
 ) -> int:
     """Index these videos on the cluster at RAY_ADDRESS, and return how many could not be indexed, each with a
     line on stderr.
@@ -105,7 +107,7 @@ def index_on_cluster(
     `root` None: the default folder of this machine, for all nodes. Raises VideoProError, also if an index is
     not where this machine sees it.
     """
-    job = IndexJob(clip_seconds, root or default_root())
+    job = IndexJob(clip_seconds, root or default_root(), nearest_intact)
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
     failed, unindexed = 0, Unprepared("indexed")
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:

@@ -33,7 +33,7 @@ from videopro.modules import cache_need, check_scope, part_needs
 from videopro.modules.models.encoders import AUTO_DTYPE, BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
 from videopro.pocket import VIDEO_PREFIX
-from videopro.video import Video
+from videopro.video import NEAREST_INTACT_HELP, Video, check_nearest_intact
 
 # Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
 # sooner, for another process may be free to take it.
@@ -58,6 +58,7 @@ class IndexConfig:
         default=None,
         metadata=setting("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
     )
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
     device: str | None = field(
         default=None, metadata=setting("such as cuda:1; default: the first accelerator")
     )
@@ -98,7 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def index(config: IndexConfig) -> int:
     """Index every video. An unreadable video is reported and skipped, and the status is then 2, unless the
     settings say otherwise. Raises VideoProError for errors that concern all videos."""
-    clip_bounds(1.0, config.clip_seconds)  # reject an invalid length before anything is loaded
+    # Before anything is loaded.
+    clip_bounds(1.0, config.clip_seconds)
+    check_nearest_intact(config.nearest_intact)
     if config.top_k < 1:
         raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
     if not config.videos:
@@ -123,7 +126,14 @@ def index(config: IndexConfig) -> int:
             raise ConfigError("--device: Ray gives each worker its device; leave it out")
         if config.query is not None:
             raise ConfigError("--query: searches on this machine; leave out --engine ray")
-        failed = index_on_cluster(paths, load, shares, clip_seconds=config.clip_seconds, root=config.root)
+        failed = index_on_cluster(
+            paths,
+            load,
+            shares,
+            clip_seconds=config.clip_seconds,
+            root=config.root,
+            nearest_intact=config.nearest_intact,
+        )
     else:
         loaded = load()
         failed = index_videos(paths, loaded, config)
@@ -219,7 +229,7 @@ def index_video(
 ) -> list[str]:
     """Index one video, and return the lines to print about it. `progress`: see `build_index`. Raises
     IndexBusy while another process is at it, VideoError if it cannot be read, and VideoProError."""
-    video, began = Video.open(path), time.monotonic()
+    video, began = Video.open(path, nearest_intact=config.nearest_intact), time.monotonic()
     seconds, root = config.clip_seconds, config.root
     clip_index = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
     where = index_path(video, encoder, clip_seconds=seconds, root=root)

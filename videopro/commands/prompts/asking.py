@@ -42,6 +42,7 @@ def run_config(config: PromptsConfig, planner: AskedPlanner, benchmark: Benchmar
         method="adaptive" if is_planner else "native",
         options=config.planner_options if is_planner else {},
         backbone={**budgets, **config.backbone, **adapter},
+        nearest_intact=config.nearest_intact,
         seed=config.seed,
         output=config.output / name,
         workers=config.workers,

@@ -38,7 +38,7 @@ from videopro.question import Question
 from videopro.question import prompts as shared_prompts
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation, SharedClock
-from videopro.video import Subtitles, Video, fps_times
+from videopro.video import Subtitles, Video, fps_times, may_stand_in, stand_ins_in
 
 CAPTIONER = "captioner"
 _NO_ROOM = "its request is longer than the captioner takes"
@@ -75,7 +75,7 @@ class DatabaseBuilder:
         bounds = clip_borders(self.video.duration, self.settings, self.subtitles)
         with closing(JsonLinesLog(path, make_folder=True)) as log, log.locked():
             lines = read_lines(path, bounds)
-            missing = [number for number in range(len(bounds)) if number not in lines.clips]
+            missing = [number for number in range(len(bounds)) if not self._fits(lines.clips.get(number))]
             if lines.damaged and missing:
                 message = f"{lines.damaged} damaged lines; captioning {len(missing)} clips again"
                 print(f"{path}: {message}", file=sys.stderr)
@@ -114,6 +114,10 @@ class DatabaseBuilder:
         key = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.root / self.video.id / f"{key}.jsonl"
 
+    def _fits(self, clip: CaptionedClip | None) -> bool:
+        """Whether a stored clip is there, and of frames that this run may see."""
+        return clip is not None and may_stand_in(clip.stand_ins, self.video.nearest_intact)
+
     def _finished(
         self, key: str, clips: Sequence[CaptionedClip], lines: Lines, search: CaptionSearch
     ) -> Database:
@@ -133,7 +137,8 @@ class DatabaseBuilder:
                 f"{lines.registry.fault}"
             )
         registry = _by_name(clips) if lines.registry is None else SubjectRegistry(lines.registry.registry)
-        record = Preparation("database", name, sum(costs, Cost()))
+        stand_ins = tuple(pair for clip in clips for pair in clip.stand_ins)
+        record = Preparation("database", name, sum(costs, Cost()), stand_ins=stand_ins)
         return Database(tuple(clips), registry, search, record, tuple(notes))
 
     # ---- building ----------------------------------------------------------------------------------------
@@ -218,6 +223,7 @@ class DatabaseBuilder:
             spoken=spoken,
             subjects=subjects,
             fault=fault,
+            stand_ins=stand_ins_in(frames),
             cost=LineCost.of(session.settle()),
         )
 

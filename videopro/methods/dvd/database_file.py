@@ -53,6 +53,8 @@ class CaptionedClip(_Line):
     subjects: list[SubjectReply] = []
     fault: str = ""
     """Why there is no caption."""
+    stand_ins: tuple[tuple[float, float], ...] = ()
+    """Of its frames, those that stand in for damaged ones: (time asked for, its own time) in s."""
 
     @property
     def text(self) -> str:

@@ -60,7 +60,7 @@ from videopro.traces import (
     Result,
     failed_result,
 )
-from videopro.video import uniform_times
+from videopro.video import stand_ins_in, uniform_times
 
 logger = logging.getLogger(__name__)
 
@@ -299,11 +299,13 @@ class BaseProgramMethod(Method):
                 context.video, answerer, spoken.subtitles, self.settings.without, spoken
             )
         context.doing("answering")
+        visual, stand_ins = self._visual(loaded.planner, context, stack)
         reasoner = Reasoner(
             loaded.planner,
             self._reasoning,
             thread_meter=thread_meter,
-            visual=self._visual(loaded.planner, context, stack),
+            visual=visual,
+            stand_ins=stand_ins,
             prompt_file=loaded.prompt_file,
             reference=loaded.reference,
             limits=self._limits,
@@ -312,17 +314,20 @@ class BaseProgramMethod(Method):
         )
         return reasoner, modules, records
 
-    def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
-        """The video for the planner, encoded once for all questions and refinements; None: text only."""
+    def _visual(
+        self, planner: Planner, context: MethodContext, stack: ExitStack
+    ) -> tuple[Visual, tuple[tuple[float, float], ...]]:
+        """The video for the planner, encoded once for all questions and refinements, None: text only; and
+        which of its frames stand in for damaged ones."""
         seer = context.backbone
         if planner.backbone is not None:
             seer = MeteredBackbone(planner.backbone, context.meter)
         count = self.settings.planner_frames
         count = seer.frames if count is None else count
         if not planner.sees_video or count == 0:
-            return None
+            return None, ()
         frames = context.frames(uniform_times(0.0, context.video.duration, count), seer)
-        return stack.enter_context(seer.prefix(frames))
+        return stack.enter_context(seer.prefix(frames)), stand_ins_in(frames)
 
     def answerer(self, backbone: Backbone) -> Backbone:
         """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or

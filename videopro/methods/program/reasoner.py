@@ -115,10 +115,11 @@ class _TaskState:
 class Reasoner:
     """Reasons about the questions of one video.
 
-    `planner` writes the programs, and is shown `visual` if it accepts videos. `thread_meter` is the meter of
-    the backbone in the tasks' contexts. `prompt_file`: the user's prompts in place of ours. `reference`: what
-    prompts say of the modules; None: as the planner was trained, and all if it was not. With the same
-    `seed` a question gets the same samples, whichever questions are reasoned about together with it.
+    `planner` writes the programs, and is shown `visual` if it accepts videos, with `stand_ins` for damaged
+    frames. `thread_meter` is the meter of the backbone in the tasks' contexts. `prompt_file`: the user's
+    prompts in place of ours. `reference`: what prompts say of the modules; None: as the planner was trained,
+    and all if it was not. With the same `seed` a question gets the same samples, whichever questions are
+    reasoned about together with it.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Reasoner:
         *,
         thread_meter: ThreadMeter,
         visual: Visual = None,
+        stand_ins: tuple[tuple[float, float], ...] = (),
         prompt_file: PromptFile | None = None,
         reference: ReferenceForm | None = None,
         limits: Limits | None = None,
@@ -138,6 +140,7 @@ class Reasoner:
         self._settings = settings
         self._thread_meter = thread_meter
         self._visual = visual if planner.sees_video else None
+        self._stand_ins = stand_ins
         self._prompt_file = prompt_file
         if reference is None:
             is_trained = planner.is_fine_tuned and prompt_file is None
@@ -209,6 +212,7 @@ class Reasoner:
                 state.error = reply
                 continue
             round, state.program = round_from_reply(request, reply, seconds=seconds)
+            round = replace(round, stand_ins=self._stand_ins)
             state.rounds.append(round)
             if self._observer is not None:
                 self._observer.on_reply(round)

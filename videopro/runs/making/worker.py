@@ -84,6 +84,8 @@ class WorkerJob:
     """Units that a worker answers at a time; None: by the backbone (`units_in_flight`)."""
     workers: int = 1
     """How many workers answer in all; each takes its share of the units that are left."""
+    nearest_intact: float = 0.0
+    """As of `Video.open`."""
 
 
 def units_in_flight(requested: int | None, backbone: Backbone) -> int:
@@ -307,7 +309,7 @@ def _results(
     doing("opening")
     try:
         with unexpected_as(NativeError), meter.stage("open"):
-            video = Video.open(items[0].video)
+            video = Video.open(items[0].video, nearest_intact=job.nearest_intact)
     except QUESTION_ERRORS as error:
         for item in items:
             yield item, failed_result(error), video_ref(item)

@@ -76,6 +76,8 @@ from videopro.traces.scoring.verdicts import (
     official_records_of,
     records_of,
     score_trace,
+    stand_ins,
+    stand_ins_text,
 )
 from videopro.traces.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
@@ -150,6 +152,8 @@ __all__ = [
     "replies_of",
     "reliability",
     "score_trace",
+    "stand_ins",
+    "stand_ins_text",
     "seed_table",
     "segment_choices",
     "shown_interval",

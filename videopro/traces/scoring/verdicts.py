@@ -62,6 +62,22 @@ def exclusions_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in counts.items())
 
 
+def stand_ins(traces: Sequence[Trace]) -> dict[str, int]:
+    """How many damaged frames an intact one stood in for, each once for a question that was shown it, and how
+    many questions and videos that concerns; empty if none."""
+    counts = {trace.question_id: len({each.wanted for each in trace.stand_ins}) for trace in traces}
+    shown = [trace for trace in traces if counts[trace.question_id]]
+    if not shown:
+        return {}
+    videos = {trace.video.key for trace in shown}
+    return {"frames": sum(counts.values()), "questions": len(shown), "videos": len(videos)}
+
+
+def stand_ins_text(counts: Mapping[str, int]) -> str:
+    """These counts in words."""
+    return "{frames} damaged frames (questions: {questions}, videos: {videos})".format(**counts)
+
+
 def is_answerable(trace: Trace) -> bool:
     """Whether a method could have answered: no error shows without a program."""
     return trace.error is None or trace.error.type not in INPUT_ERRORS

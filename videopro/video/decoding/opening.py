@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -22,9 +23,13 @@ from av.video.stream import VideoStream
 from videopro.errors import VideoError, current_cancellation
 from videopro.video.decoding import mp4
 
-# Containers with their own timestamps. Everything else that FFmpeg would open is refused: still pictures are
-# not videos, playlists (hls, concat, dash) make FFmpeg open whatever they name, raw streams have no times.
-_FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,gif"
+# Containers with their own timestamps. Everything else that FFmpeg would open is refused: playlists (hls,
+# concat, dash) make FFmpeg open whatever they name.
+_FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,mxf,ivf,gif,apng,yuv4mpegpipe"
+# What is refused by its name.
+_STILL = "jpeg_pipe,png_pipe,webp_pipe,bmp_pipe,tiff_pipe"
+_RAW = "h264,hevc,vvc,av1,obu,m4v,mpegvideo,mjpeg,h261,h263,vc1,dirac,cavsvideo,dnxhd"
+_PICTURES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 # 8K with some room. A picture beyond it could take gigabytes for the decoder's reference frames.
 MAX_PIXELS = 8192 * 4608
 _BLOCK = 256 * 1024
@@ -102,12 +107,28 @@ def check_file(path: Path) -> os.stat_result:
             f"{path}: cannot be accessed ({error}); check the path and its permissions"
         ) from None
     if stat.S_ISDIR(state.st_mode):
-        raise VideoError(f"{path}: is a directory; give the video file itself")
+        raise VideoError(f"{path}: is a directory; give the video file itself{_of_frames(path)}")
     if not stat.S_ISREG(state.st_mode):
         raise VideoError(f"{path}: is a pipe or device, not a file; copy the video to a file first")
     if state.st_size == 0:
         raise VideoError(f"{path}: is empty (0 bytes); download or copy it again")
     return state
+
+
+def _of_frames(folder: Path) -> str:
+    """What to do with a folder of frames, which has no times; nothing for another one."""
+    try:
+        endings = (Path(entry.name).suffix for entry in os.scandir(folder))
+        ending = next((each for each in endings if each.lower() in _PICTURES), None)
+    except OSError:
+        return ""
+    if ending is None:
+        return ""
+    pattern = shlex.quote(f"{folder}/*{ending}")
+    return (
+        ", or, as its frames have no times, make one of them: "
+        f"ffmpeg -framerate FPS -pattern_type glob -i {pattern} {shlex.quote(f'{folder}.mp4')}"
+    )
 
 
 def content_id(path: Path, size: int) -> str:
@@ -183,23 +204,54 @@ def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
     FFmpeg may open only this file, and stops a read or search when the time is up. Any FFmpeg error within
     the block is raised as VideoError.
     """
-    left = max(deadline.left, 0.001)
     try:
-        with av.open(
-            str(path.absolute()),
-            options={"max_pixels": str(MAX_PIXELS)},
-            container_options={"protocol_whitelist": "file", "format_whitelist": _FORMATS},
-            metadata_errors="replace",
-            timeout=(left, left),
-        ) as container:
+        with _opened(path, _FORMATS, deadline) as container:
             yield container
     except av.error.ExitError:
         raise timeout_error(path, deadline.seconds) from None
     except (av.error.FFmpegError, UnicodeError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise VideoError(
-            f"{path}: FFmpeg cannot read it as a video ({reason}); check that it is one and is complete"
+            _refusal(path, deadline)
+            or f"{path}: FFmpeg cannot read it as a video ({reason}); check that it is one and is complete"
         ) from None
+
+
+def _opened(path: Path, formats: str, deadline: Deadline) -> InputContainer:
+    left = max(deadline.left, 0.001)
+    return av.open(
+        str(path.absolute()),
+        options={"max_pixels": str(MAX_PIXELS)},
+        container_options={"protocol_whitelist": "file", "format_whitelist": formats},
+        metadata_errors="replace",
+        timeout=(left, left),
+    )
+
+
+def _refusal(path: Path, deadline: Deadline) -> str | None:
+    """Why a still picture, an animated WebP or a stream without times is not read; None for anything else."""
+    try:
+        with _opened(path, f"{_STILL},{_RAW}", deadline) as container:
+            kind, name = container.format.name, container.format.long_name
+    except (av.error.FFmpegError, UnicodeError, EOFError):
+        return None
+    if kind == "webp_pipe" and _is_animated(path):
+        return (
+            f"{path}: is an animated WebP, which FFmpeg cannot decode; convert it with ImageMagick: "
+            f"magick {shlex.quote(path.name)} OUT.gif"
+        )
+    if kind in _STILL:
+        return f"{path}: is a still picture, not a video; give a video file"
+    return (
+        f"{path}: is a raw stream ({name}), in which no picture has a time; put it into a container: ffmpeg "
+        f"-framerate FPS -i {shlex.quote(path.name)} OUT.mp4"
+    )
+
+
+def _is_animated(webp: Path) -> bool:
+    """Whether a WebP has the chunk of global parameters of an animation, which precedes its pictures."""
+    with open(webp, "rb") as file:
+        return b"ANIM" in file.read(64)
 
 
 def video_stream(container: InputContainer, path: Path) -> VideoStream:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -32,16 +34,29 @@ class RgbConverter:
     def __init__(self) -> None:
         self._scaler = VideoReformatter()
 
-    def rgb(self, picture: VideoFrame, height: int, width: int, turn: Orientation) -> np.ndarray:
-        """(height, width, 3) uint8 RGB, read-only: matrix and range as in the stream, scaled, then rotated
-        upright.
+    def rgb(
+        self, picture: VideoFrame, size: tuple[int, int], shape: Shape, pixels: Fraction | None = None
+    ) -> np.ndarray:
+        """(*size, 3) uint8 RGB, read-only: matrix and range as in the stream, scaled, then rotated upright.
+        `shape`: that of the video; a picture that is narrower or wider than it has black margins. `pixels`:
+        width over height of a pixel, as the picture's stream says.
 
         Without a matrix in the stream, the default of video players is used: BT.709 from 720 lines on, else
         BT.601. HDR transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the
         ratio, so it does not alias.
         """
-        if turn.swaps:
-            height, width = width, height
+        inner = shape.fitted(picture, size, pixels)
+        image = self._scaled(picture, inner, shape.turn)
+        if inner != size:
+            top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+            whole = np.zeros((*size, 3), np.uint8)
+            whole[top : top + inner[0], left : left + inner[1]] = image
+            image = whole
+        image.flags.writeable = False
+        return image
+
+    def _scaled(self, picture: VideoFrame, size: tuple[int, int], turn: Orientation) -> np.ndarray:
+        height, width = reversed(size) if turn.swaps else size
         same = picture.height == height and picture.width == width
         matrix = _MATRICES.get(picture.colorspace)
         full = picture.color_range == ColorRange.JPEG or picture.format.name.startswith("yuvj")
@@ -60,9 +75,7 @@ class RgbConverter:
             # Pictures are already spread over threads.
             threads=1,
         )
-        image = turn.apply(rgb.to_ndarray())
-        image.flags.writeable = False
-        return image
+        return turn.apply(rgb.to_ndarray())
 
 
 class Orientation:
@@ -101,3 +114,49 @@ class Orientation:
         if self.mirrored:
             image = image[:, ::-1]
         return np.ascontiguousarray(np.rot90(image, k=-(self.degrees // 90)))
+
+
+# A difference below this share, as between 1080 and 1088 lines, is no other shape.
+_SAME_SHAPE = 0.01
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the pictures of a video are shown: by its first one."""
+
+    stored: tuple[int, int]
+    """(height, width) as decoded."""
+    pixels: Fraction
+    """Width over height of a pixel, as the container or the stream says."""
+    stream_pixels: Fraction
+    """As the stream says."""
+    turn: Orientation
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """(height, width) with square pixels, rotated; the width is stretched, as players do."""
+        return self._upright(self.stored, self.pixels)
+
+    def fitted(self, picture: VideoFrame, size: tuple[int, int], pixels: Fraction | None) -> tuple[int, int]:
+        """The part (height, width) of `size` that a picture fills without being stretched: all of it, unless
+        the stream has changed to another shape."""
+        stored, pixels = (picture.height, picture.width), square_or(pixels)
+        if (stored, pixels) == (self.stored, self.stream_pixels):
+            return size
+        height, width = self._upright(stored, pixels)
+        own_height, own_width = self.upright
+        scale = min(own_height / height, own_width / width)
+        shares = (height * scale / own_height, width * scale / own_width)
+        if min(shares) > 1 - _SAME_SHAPE:
+            return size
+        return max(1, round(size[0] * shares[0])), max(1, round(size[1] * shares[1]))
+
+    def _upright(self, stored: tuple[int, int], pixels: Fraction) -> tuple[int, int]:
+        height, width = stored[0], max(1, round(stored[1] * pixels))
+        return (width, height) if self.turn.swaps else (height, width)
+
+
+def square_or(ratio: Fraction | None) -> Fraction:
+    """The shape of a pixel as a file gives it; 1 for a ratio that is damage: no real pixels are that
+    oblong."""
+    return ratio if ratio and Fraction(1, 4) <= ratio <= 4 else Fraction(1)

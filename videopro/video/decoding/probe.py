@@ -8,13 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from av.container import InputContainer
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from videopro.errors import VideoError
 from videopro.video.decoding.clocks import Clocks, check_clocks, differing
 from videopro.video.decoding.opening import Deadline, check_complete, check_file, content_id, open_container
-from videopro.video.decoding.picture import Orientation
+from videopro.video.decoding.picture import Orientation, Shape, square_or
 from videopro.video.decoding.reader import SEEKABLE, Reader, timestamp
 
 
@@ -39,15 +38,18 @@ class Probe:
     duration: float
     """Seconds from the origin to the end of the last picture."""
     fps: float
-    height: int
-    """Pixels upright, with square pixels."""
-    width: int
-    turn: Orientation
+    shape: Shape
     interlaced: bool
     is_seekable: bool
     """Whether a search in the file leads to a picture, with the timestamps that it has."""
+    is_strict: bool
+    """Whether whatever the decoder finds wrong in a packet is damage: that of HEVC does not tell of damage
+    otherwise."""
     notes: tuple[str, ...] = ()
     """Harmless oddities of the file's times."""
+    nearest_intact: float = 0.0
+    """Within how many seconds of the time asked for an intact picture stands in for a damaged one; 0: none
+    does."""
 
     def tick(self, time: float) -> int:
         """The last tick at or before `time` seconds, within the video.
@@ -95,10 +97,9 @@ def probe_video(path: Path, timeout: float) -> Probe:
             )
         _check_index(stream, path, state.st_size)
         clocks = _clocks(container, path, state.st_size)
-        picture = next(reader.pictures(), None)
+        picture, first = reader.first_picture()
         if picture is None:
             raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
-        first = timestamp(picture)
         if first is None or stream.time_base is None:
             raise VideoError(
                 f"{path}: its pictures have no timestamps; remux it into an MP4 or Matroska container"
@@ -112,8 +113,12 @@ def probe_video(path: Path, timeout: float) -> Probe:
         # Players start at the earliest of sound and pictures, and subtitles and annotations count from there.
         origin = min(starts)
         last, end, fps = _end(reader, first)
-        turn = Orientation.of(picture)
-        height, width = _upright(picture, stream, turn)
+        shape = Shape(
+            (picture.height, picture.width),
+            square_or(stream.sample_aspect_ratio),
+            square_or(reader.pixels),
+            Orientation.of(picture),
+        )
         return Probe(
             path=path,
             id=identity,
@@ -126,13 +131,20 @@ def probe_video(path: Path, timeout: float) -> Probe:
             last=last,
             duration=float(end * time_base - origin),
             fps=fps,
-            height=height,
-            width=width,
-            turn=turn,
+            shape=shape,
             interlaced=picture.interlaced_frame,
             is_seekable=container.format.name in SEEKABLE,
+            is_strict=reader.codec == "hevc" and _is_strict(path, deadline, timestamp(picture)),
             notes=(*clocks.notes, *differing(clocks.stated, float((end - first) * time_base))),
         )
+
+
+def _is_strict(path: Path, deadline: Deadline, first: int | None) -> bool:
+    """Whether the decoder finds nothing wrong in the first picture, which is at that tick: encoders may write
+    what it does not understand beside each picture."""
+    with open_container(path, deadline) as container:
+        picture, _ = Reader(container, path, deadline, is_strict=True).first_picture()
+        return picture is not None and timestamp(picture) == first
 
 
 def _clocks(container: InputContainer, path: Path, size: int) -> Clocks:
@@ -187,13 +199,3 @@ def _end(reader: Reader, first: int) -> tuple[int, int, float]:
     end = last + length
     fps = float(rate) if rate else float(1 / (max(1, end - first) * stream.time_base))
     return last, end, fps
-
-
-def _upright(picture: VideoFrame, stream: VideoStream, turn: Orientation) -> tuple[int, int]:
-    """(height, width) with square pixels, rotated; the width is stretched, as players do."""
-    height, width = picture.height, picture.width
-    ratio = stream.sample_aspect_ratio
-    # Beyond that the ratio is damage: no real pixels are that oblong.
-    if ratio and Fraction(1, 4) <= ratio <= 4:
-        width = max(1, round(width * ratio))
-    return (width, height) if turn.swaps else (height, width)

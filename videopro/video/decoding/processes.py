@@ -30,6 +30,10 @@ _FEWEST_PICTURES = 512
 """Fewer pictures are decoded sooner than processes start."""
 _ATTEMPTS = 2
 
+_Decoded = tuple[dict[int, int], list[int], set[int]]
+"""Of what was decoded: what is shown at which tick, the timestamps of the pictures in order, and the ticks at
+which one is damaged."""
+
 
 class PartInProcess:
     """A part of a video that a process decodes."""
@@ -68,7 +72,7 @@ class PartInProcess:
         Cancelled."""
         while True:
             try:
-                at, order = result_of(self._future)
+                at, order, damaged = result_of(self._future)
             except BrokenProcessPool as error:
                 self._pool.replace(self._executor)
                 if self._attempts == _ATTEMPTS:
@@ -79,7 +83,7 @@ class PartInProcess:
                     ) from error
                 self._submit()
                 continue
-            return DecodedPictures(at, dict(zip(order, self._pictures, strict=False)))
+            return DecodedPictures(at, dict(zip(order, self._pictures, strict=False)), damaged)
 
     def cancel(self) -> None:
         """Do not decode it; a process that has begun ends at its next packet."""
@@ -102,7 +106,7 @@ class DecodingProcesses:
 
     def submit(
         self, probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float, memory: int
-    ) -> tuple[ProcessPoolExecutor, Future[tuple[dict[int, int], list[int]]]]:
+    ) -> tuple[ProcessPoolExecutor, Future[_Decoded]]:
         """Used by `PartInProcess`."""
         arguments = (probe, ticks, size, timeout, self._threads, os.getpid(), memory)
         while True:
@@ -180,9 +184,8 @@ def _decode(
     threads: int,
     parent: int,
     memory: int,
-) -> tuple[dict[int, int], list[int]]:
-    """Write the pictures into the parent's memory. Returns what is shown at which tick, and the timestamps of
-    the pictures in order."""
+) -> _Decoded:
+    """Write the pictures into the parent's memory."""
     descriptor = os.open(f"/proc/{parent}/fd/{memory}", os.O_RDWR)
     try:
         mapped = mmap.mmap(descriptor, 0)
@@ -193,7 +196,7 @@ def _decode(
         pictures = pictures_at(probe, ticks, size, lambda pts: False, timeout, threads=threads)
     for row, image in zip(target, pictures.images.values(), strict=False):
         row[:] = image
-    return pictures.at, list(pictures.images)
+    return pictures.at, list(pictures.images), pictures.damaged
 
 
 def _parts_of(mapped: mmap.mmap, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 import av.error
@@ -17,6 +20,10 @@ from av.video.stream import VideoStream
 from videopro.video.decoding import h264
 from videopro.video.decoding.opening import MAX_PIXELS, Deadline, video_stream
 
+# How many pictures may be decoded before one that is shown earlier: of these codecs, and of all older ones.
+_REORDERED, _REORDERED_OF_OLD = {"h264": 16, "hevc": 16}, 2
+# Bytes.
+_TINY_PACKET = 32
 SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
 """Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses
 them again."""
@@ -33,23 +40,39 @@ class SeekPoint:
 
 
 class Reader:
-    """Reads packets and pictures, checking the deadline at every packet. For a single thread."""
+    """Reads packets and pictures, checking the deadline at every packet. For a single thread. `is_strict`:
+    whatever the decoder finds wrong in a packet is an error."""
 
-    def __init__(self, container: InputContainer, path: Path, deadline: Deadline, threads: int = 1) -> None:
+    def __init__(
+        self,
+        container: InputContainer,
+        path: Path,
+        deadline: Deadline,
+        *,
+        is_strict: bool = False,
+        threads: int = 1,
+    ) -> None:
         self.container = container
         self.path = path
         self.deadline = deadline
         self.stream: VideoStream = video_stream(container, path)
         self.context: VideoCodecContext = self.stream.codec_context
         # For the decoder too: a stream may change to larger pictures than its header gives.
-        self.context.options = {"max_pixels": str(MAX_PIXELS)}
+        strict = {"err_detect": "explode"} if is_strict else {}
+        self.context.options = {"max_pixels": str(MAX_PIXELS), **strict}
         # Frame threads would decode ahead of every seek for nothing.
         self.context.thread_type = "SLICE"
         self.context.thread_count = threads
-        self.is_h264 = self.context.codec.canonical_name == "h264"
+        self.codec = self.context.codec.canonical_name
+        self.is_h264 = self.codec == "h264"
         self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
         # In ticks.
         self._second = max(1, int(1 / (self.stream.time_base or 1)))
+
+    @property
+    def pixels(self) -> Fraction | None:
+        """Width over height of a pixel, as the packets say that were decoded last."""
+        return self.stream.codec_context.sample_aspect_ratio
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets from the current position to the end, in decoding order."""
@@ -58,19 +81,63 @@ class Reader:
             if packet.size:
                 yield packet
 
-    def pictures(self) -> Iterator[VideoFrame]:
-        """Every picture from the current position to the end, in display order."""
-        for packet in self.packets():
-            yield from self.context.decode(packet)
-        yield from self.context.decode(None)
+    def first_picture(self) -> tuple[VideoFrame | None, int | None]:
+        """The first picture that can be decoded, and when the video starts: with that picture, or with the
+        first packet, if what comes before it is damaged."""
+        start: int | None = None
+        # A recording may begin anywhere; what comes before its first key frame was never to be shown.
+        is_recording = self.container.format.name in ("mpegts", "mpeg")
+        for packet in chain(self.packets(), [None]):
+            if start is None and packet is not None and not packet.is_discard:
+                start = packet.pts if not is_recording or self.is_start(packet) else None
+            with contextlib.suppress(av.error.InvalidDataError):
+                for picture in self.context.decode(packet):
+                    shown = timestamp(picture)
+                    return picture, shown if shown is None or start is None else min(shown, start)
+        return None, None
 
-    def on_display(self, ticks: Iterable[int]) -> Iterator[tuple[int, int, VideoFrame]]:
+    def pictures(self) -> Iterator[VideoFrame | None]:
+        """Every intact picture from the current position to the end, in display order; None where there are
+        damaged ones, up to the next key frame."""
+        held: deque[VideoFrame] = deque()
+        most_held = _REORDERED.get(self.codec, _REORDERED_OF_OLD)
+        is_lost = False
+        for packet in self.packets():
+            if is_lost and not packet.is_keyframe:
+                continue
+            is_lost = not self._decode_into(held, packet)
+            if is_lost:
+                # Those that were not given out yet may be decoded from the damaged one.
+                held.clear()
+                self.context.flush_buffers()
+                yield None
+            while len(held) > most_held:
+                yield held.popleft()
+        if not self._decode_into(held, None):
+            held.clear()
+            yield None
+        yield from held
+
+    def _decode_into(self, held: deque[VideoFrame], packet: Packet[VideoStream] | None) -> bool:
+        """Add the pictures that the decoder returns for a packet; whether they are intact."""
+        try:
+            decoded = self.context.decode(packet)
+        except av.error.InvalidDataError:
+            return False
+        held.extend(decoded)
+        return not (packet is not None and packet.is_corrupt) and not any(each.is_corrupt for each in decoded)
+
+    def on_display(self, ticks: Iterable[int]) -> Iterator[tuple[int, int | None, VideoFrame | None]]:
         """Each of the ascending ticks with the timestamp of the picture on display at it, and the picture, of
-        those from the current position on; none if there is no picture."""
+        those from the current position on; None and None where it is damaged."""
         waiting = deque(ticks)
         before: tuple[int, VideoFrame] | None = None
         renewed: int | None = None
+        is_lost = False
         for picture in self.pictures():
+            if picture is None:
+                is_lost = True
+                continue
             pts = timestamp(picture)
             if pts is None or (before is not None and pts <= before[0]):
                 continue
@@ -78,13 +145,22 @@ class Reader:
             if renewed is None or pts >= renewed + self._second:
                 renewed = pts
                 self.deadline.renew()
-            while before is not None and waiting and waiting[0] < pts:
-                yield waiting.popleft(), *before
+            while waiting and waiting[0] < pts and (before is not None or is_lost):
+                yield self._shown(waiting.popleft(), before, is_lost)
             if not waiting:
                 return
-            before = (pts, picture)
-        while before is not None and waiting:
-            yield waiting.popleft(), *before
+            before, is_lost = (pts, picture), False
+        while waiting and (before is not None or is_lost):
+            yield self._shown(waiting.popleft(), before, is_lost)
+
+    @staticmethod
+    def _shown(
+        tick: int, before: tuple[int, VideoFrame] | None, is_lost: bool
+    ) -> tuple[int, int | None, VideoFrame | None]:
+        """What is on display at a tick: the last picture before it, unless damaged ones may follow that."""
+        if before is None or (is_lost and tick > before[0]):
+            return tick, None, None
+        return tick, *before
 
     def is_start(self, packet: Packet[VideoStream]) -> bool:
         """Whether decoding can start at this packet and is exact."""
@@ -96,6 +172,11 @@ class Reader:
         """Whether no other picture refers to this one. False for codecs other than H.264: HEVC says so only
         within a temporal layer, others not at all."""
         return self.is_h264 and not h264.is_reference(bytes(packet), self._length)
+
+    def gives_picture(self, packet: Packet[VideoStream]) -> bool:
+        """Whether the decoder returns a picture for this packet, unless it is damaged; False if that is not
+        known. (Tiny packets of MPEG-4 say that the picture before stays.)"""
+        return self.is_h264 or (self.codec in ("hevc", "mpeg4") and packet.size > _TINY_PACKET)
 
     def start_before(self, tick: int, first: int) -> SeekPoint | None:
         """The last key frame at or before a tick, as far as the container knows; None if seeking finds none.

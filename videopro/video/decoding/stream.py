@@ -13,9 +13,15 @@ import numpy as np
 
 from videopro.errors import check_cancelled
 from videopro.video.decoding.ahead import made_ahead
-from videopro.video.decoding.exact import DecodedPictures, pictures_at
-from videopro.video.decoding.one_pass import pictures_in_one_pass
+from videopro.video.decoding.exact import (
+    MOST_THREADS,
+    DecodedPictures,
+    add_stand_ins,
+    pictures_at,
+    processors,
+)
 from videopro.video.decoding.opening import Deadline, open_container
+from videopro.video.decoding.picture import RgbConverter
 from videopro.video.decoding.probe import Probe
 from videopro.video.decoding.processes import DecodingProcesses, PartInProcess, decoding_processes
 from videopro.video.decoding.reader import Reader
@@ -32,10 +38,10 @@ _MOST = 512
 
 def in_order(
     probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
-) -> Iterator[tuple[int, np.ndarray]]:
-    """(timestamp, picture) on display at each of `ticks` (ascending, within the video), as RGB of `size`
-    (height, width). Many pictures are decoded by processes of their own, others by threads; their errors are
-    raised here. Raises VideoError if the file changes meanwhile."""
+) -> Iterator[tuple[int, np.ndarray, bool]]:
+    """(timestamp, picture, whether it stands in for a damaged one) on display at each of `ticks` (ascending,
+    within the video), as RGB of `size` (height, width). Many pictures are decoded by processes of their own,
+    others by threads; their errors are raised here. Raises VideoError if the file changes meanwhile."""
     parts = _parts_decoded_ahead(probe, ticks, size, timeout)
     try:
         for part, pictures in parts:
@@ -43,7 +49,7 @@ def in_order(
             # A video may be indexed for hours. What was decoded of another file would count as its own.
             probe.check_unchanged()
             for tick in part:
-                yield pictures.at[tick], pictures.images[pictures.at[tick]]
+                yield pictures.at[tick], pictures.images[pictures.at[tick]], tick in pictures.damaged
     finally:
         parts.close()
 
@@ -54,7 +60,7 @@ def _parts_decoded_ahead(
     """The parts' pictures in order, decoded by processes, or by threads of this one."""
     if not probe.is_seekable:
         # Each part by itself would begin at the start of the file.
-        decoded = pictures_in_one_pass(probe, ticks, size, timeout, _PICTURES_PER_PART)
+        decoded = _in_one_pass(probe, ticks, size, timeout)
     elif (pool := decoding_processes(len(ticks))) is not None:
         return _by_processes(pool, probe, ticks, size, timeout)
     else:
@@ -68,6 +74,37 @@ def _one_by_one(
 ) -> Generator[_Part, None, None]:
     for part in _parts(probe, ticks, timeout):
         yield part, pictures_at(probe, part, size, lambda pts: False, timeout)
+
+
+def _in_one_pass(
+    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
+) -> Generator[_Part, None, None]:
+    """The same, with every picture of the file decoded once."""
+    painter, part, pictures = RgbConverter(), list[int](), DecodedPictures()
+    with open_container(probe.path, deadline := Deadline(timeout)) as container:
+        reader = Reader(
+            container,
+            probe.path,
+            deadline,
+            is_strict=probe.is_strict,
+            threads=min(processors(), MOST_THREADS),
+        )
+        for left, (tick, pts, picture) in zip(
+            range(len(ticks) - 1, -1, -1), reader.on_display(ticks), strict=True
+        ):
+            part.append(tick)
+            if picture is None or pts is None:
+                pictures.damaged.add(tick)
+            else:
+                pictures.at[tick] = pts
+                if pts not in pictures.images:
+                    pictures.images[pts] = painter.rgb(picture, size, probe.shape, reader.pixels)
+            if len(part) == _PICTURES_PER_PART or left == 0:
+                add_stand_ins(pictures, probe, size, lambda pts: False, timeout)
+                yield part, pictures
+                part, pictures = [], DecodedPictures()
+            # Only now: the consumer may have taken its time.
+            deadline.renew()
 
 
 def _by_processes(

@@ -1,0 +1,226 @@
+"""A damaged film in a run: an error that names the setting, or the nearest intact frame, each use of which is
+in the trace and counted. Picture 21 of the film is damaged, and with it those up to the key frame 30: of ten
+pictures a second, 2.1 to 3.0 s."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import load_fake, make_benchmark
+from tests.support.infer_world import flags
+from tests.support.making_videos import damage, make
+from tests.support.method_world import OPTIONS, item
+from tests.support.number_encoder import NumberEncoder
+from tests.support.reason_world import QUESTION, SceneBackbone, ScriptedPlanner, reply
+from tests.support.scripted_model import ScriptedModel
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import Protocol
+from videopro.benchmarks.base import ROBUST
+from videopro.commands import infer
+from videopro.commands.benchmarks.command import main as benchmarks
+from videopro.errors import VideoError
+from videopro.methods import MethodContext, create
+from videopro.methods.agents import Session
+from videopro.methods.dvd.database import DatabaseBuilder
+from videopro.methods.dvd.settings import DvdSettings
+from videopro.methods.program import method as program_module
+from videopro.modules import library as module_library
+from videopro.modules.calls import CallCache
+from videopro.modules.search.clip_index import build_index, load_index
+from videopro.report.reading import read_run
+from videopro.report.runs import stand_ins_note
+from videopro.runs import RunTail
+from videopro.runs.folder import RunFolder
+from videopro.traces import StandIn, read_traces
+from videopro.train.runtime.frame_cache import FrameCache
+from videopro.video import FrameStore, Video
+from videopro.view.pictures import Picture, VideoPictures
+from videopro.view.thumbnails import make_sheets
+
+
+@pytest.fixture
+def film(tmp_path: Path) -> Path:
+    make(tmp_path / "film.mp4", 100, rate=10, options={"g": "10", "bf": "0"})
+    return damage(tmp_path / "film.mp4", [21])
+
+
+def opened(film: Path, nearest_intact: float = 1.0) -> Video:
+    return Video.open(film, store=FrameStore(), nearest_intact=nearest_intact)
+
+
+# ---- a run -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def root(tmp_path: Path, film: Path) -> Path:
+    """Two questions about the damaged film, and two about an intact one."""
+    make_benchmark(tmp_path / "b", videos=2, questions=2)
+    film.rename(tmp_path / "b" / "videos" / "v0.mp4")
+    return tmp_path / "b"
+
+
+def run(root: Path, output: Path, *more: str) -> int:
+    """Two frames: at 2.5 and 7.5 s of the damaged film."""
+    return infer.main(flags(root, output, "--options", "frames=2", *more), load=load_fake)
+
+
+def test_without_the_setting_the_error_names_it(root: Path, tmp_path: Path) -> None:
+    assert run(root, tmp_path / "run") == 0
+    errors = {trace.question_id: trace.error for trace in read_traces(tmp_path / "run" / "traces.jsonl")}
+    for name in ("v0q0", "v0q1"):
+        error = errors[name]
+        assert error is not None
+        assert error.type == "VideoError"
+        assert "v0.mp4: the picture at 2.500 s is damaged" in error.message
+        assert "--nearest-intact SECONDS" in error.message
+    assert errors["v1q0"] is errors["v1q1"] is None
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["left_out"] == {"VideoError": 2}
+    assert summary["stand_ins"] == {}
+
+
+def test_each_use_is_in_the_trace_and_counted(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    output = tmp_path / "run"
+    assert run(root, output, "--nearest-intact", "1") == 0
+    traces = {trace.question_id: trace for trace in read_traces(output / "traces.jsonl")}
+    for name in ("v0q0", "v0q1"):
+        assert traces[name].error is None
+        assert traces[name].stand_ins == (StandIn("round 1, call 1 answer", 2.5, 2.0),)
+    assert traces["v1q0"].stand_ins == ()
+    summary = json.loads((output / "summary.json").read_text())
+    assert summary["stand_ins"] == {"frames": 2, "questions": 2, "videos": 1}
+    counted = "2 damaged frames (questions: 2, videos: 1)"
+    assert f"the nearest intact frame stood in for {counted}" in capsys.readouterr().out
+    # While the run is followed, and in the report.
+    tail = RunTail(RunFolder(output), Protocol(parser=ROBUST))
+    tail.refresh()
+    assert tail.summary()["stand_ins"] == summary["stand_ins"]
+    assert counted in stand_ins_note([read_run(output)])
+
+
+def test_it_is_part_of_the_runs_key(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(root, tmp_path / "run") == 0
+    assert run(root, tmp_path / "run", "--nearest-intact", "1") == 2
+    assert "generation.nearest_intact: the run has nothing, this command 1.0" in capsys.readouterr().err
+    assert run(root, tmp_path / "other", "--nearest-intact", "-1") == 2
+    assert "nearest_intact is -1.0" in capsys.readouterr().err
+
+
+def test_check_decodes_what_a_run_shows(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def check(*more: str) -> tuple[int, str]:
+        status = benchmarks(["check", "jsonl", "--root", str(root), "--open", *more])
+        return status, capsys.readouterr().out
+
+    status, said = check("--frames", "2")
+    assert status == 2
+    assert "v0.mp4: damaged at 2.10 to 3.00 s; download it again, or give --nearest-intact SECONDS" in said
+    # At 0.625, 1.875, 3.125 s and so on nothing is damaged.
+    status, said = check("--frames", "8")
+    assert (status, "damaged" in said) == (0, False)
+    status, said = check("--frames", "2", "--nearest-intact", "0.3")
+    assert (status, "give a larger --nearest-intact" in said) == (2, True)
+    status, said = check("--frames", "2", "--nearest-intact", "1")
+    assert (status, "2.10 to 3.00 s; the nearest intact frames stand in" in said) == (0, True)
+
+
+def test_check_names_a_folder_of_frames(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "videos" / "v0.mp4").unlink()
+    (root / "videos" / "v0.mp4").mkdir()
+    (root / "videos" / "v0.mp4" / "0001.jpg").write_bytes(b"a picture")
+    assert benchmarks(["check", "jsonl", "--root", str(root)]) == 2
+    assert "v0.mp4: is a directory; give the video file itself, or, as its" in capsys.readouterr().out
+
+
+# ---- who shows frames --------------------------------------------------------------------------------------
+
+
+def test_a_program_and_its_planner(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner is shown two frames, at 2.5 and 7.5 s; its program looks at 2.25 s, and at a part of it."""
+    monkeypatch.setattr(module_library, "_cache", CallCache())
+    body = """frame = trim_frames(video, 2.2, 2.3, 1)[0]
+return query_mc([frame, crop_left(frame)], question, choices)"""
+    planner = ScriptedPlanner(lambda request: reply(body))
+    monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
+    method = create("program", {**OPTIONS, "planner_frames": 2})
+    context = MethodContext(opened(film), SceneBackbone(), Protocol(parser=ROBUST), meter=Meter())
+    result = method.run(item(video=film), context)
+    assert result.error is None
+    uses = [(use.where, use.wanted, use.given) for use in result.stand_ins]
+    assert ("round 1", 2.5, 2.0) in uses
+    assert [use for use in uses if "query_mc" in use[0]] == [("round 1, call 3 query_mc", 2.25, 2.0)] * 2
+
+
+def test_an_agents_step(film: Path) -> None:
+    model = ScriptedModel(["A number."])
+    session = Session(QUESTION, opened(film), {"vqa": model}, DvdSettings())
+    frames = session.frames([1.0, 2.5, 2.6], "vqa", one_each=True)
+    session.tell("look", "vqa", "What is shown?", frames=frames)
+    (step,) = session.steps
+    assert [(ref[0], ref[3:]) for ref in step.frames] == [(1.0, ()), (2.0, (2.5,)), (3.0, (2.6,))]
+
+
+def test_an_index_tells_of_them_and_is_not_used_where_they_may_not_stand_in(
+    film: Path, tmp_path: Path
+) -> None:
+    encoder = NumberEncoder()
+    with pytest.raises(VideoError, match="damaged"):
+        build_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path)
+    index = build_index(opened(film, 1.0), encoder, clip_seconds=2.0, root=tmp_path)
+    assert index.stand_ins
+    assert all(2.1 <= wanted < 3.0 and given in (2.0, 3.0) for wanted, given in index.stand_ins)
+    again = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
+    assert again is not None
+    assert again.stand_ins == index.stand_ins
+    assert load_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path) is None
+
+
+def test_a_database_tells_of_them_and_captions_clips_again(film: Path, tmp_path: Path) -> None:
+    def build(nearest_intact: float, model: ScriptedModel) -> Any:
+        settings = DvdSettings(clip_seconds=2.0, fps=1.0, text_encoder="none", registry="none")
+        video = opened(film, nearest_intact)
+        return DatabaseBuilder(video, model, settings, root=tmp_path, subtitles=None).build()
+
+    model = ScriptedModel(["A number."], forever=True)
+    # Clips of 2 s with a frame in the middle of each second: 2.5 s is damaged.
+    assert build(1.0, model).preparation.stand_ins == ((2.5, 2.0),)
+    assert build(2.0, ScriptedModel([])).preparation.stand_ins == ((2.5, 2.0),)
+    with pytest.raises(VideoError, match="damaged"):
+        build(0.0, model)
+
+
+def test_training_decodes_as_runs_do(film: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def cache(nearest_intact: float) -> FrameCache:
+        return FrameCache(
+            tmp_path / "c",
+            count=2,
+            resize=lambda height, width, n: (height, width),
+            form="f",
+            nearest_intact=nearest_intact,
+        )
+
+    (reason,) = cache(0.0).prepare([film]).values()
+    assert "damaged" in reason
+    for _ in range(2):  # decoded, then from the cache
+        lenient = cache(1.0)
+        assert lenient.prepare([film]) == {}
+        assert [(frame.time, frame.wanted) for frame in lenient.frames(film)] == [(2.0, (2.5,)), (7.5, ())]
+        assert "film.mp4: 1 frames stand in for damaged ones" in capsys.readouterr().err
+    # What is cached is not shown to a training without the setting.
+    assert cache(0.0).prepare([film]) != {}
+
+
+def test_a_page_shows_no_stand_in_for_a_moment_that_is_damaged(film: Path, tmp_path: Path) -> None:
+    intact, lost = Picture(1.0), Picture(2.5)
+    pictures = VideoPictures(str(film), "")
+    pictures.add([intact, lost])
+    sheets = make_sheets(pictures, tmp_path)
+    assert sheets.error == ""
+    assert intact.key in sheets.cells
+    assert lost.key not in sheets.cells

@@ -1,0 +1,305 @@
+"""Damaged files: which frames are damaged, and which stand in for them. Streams that change the size of their
+pictures, and files of other kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.making_videos import HEIGHT, WIDTH, damage, make, numbered, read_number
+from videopro.errors import ConfigError, VideoError
+from videopro.video import Frame, FrameStore, Video, stand_ins_in
+
+RATE = 10
+X264 = {"g": "10", "bf": "0"}
+"""A key frame each second, and every picture is decoded from the one before it."""
+
+
+def film(path: Path, count: int = 100, **options: Any) -> Path:
+    make(path, count, rate=RATE, **{"options": X264, **options})
+    return path
+
+
+def opened(path: Path, nearest_intact: float = 0.0) -> Video:
+    return Video.open(path, store=FrameStore(), nearest_intact=nearest_intact)
+
+
+def numbers(frames: Iterable[Frame]) -> list[int]:
+    return [read_number(frame.image) for frame in frames]
+
+
+def middles(count: int) -> list[float]:
+    """A time within each picture."""
+    return [(number + 0.5) / RATE for number in range(count)]
+
+
+def test_the_nearest_intact_frame_stands_in_and_says_for_which_time(tmp_path: Path) -> None:
+    """Packet 21 is damaged: pictures 21 to 29, until the key frame 30. Of the intact ones, 20 is shown at 2.0
+    s and 30 at 3.0 s."""
+    path = damage(film(tmp_path / "a.mp4"), [21])
+    video = opened(path, 1.0)
+    frames = video.frames([2.05, 2.25, 2.55, 3.0])
+    assert numbers(frames) == [20, 20, 30, 30]
+    assert [(frame.time, frame.wanted) for frame in frames] == [
+        (2.0, ()),
+        (2.0, (2.25,)),
+        (3.0, (2.55,)),
+        (3.0, ()),
+    ]
+    # The same again, from the store, and in a stream.
+    again = [video.frames([2.05, 2.25, 2.55, 3.0]), list(video.stream([2.05, 2.25, 2.55, 3.0]))]
+    assert [[(frame.time, frame.wanted) for frame in each] for each in again] == [
+        [(frame.time, frame.wanted) for frame in frames]
+    ] * 2
+    # Ten times from 0.5 s on: only 2.5 s is damaged, and its stand-in is nobody else's picture.
+    assert stand_ins_in(video.sample(10)) == ((2.5, 2.0),)
+    # At 2.037 s the picture 20 is asked for itself, and is shown once.
+    assert stand_ins_in(video.sample(27)) == ((2.407, 2.0), (2.778, 3.0))
+    assert len(video.sample(27)) == 26
+
+
+def test_what_is_too_far_away_does_not_stand_in(tmp_path: Path) -> None:
+    path = damage(film(tmp_path / "a.mp4"), [21])
+    assert opened(path, 0.45).frames([2.55])[0].time == 3.0
+    with pytest.raises(
+        VideoError, match=r"a\.mp4: the picture at 2\.550 s is damaged, and none within 0\.4 s"
+    ):
+        opened(path, 0.4).frames([2.55])
+    with pytest.raises(VideoError, match=r"at 2\.550 s is damaged; .*--nearest-intact SECONDS"):
+        opened(path).frames([0.5, 2.55])
+    with pytest.raises(VideoError, match="--nearest-intact"):
+        list(opened(path).stream([0.5, 2.55]))
+    for seconds in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="nearest_intact"):
+            opened(path, seconds)
+
+
+HEVC = {"x265-params": "keyint=10:min-keyint=10:scenecut=0:bframes=0:log-level=none"}
+VP9 = {"g": "10", "deadline": "realtime", "cpu-used": "8"}
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "options", "broken", "lost"),
+    [
+        ("a.mp4", "libx264", X264, [0], range(10)),
+        ("a.mkv", "libx264", X264, [0], range(10)),
+        ("a.mp4", "libx264", X264, range(33, 58), [*range(33, 40), *range(40, 60)]),
+        ("a.mp4", "libx264", X264, [5, 47, 99], [*range(5, 10), *range(47, 50), 99]),
+        ("a.mp4", "libx265", HEVC, [0, 33], [*range(10), *range(33, 40)]),
+        ("a.webm", "libvpx-vp9", VP9, [33, 99], [*range(33, 40), 99]),
+    ],
+)
+def test_each_frame_is_exact_or_stands_in(
+    name: str, codec: str, options: dict[str, str], broken: Iterable[int], lost: Iterable[int], tmp_path: Path
+) -> None:
+    """Without B-frames, a damaged packet costs the pictures up to the next key frame: every tenth is one."""
+    path = damage(film(tmp_path / name, codec=codec, options=options), list(broken))
+    frames = opened(path, 60.0).frames(middles(100))
+    assert {number for number, frame in enumerate(frames) if frame.wanted} == set(lost)
+    # The picture is that of its own time, and no intact one is nearer.
+    assert numbers(frames) == [round(frame.time * RATE) for frame in frames]
+    intact = [number / RATE for number in range(100) if number not in set(lost)]
+    for time, frame in zip(middles(100), frames, strict=True):
+        if frame.wanted:
+            assert abs(frame.time - time) <= min(abs(each - time) for each in intact) + 0.002
+
+
+def test_damage_in_the_sound_costs_nothing(tmp_path: Path) -> None:
+    path = damage(film(tmp_path / "a.mp4", audio=0.0), range(10, 60), kind="audio")
+    assert numbers(opened(path).frames(middles(100))) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "codec"),
+    [("a.ts", "mpegts", "libx264"), ("a.ts", "mpegts", "mpeg2video"), ("a.mpg", "vob", "mpeg2video")],
+)
+def test_what_a_stream_lost_never_passes_for_a_frame(
+    name: str, form: str, codec: str, tmp_path: Path
+) -> None:
+    """Bytes of a transport or program stream are gone: what was decoded from them is damaged up to the next
+    key frame, and all others are exact. (That a picture was lost as a whole, nothing in the file says.)"""
+    options = {"g": "10", "bf": "2"}
+    data = film(tmp_path / name, form=form, codec=codec, options=options).read_bytes()
+    whole = [frame.image for frame in opened(tmp_path / name).frames(middles(100))]
+    for place in (0.35, 0.5, 0.65):
+        at = int(len(data) * place)
+        (tmp_path / name).write_bytes(data[:at] + np.random.default_rng(0).bytes(500) + data[at + 500 :])
+        video = opened(tmp_path / name, 5.0)
+        frames = video.frames(middles(100))
+        assert all(np.array_equal(f.image, whole[round(f.time * RATE)]) for f in frames)
+        own = [number for number, frame in enumerate(frames) if round(frame.time * RATE) == number]
+        assert 60 < len(own) < 100
+        assert [frame.wanted for frame in video.stream(middles(100))] == [frame.wanted for frame in frames]
+
+
+def test_hevc_with_a_part_of_a_packet_zeroed(tmp_path: Path) -> None:
+    """FFmpeg's decoder makes a picture of what is left, and marks none."""
+    path = film(tmp_path / "a.mp4", 20, codec="libx265", options=HEVC, size=(360, 640))
+    whole = [frame.image for frame in opened(path).frames(middles(20))]
+    with av.open(str(path)) as container:
+        packet = [(p.pos, p.size) for p in container.demux(video=0) if p.size][14]
+    data, begin, end = bytearray(path.read_bytes()), packet[0] + packet[1] // 2, packet[0] + packet[1]
+    data[begin:end] = bytes(end - begin)
+    path.write_bytes(data)
+    frames = opened(path, 5.0).frames(middles(20))
+    assert [number for number, frame in enumerate(frames) if frame.wanted] == [14, 15, 16, 17, 18, 19]
+    assert all(np.array_equal(frame.image, whole[round(frame.time * RATE)]) for frame in frames)
+
+
+def test_hevc_with_remarks_that_the_decoder_does_not_understand(tmp_path: Path) -> None:
+    """Before each picture stands an SEI (type 39 of H.265's table 7-1) whose payload, the colour volume
+    of a mastering display (137), is shorter than it says. The pictures are intact."""
+    film(tmp_path / "a.ts", codec="libx265", options=HEVC, form="mpegts")
+    remark = b"\0\0\0\1\x4e\1" + bytes([137, 24, 1, 2, 3, 0x80])
+    with av.open(str(tmp_path / "a.ts")) as source, av.open(str(tmp_path / "b.ts"), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                remarked = av.Packet(remark + bytes(packet))
+                remarked.pts, remarked.dts, remarked.time_base = packet.pts, packet.dts, packet.time_base
+                remarked.stream, remarked.is_keyframe = stream, packet.is_keyframe
+                target.mux(remarked)
+    assert numbers(opened(tmp_path / "b.ts").frames(middles(100))) == list(range(100))
+
+
+def test_the_damaged_seconds(tmp_path: Path) -> None:
+    """21 to 29, and 98 and 99; a sample that meets neither says nothing of them."""
+    video = opened(damage(film(tmp_path / "a.mp4"), [21, 98]))
+    assert video.damage(middles(100)) == [(2.1, 3.0), (9.8, 10.0)]
+    assert video.damage([0.5, 2.99]) == [(2.1, 3.0)]
+    assert video.damage([0.5, 2.09, 3.0, 9.79]) == []
+
+
+def test_a_film_without_an_intact_picture_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match="holds no picture"):
+        opened(damage(film(tmp_path / "a.mp4"), range(100)))
+
+
+# ---- a stream whose pictures change their size -------------------------------------------------------------
+
+
+def square_or_wide(size: tuple[int, int]) -> np.ndarray:
+    """A grey picture with a white square of a third of its height in its middle."""
+    height, width = size
+    side = height // 3
+    picture = np.full((height, width, 3), 90, np.uint8)
+    top, left = (height - side) // 2, (width - side) // 2
+    picture[top : top + side, left : left + side] = 255
+    return picture
+
+
+def changing(path: Path, codec: str, sizes: list[tuple[int, int]], **options: str) -> Path:
+    """A second of pictures of each size, in one track."""
+    with av.open(str(path), "w") as container:
+        track = None
+        for part, size in enumerate(sizes):
+            encoder = av.CodecContext.create(codec, "w")
+            encoder.height, encoder.width, encoder.pix_fmt = *size, "yuv420p"
+            encoder.time_base, encoder.framerate = Fraction(1, RATE), Fraction(RATE)
+            encoder.options = options
+            if track is None:
+                track = container.add_stream(codec, rate=RATE)
+                track.height, track.width, track.pix_fmt = *size, "yuv420p"
+            pictures = []
+            for number in range(RATE):
+                picture = av.VideoFrame.from_ndarray(square_or_wide(size), format="rgb24")
+                picture.pts, picture.time_base = part * RATE + number, Fraction(1, RATE)
+                pictures.append(picture)
+            for each in (*pictures, None):
+                for packet in encoder.encode(each):
+                    packet.stream, packet.time_base = track, Fraction(1, RATE)
+                    container.mux(packet)
+    return path
+
+
+def white(image: np.ndarray) -> tuple[int, int]:
+    """(height, width) of the white square."""
+    rows, columns = np.where(image.mean(axis=2) > 180)
+    return int(np.ptp(rows)) + 1, int(np.ptp(columns)) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "options"),
+    [("a.ts", "libx264", {"bf": "0"}), ("a.webm", "libvpx-vp9", VP9), ("a.mkv", "libx264", {"bf": "0"})],
+)
+def test_a_picture_of_another_shape_is_not_stretched(
+    name: str, codec: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Wide, then square, tall, and wide but smaller: what is square stays square, with black margins beside
+    the picture; one of the same shape fills the frame."""
+    sizes = [(120, 240), (120, 120), (240, 120), (60, 120)]
+    video = opened(changing(tmp_path / name, codec, sizes, **options))
+    for size in (None, (60, 120)):
+        frames = video.frames([0.55, 1.55, 2.55, 3.55], size=size)
+        height, width = size or (120, 240)
+        for frame, (own_height, own_width) in zip(frames, sizes, strict=True):
+            assert frame.image.shape[:2] == (height, width)
+            tall, wide = white(frame.image)
+            assert abs(tall - wide) <= max(2, height // 40)
+            # The picture fills the height; its width is in proportion, in the middle.
+            filled = min(width, round(height * own_width / own_height))
+            columns = np.where(frame.image[height // 10].mean(axis=1) > 45)[0]
+            assert abs(len(columns) - filled) <= 2
+            assert abs(columns[0] - (width - filled) // 2) <= 1
+
+
+def test_a_picture_with_pixels_of_another_shape_is_not_stretched(tmp_path: Path) -> None:
+    """As in television: 128 x 64 pixels that are shown as 16:9, then square ones, so 2:1, in one stream.
+    The frame is 114 x 64, and the later pictures fill 57 of its rows."""
+    parts = []
+    for name, first, aspect in (("a.ts", 0, Fraction(8, 9)), ("b.ts", 20, Fraction(1))):
+        make(
+            tmp_path / name,
+            range(first, first + 20),
+            rate=RATE,
+            codec="mpeg2video",
+            form="mpegts",
+            options={"g": "10", "bf": "0"},
+            aspect=aspect,
+        )
+        parts.append((tmp_path / name).read_bytes())
+    (tmp_path / "a.ts").write_bytes(b"".join(parts))
+    frames = opened(tmp_path / "a.ts").frames([0.55, 1.55, 2.55, 3.55])
+    assert [frame.image.shape for frame in frames] == [(64, 114, 3)] * 4
+    shown = [np.where(frame.image.mean(axis=(1, 2)) > 20)[0] for frame in frames]
+    assert [len(rows) for rows in shown] == [64, 64, 57, 57]
+    assert [int(rows[0]) for rows in shown] == [0, 0, 3, 3]
+
+
+# ---- other kinds of files ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.png"])
+def test_animated_pictures_have_their_own_times(name: str, tmp_path: Path) -> None:
+    """Pictures that are shown for different times, as GIF and APNG say."""
+    lengths = [100, 200, 50, 300, 100, 500]
+    pictures = [Image.fromarray(numbered(number)) for number in range(len(lengths))]
+    pictures[0].save(tmp_path / name, save_all=True, append_images=pictures[1:], duration=lengths, loop=0)
+    video = opened(tmp_path / name)
+    starts = [sum(lengths[:number]) / 1000 for number in range(len(lengths))]
+    frames = video.frames([start + 0.02 for start in starts])
+    assert [frame.time for frame in frames] == pytest.approx(starts)
+    assert numbers(frames) == list(range(len(lengths)))
+    assert video.duration == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "codec"),
+    [
+        ("a.y4m", "yuv4mpegpipe", "wrapped_avframe"),
+        ("a.ivf", "ivf", "libvpx-vp9"),
+        ("a.mxf", "mxf", "mpeg2video"),
+    ],
+)
+def test_streams_that_say_their_rate_are_read(name: str, form: str, codec: str, tmp_path: Path) -> None:
+    make(tmp_path / name, 60, rate=25, form=form, codec=codec, size=(HEIGHT, WIDTH))
+    video = opened(tmp_path / name)
+    assert numbers(video.frames([(number + 0.5) / 25 for number in range(60)])) == list(range(60))
+    assert video.duration == pytest.approx(2.4)
