@@ -33,7 +33,6 @@ _DROPPED = re.compile(
     r"|it\s+is\s+not\s+(?:correct|right|true|supported|shown|seen)\b)"
 )
 _SEVERAL = re.compile(r"\?\s*[(\[]?[A-Z][.):\]]|(?:\band|,)\s*[(\[]?[A-Z][)\]]?\s+(?:is|shows|says|has)\b")
-_TURN = re.compile(r"^(?:Human|User|Question|Q)\s*:", re.MULTILINE)
 _ONLY_WITH_TEXT = ("tight", "equal", "initial")
 _INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Z])[.):\]]+\s")
 _LAST_WORD = re.compile(rf"(?:^|[.!?:]['\"”’)]*\s+|\n\s*){OPEN}(?P<letter>[A-Z]){CLOSE}[.!]?{CLOSE}\s*$")
@@ -92,8 +91,6 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
 def _last(text: str, question: Question) -> Verdict | None:
     """The verdict of a letter that ends the text."""
     start = max(0, len(text) - NEAR)
-    if "\n" in text and _TURN.search(text, text.index("\n")):
-        return None  # the model went on with another question
     if match := _LAST_WORD.search(text, start):
         before = re.split(r"(?<=[.!?])\s|\n", text[start : match.start("letter")].rstrip(" \n([{\"'"))[-1]
         named = (

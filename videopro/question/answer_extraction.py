@@ -22,6 +22,7 @@ from videopro.question import answer_phrases as phrases
 from videopro.question.answer_chinese import CHINESE_VERDICTS
 from videopro.question.answer_ends import first_and_last
 from videopro.question.answer_lists import without_list
+from videopro.question.answer_weighing import settled
 from videopro.question.answer_verdicts import BARE, Contradiction, agreed, option_text_verdicts, verdicts_of
 from videopro.question.answer_wrappers import answer_tags, boxes, final_message, objects, plain
 from videopro.question.invisible import visible
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 _LONGEST = 250_000
 # Stands for an option whose text no reply has (a character for private use).
 _NO_TEXT = "\ue000"
+_NEXT_TURN = re.compile(
+    r"(?i)\n[\s#*_>-]*(?:(?:next|another|new)\s+)?(?:question|q|exercise|problem|instruction|user|human|问题?)"
+    r"[\s#]*\d*[*_]*\s*[:.)]|\n\d+[.)]\s+[^\n]+\?(?=\n)|\n[^\n]+\?(?=\n[(\[]?A[.):\]])"
+)
 _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
 
 
@@ -53,7 +58,13 @@ def extract_letter(reply: str, question: Question) -> str | None:
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     if not text:
         return None
-    letters = (_read(text, reading) for reading in (question, *_variants(question)))
+    parts = [text]
+    if turn := _NEXT_TURN.search(text):
+        # A base model goes on with a question of its own, unless it repeats this one before it answers.
+        parts = [text[: turn.start()], *([text] if " ".join(question.text.split()) in text else [])]
+        if _NEXT_TURN.match(f"\n{text}"):
+            return None  # a conversation
+    letters = (_read(part, reading) for part in parts for reading in (question, *_variants(question)))
     return next((letter for letter in letters if letter is not None), None)
 
 
@@ -115,6 +126,7 @@ def _prose(text: str, question: Question) -> str | None:
         return letter
     if _ONLY_LETTERS.fullmatch(text) and len(set(re.findall("[A-Z]", text))) > 1:
         raise Contradiction
+    text = settled(text, question, lambda clause: _read(clause, question))
     marked, prose = without_list(text, question)
     final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, prose, question)]
     # What is called final stands, whatever was weighed before it.
