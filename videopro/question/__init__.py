@@ -1,38 +1,15 @@
 """Questions with options, their answers, and extracting the chosen option from a reply."""
 
 from videopro.question import prompts as prompts
-from videopro.question.answer import Answer
-from videopro.question.answer_extraction import extract_letter
-from videopro.question.intervals import Parser, Reading, extract_intervals
-from videopro.question.invisible import visible
-from videopro.question.letter_token import letter_confidence
-from videopro.question.official_cg_bench import written_intervals, written_result
-from videopro.question.official_extractors import OFFICIAL_EXTRACTORS, OR
-from videopro.question.own_labels import without_own_labels
-from videopro.question.prompts import NATIVE_PROGRAM
-from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
-from videopro.question.thoughts import is_thinking, spoken, spoken_part
-
-__all__ = [
-    "prompts",
-    "Answer",
-    "LETTERS",
-    "NATIVE_PROGRAM",
-    "NO_OPTION",
-    "OFFICIAL_EXTRACTORS",
-    "OR",
-    "Parser",
-    "Question",
-    "Reading",
-    "extract_intervals",
-    "extract_letter",
-    "letter_confidence",
-    "right_letters",
-    "is_thinking",
-    "spoken",
-    "spoken_part",
-    "visible",
-    "without_own_labels",
-    "written_intervals",
-    "written_result",
-]
+from videopro.question.answer import Answer as Answer
+from videopro.question.answer_extraction import extract_letter as extract_letter
+from videopro.question.answer_wrappers import said as said
+from videopro.question.intervals import Parser as Parser, Reading as Reading, extract_intervals as extract_intervals
+from videopro.question.invisible import visible as visible
+from videopro.question.letter_token import letter_confidence as letter_confidence
+from videopro.question.official_cg_bench import written_intervals as written_intervals, written_result as written_result
+from videopro.question.official_extractors import OFFICIAL_EXTRACTORS as OFFICIAL_EXTRACTORS, OR as OR
+from videopro.question.own_labels import without_own_labels as without_own_labels
+from videopro.question.prompts import NATIVE_PROGRAM as NATIVE_PROGRAM
+from videopro.question.question import LETTERS as LETTERS, NO_OPTION as NO_OPTION, Question as Question, right_letters as right_letters
+from videopro.question.thoughts import is_thinking as is_thinking, spoken as spoken, spoken_part as spoken_part

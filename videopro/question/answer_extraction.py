@@ -13,7 +13,6 @@ The extractors of published benchmarks, with their faults, are in `videopro.ques
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,8 +23,7 @@ from videopro.question.answer_ends import first_and_last
 from videopro.question.answer_lists import without_list
 from videopro.question.answer_weighing import settled
 from videopro.question.answer_verdicts import BARE, Contradiction, agreed, option_text_verdicts, verdicts_of
-from videopro.question.answer_wrappers import answer_tags, boxes, final_message, objects, plain
-from videopro.question.invisible import visible
+from videopro.question.answer_wrappers import answer_tags, boxes, objects, plain, said
 from videopro.question.named_options import by_text, named_option, yes_or_no
 
 if TYPE_CHECKING:
@@ -53,9 +51,7 @@ def extract_letter(reply: str, question: Question) -> str | None:
     """
     if len(reply) > _LONGEST:
         return None
-    # NFKC turns full-width letters and brackets, and enclosed letters such as Ⓑ, into plain ones.
-    text = visible(unicodedata.normalize("NFKC", final_message(reply)))
-    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    text = "\n".join(" ".join(line.split()) for line in said(reply).splitlines() if line.strip())
     if not text:
         return None
     parts = [text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from videopro.question.invisible import visible
@@ -28,11 +29,11 @@ _BULLET = re.compile(r"^\s*(?:[-–—•·=>→⇒➡👉✅☑✔▶►➤]+\u
 _APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")
 
 
-def final_message(reply: str) -> str:
-    """What the model says before it ends its turn, without control tokens and invisible characters. Empty if
-    the thinking has not ended."""
+def said(reply: str) -> str:
+    """What the model says before it ends its turn, without thoughts, control tokens and characters that no
+    reader sees; full-width letters, digits and brackets (NFKC) are plain. Empty if the thinking has not ended."""
     turns = (turn for turn in _TURN_END.split(spoken(reply)) if turn.strip())
-    return visible(_TOKEN.sub(" ", next(turns, "")))
+    return visible(unicodedata.normalize("NFKC", _TOKEN.sub(" ", next(turns, ""))))
 
 
 def boxes(text: str) -> Iterator[str]:
