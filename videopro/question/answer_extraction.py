@@ -18,11 +18,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
-from videopro.question.answer_chinese import CHINESE_VERDICTS
-from videopro.question.answer_ends import first_and_last
-from videopro.question.answer_lists import without_list
-from videopro.question.answer_weighing import settled
-from videopro.question.answer_verdicts import BARE, Contradiction, agreed, option_text_verdicts, verdicts_of
+from videopro.question.answer_verdicts import (
+    BARE,
+    Contradiction,
+    agreed,
+    first_and_last,
+    option_text_verdicts,
+    verdicts_of,
+)
+from videopro.question.answer_weighing import settled, without_list
 from videopro.question.answer_wrappers import answer_tags, boxes, objects, plain, said
 from videopro.question.named_options import by_text, named_option, yes_or_no
 
@@ -130,7 +134,7 @@ def _prose(text: str, question: Question) -> str | None:
         return agreed(final, prose)
     stated = [
         verdict
-        for pattern in (*phrases.VERDICTS, *CHINESE_VERDICTS, *phrases.CONTRASTS)
+        for pattern in (*phrases.VERDICTS, *phrases.CHINESE_VERDICTS, *phrases.CONTRASTS)
         for verdict in verdicts_of(pattern, prose, question, denials=pattern not in phrases.CONTRASTS)
     ]
     stated += option_text_verdicts(prose, question) + first_and_last(prose, question)

@@ -1,8 +1,8 @@
-"""How a reply weighs options against each other: rankings, shares, alternatives, and a verdict for each.
+"""How a reply weighs options against each other: rankings, alternatives, and a verdict for each.
 
-The reply is read as *tokens* (an option, a rank, a doubt, a verdict, a boundary, any other word), and these as
-*clauses*, each of which gives its options one standing: "Most likely: B. Second most likely: C." has two, B
-first and C below. What stands below a choice is left out before the reply is read for verdicts.
+The reply is read as *tokens* (an option, a rank, a doubt, a verdict, a boundary, any other word), and these
+as *clauses*, each of which gives its options one standing: "Most likely: B. Second most likely: C." has two,
+B first and C below. What stands below a choice is left out before the reply is read for verdicts.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from videopro.question.answer_phrases import ENDS, NAME_BEFORE
+from videopro.question.answer_phrases import AFFIRMED, AFFIRMED_ALONE, DENIED, ENDS, NAME_BEFORE
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
 
 # Longer replies reason: they weigh options on the way, and say their choice at the end.
 _LONGEST = 1500
-_LIKELY = r"(?:likely|likeliest|probable|plausible|possible|preferred|convincing|suitable|reasonable)"
+_LIKELY = r"(?:likel(?:y|iest)|probable|plausible|possible|preferred|convincing|suitable|reasonable)"
 _PICK = r"(?:choice|guess|pick|bet|candidate|preference|hypothesis|contender)"
 _ANSWER = rf"(?:{_PICK}|answer|option)"
 _LATER = r"(?:second|third|fourth|fifth|sixth|2nd|3rd|4th|5th|6th|next)"
@@ -30,24 +30,27 @@ _TRUE = (
     r"(?:correct|true|supported|confirmed|valid"
     r"|right(?!\s+(?:behind|next|in|on|at|above|below|before|after|side|hand|of|beside|there)\b))"
 )
-# Kinds of tokens, the first that fits counts. A kind is one letter, so that a reply's tokens are a text too.
-_ORDER, _BELOW, _FIRST, _DOUBT, _WRONG, _RIGHT, _PROBABLE, _VETO, _OPTION = "obfdnylxL"
+# The kinds of words; the first that fits counts. A kind is one letter, so that a reply's kinds are a text too.
+_FIRST, _BELOW, _DOUBT, _RIGHT, _WRONG, _PROBABLE, _VETO = "fbdynlx"
+_BEST = (_FIRST, _RIGHT, _PROBABLE)
 _WORDS = {
+    # What a list of options is ordered by, from the last and from the first.
     "v": r"least\s+to\s+most|worst\s+to\s+best|ascending\s+order",
-    _ORDER: r"(?:\w+\s+ranking|rank(?:ings?|ed)?)(?!\s*#?\d)|most\s+to\s+least|best\s+to\s+worst|(?:likelihood|probability|confidence)"
-    r"\s+order|order(?:ed)?\s+(?:of|by)\s+(?:likelihood|probability|plausibility|preference|confidence)",
-    _BELOW: rf"{_LATER}[\s-]+(?:best|most)(?:\s+{_LIKELY})?(?:\s+{_ANSWER})?|{_LATER}[\s-]+(?:{_LIKELY}|{_PICK})"
-    rf"|runners?[\s-]up|(?:alternative|back-?up|secondary|fallback)(?:\s+{_ANSWER})?|alternatively"
-    rf"|(?:less|least)\s+{_LIKELY}(?:\s+{_ANSWER})?|(?:close|distant|near)\s+second"
-    rf"|followed(?:\s+closely)?\s+by|worst(?:\s+{_ANSWER})?|also\s+{_LIKELY}|{_LATER}(?=\s*[:=])"
-    rf"|rank\s*#?\s*[2-9]|my\s+{_LATER}",
+    "o": r"(?:\w+\s+ranking|rank(?:ings?|ed)?)(?!\s*#?\d)|most\s+to\s+least|best\s+to\s+worst"
+    r"|(?:likelihood|probability|confidence)\s+order"
+    r"|order(?:ed)?\s+(?:of|by)\s+(?:likelihood|probability|plausibility|preference|confidence)",
+    _BELOW: rf"{_LATER}[\s-]+(?:best|most)(?:\s+{_LIKELY})?(?:\s+{_ANSWER})?"
+    rf"|{_LATER}[\s-]+(?:{_LIKELY}|{_PICK})|{_LATER}(?=\s*[:=])|my\s+{_LATER}|also\s+{_LIKELY}"
+    rf"|(?:(?:less|least)\s+{_LIKELY}|worst|alternative|back-?up|secondary|fallback)(?:\s+{_ANSWER})?"
+    r"|runners?[\s-]up|alternatively|(?:close|distant|near)\s+second|followed(?:\s+closely)?\s+by"
+    r"|rank\s*#?\s*[2-9]",
     _FIRST: rf"(?:first|1st)[\s-]+{_PICK}|(?:top|primary|main|favou?rite|leading|strongest)[\s-]+{_ANSWER}"
-    rf"|rank\s*#?\s*1|mo(?:st|re)\s+{_LIKELY}(?:\s+{_ANSWER})?|best(?:\s+{_ANSWER})?|primary",
+    rf"|rank\s*#?\s*1|(?:mo(?:st|re)\s+{_LIKELY}|best)(?:\s+{_ANSWER})?|primary",
     "i": r"first|1st",
     "j": _LATER,
     # What cannot be ruled out is possible, and no more.
-    _DOUBT: r"(?:can(?:\s*no|['’]?)t|could(?:\s+no|\s*n['’])t|not)\s+(?:be\s+)?"
-    r"(?:(?:entirely|fully|completely)\s+)?(?:ruled?\s+out|excluded?|dismiss(?:ed)?|eliminated?)"
+    _DOUBT: r"(?:can(?:\s*no|['’]?)t|could(?:\s+no|\s*n['’])t|not)\s+(?:be\s+)?(?:(?:entirely|fully)\s+)?"
+    r"(?:ruled?\s+out|excluded?|dismiss(?:ed)?|eliminated?)"
     r"|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
     _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no",
     _RIGHT: rf"{_TRUE}|yes",
@@ -56,8 +59,9 @@ _WORDS = {
     "c": r"but|though|although|however|while|whereas|yet|with",
     "a": r"and|then|finally|lastly",
     _PROBABLE: r"likely|probabl[ye]",
-    "z": r"is|are|very|quite|most|more|as|the|an?|my|be|it|to|them|options?|answers?|choices?|statement|verdict|chance|confidence"
-    r"|probability|likelihood|also|follows",
+    # Words that add nothing.
+    "z": r"is|are|very|quite|most|more|as|the|an?|my|be|it|to|them|options?|answers?|choices?|statement"
+    r"|verdict|chance|confidence|probability|likelihood|also|follows",
 }
 _SIGNS = {
     "s": r"\d{1,3}(?:\.\d+)?\s*%|(?<![\d.])[01]?\.\d+",
@@ -67,66 +71,63 @@ _SIGNS = {
     "N": r"[✗✘❌☒]",
     "Y": r"[✓✔✅☑]",
     "k": r"[,;/&]",
-    "p": r"\(",
+    # A bracket around an option.
+    "p": r"\((?=[^()\n]{0,80}\b[A-Z]\b[^()\n]{0,80}\))",
     "t": r"[.!](?=\s|$)|\n",
     "q": r"\?",
     "w": r"[^\W_][\w'’-]*",
 }
-_LETTER = (
-    r"(?<![\w'’$.-])[(\[]?(?P<letter>[B-HJ-Z]|[AI](?=[)\].:,;]|\s*(?:$|[\n✗✘❌☒✓✔✅☑>=|(–—-]))"
-    rf"|A(?=\s+(?:is|was|and|or|as|with|first|second|third|has|at|then|no|yes|not|might|may|could|can|must|would|seems|looks|appears|{_TRUE}|{_FALSE})\b)){ENDS}"
-    r"[)\]]?"
-)
+_SAME = {"N": _WRONG, "Y": _RIGHT, "k": "a"}
+# "A" and "I" are words too.
 _TOKEN = re.compile(
-    rf"(?P<{_OPTION}>(?:(?i:options?|choices?)\s+)?{_LETTER})|"
+    r"(?P<L>(?:(?i:options?|choices?)\s+)?(?<![\w'’$.-])[(\[]?"
+    r"(?P<letter>[B-HJ-Z]|[AI](?=[)\].:,;]|\s*(?:$|[\n✗✘❌☒✓✔✅☑>=|(–—-]))|A(?=\s+(?:is|was|and|or|as|with|first"
+    r"|second|third|has|at|then|no|yes|not|might|may|could|can|must|would|seems|looks|appears"
+    rf"|{_TRUE}|{_FALSE})\b)){ENDS}[)\]]?)|"
     + "|".join(rf"(?P<{kind}>(?i:(?<!\w)(?:{words})(?!\w)))" for kind, words in _WORDS.items())
-    + "|"
-    + "|".join(f"(?P<{kind}>{signs})" for kind, signs in _SIGNS.items())
+    + "".join(f"|(?P<{kind}>{sign})" for kind, sign in _SIGNS.items())
 )
-# Options in an order. What stands beside one may be a share, a rank or a remark of doubt.
+# In kinds. "Most likely: B", "B and C are wrong", "B. Right." (the first full stop is the label's), other words.
+_CLAUSE = re.compile(
+    r"[acp]*(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:a{1,2}z*L)*[^Lactqpfbdynl]*"
+    r"|[^Lactqpfbdynl]*L(?:a{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:[^Lactqp]*x[^Lactqp]*L)*[^Lactqp]*"
+    r"|[^Lactqp]*)[tq]?"
+)
+# Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
 _ITEM = "L[sfbdlnijzp]{0,4}"
-_RANKING = re.compile(rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?(?P<items>h?{_ITEM}(?:[agt]{{1,3}}h?z*{_ITEM})+)(?=[tpq]|$)")
-_CHAIN = re.compile("L(?:gL)+")
+_RANKING = re.compile(
+    rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?(?P<items>h?{_ITEM}(?:[agt]{{1,3}}h?z*{_ITEM})+)(?=[tpq]|$)"
+)
 _NUMBERED = re.compile(rf"h{_ITEM}(?:[agt]{{0,3}}h{_ITEM}){{2,}}")
-_GOES_ON = re.compile(r"\b(?:[Ww]ait|[Aa]ctually|[Ll]et(?:['’]s|\s+me|\s+us))\b")
+_GOES_ON = re.compile(r"(?i)\b(?:wait|actually|let(?:['’]s|\s+me|\s+us))\b")
 _LEFT_OVER = re.compile(r"^\W*(?:(?:but|and|though|although|while|however)\b)?[\s,;.]*")
+_LETTERED_LINE = re.compile(
+    r"^[\s(\[{>•-]*(?:\d+\.\s*)?(?:[Oo]ption\s+)?(?P<letter>[A-Z])"
+    r"(?:\s*[)\]}.:]+\s*|\s+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)?$"
+)
 
 
 class _Token(NamedTuple):
     kind: str
     start: int
     end: int
-    word: str
-    """What it says; of an option the letter alone."""
+    letter: str | None
 
 
 class _Clause(NamedTuple):
-    tokens: tuple[_Token, ...]
-
-    @property
-    def kinds(self) -> str:
-        return _kinds(self.tokens)
-
-    @property
-    def letters(self) -> set[str]:
-        return {token.word for token in self.tokens if token.kind == _OPTION}
+    kinds: str
+    start: int
+    end: int
+    letters: set[str]
 
     @property
     def standing(self) -> str:
-        """The kind of token that gives its options their standing; empty if none does."""
-        kinds = self.kinds
-        if "q" in kinds:
-            return _VETO
-        if re.fullmatch("[az]*L[za]*j[za]*t?", kinds):
-            return _BELOW
-        if re.fullmatch("[az]*L[za]*it?", kinds):
-            return _FIRST
-        return next((kind for kind in (_VETO, _WRONG, _BELOW, _DOUBT, _FIRST, _RIGHT, _PROBABLE) if kind in kinds), "")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every word is understood."""
-        return "w" not in self.kinds
+        """The kind of word that gives its options their standing; empty if none does."""
+        if ordinal := re.fullmatch("[az]*L[za]*([ij])[za]*t?", self.kinds):
+            return _FIRST if ordinal[1] == "i" else _BELOW
+        kinds = self.kinds.replace("q", _VETO)
+        order = (_VETO, _WRONG, _BELOW, _DOUBT, _FIRST, _RIGHT, _PROBABLE)
+        return next((kind for kind in order if kind in kinds), "")
 
 
 def settled(text: str, question: Question, read: Callable[[str], str | None]) -> str:
@@ -135,117 +136,116 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
     if len(text) > _LONGEST:
         return text
     bare = _without_own_texts(text, question)
-    tokens = _tokens(bare, question)
-    options = [token.start for token in tokens if token.kind == _OPTION]
-    if not options or _GOES_ON.search(bare, options[0]):
+    tokens = list(_tokens(bare, question))
+    first = next((token.start for token in tokens if token.letter), None)
+    if first is None or _GOES_ON.search(bare, first):
         return text
     if ranked := _ranked(bare, tokens):
         return ranked
-    clauses = [clause for clause in _clauses(tokens, bare) if clause.letters]
-    below = [clause for clause in clauses if clause.standing == _BELOW]
-    others = [clause for clause in clauses if clause.standing != _BELOW]
-    best = [clause for clause in others if clause.standing in (_FIRST, _RIGHT, _PROBABLE)]
-    chosen = set().union(*(clause.letters for clause in best))
-    lesser = [clause for clause in others if clause.standing in (_WRONG, _DOUBT)]
-    if len(chosen) == 1 and len(clauses) > len(best) == len(others) - len(lesser) and _all_plain([*best, *lesser]):
-        if chosen & set().union(*(clause.letters for clause in lesser)):
-            return text
-        return _cut(bare, clauses, best[0], *chosen)
-    doubted = [clause for clause in others if clause.standing == _DOUBT]
-    named = [clause for clause in others if clause.standing in ("", _FIRST, _RIGHT, _PROBABLE)]
-    letters = set().union(*(clause.letters for clause in named))
-    if doubted and len(letters) == 1:
-        spans = (bare[clause.tokens[0].start : clause.tokens[-1].end] for clause in named)
-        if any(read(_LEFT_OVER.sub("", span)) in letters for span in spans):
-            below += doubted
+    clauses = list(_clauses(tokens))
+    below, doubted, wrong, named, best = (
+        [clause for clause in clauses if clause.standing in standings]
+        for standings in ((_BELOW,), (_DOUBT,), (_WRONG,), ("", *_BEST), _BEST)
+    )
+    chosen = _letters(named)
+    if len(chosen) != 1:
+        return _cut(bare, below) if below else text
+    judged = [*best, *doubted, *wrong]
+    is_weighed = len(best) == len(named) < len(clauses) == len(judged) + len(below)
+    if is_weighed and not any("w" in clause.kinds for clause in judged):
+        return text if chosen & _letters([*doubted, *wrong]) else _cut(bare, clauses, best[0])
+    if doubted and any(read(_LEFT_OVER.sub("", bare[clause.start : clause.end])) in chosen for clause in named):
+        below = sorted([*below, *doubted], key=lambda clause: clause.start)
     return _cut(bare, below) if below else text
 
 
-def _all_plain(clauses: list[_Clause]) -> bool:
-    return all(clause.is_plain for clause in clauses)
+
+def _letters(clauses: Sequence[_Clause]) -> set[str]:
+    return {letter for clause in clauses for letter in clause.letters}
 
 
-def _cut(text: str, clauses: list[_Clause], choice: _Clause | None = None, letter: str = "") -> str:
-    """The text without clauses, but with the letter of the chosen one."""
+def _cut(text: str, clauses: Sequence[_Clause], choice: _Clause | None = None) -> str:
+    """The text without clauses; in place of the chosen one is its letter."""
     for clause in reversed(clauses):
-        said = f" Answer: {letter}. " if clause is choice else " "
-        text = text[: clause.tokens[0].start] + said + text[clause.tokens[-1].end :]
+        answer = f"Answer: {min(clause.letters)}." if clause is choice else ""
+        text = f"{text[: clause.start]} {answer} {text[clause.end :]}"
     return _LEFT_OVER.sub("", text).strip()
 
 
 def _without_own_texts(text: str, question: Question) -> str:
     """The text without the options' texts beside their own letters."""
     for letter, choice in zip(question.letters, question.choices, strict=True):
-        own = rf"(?<!\w)({letter}[)\].:]{{0,2}})[ :–—-]{{0,4}}[(\"“']?(?i:{re.escape(choice.strip())})[)\"”']?(?!\w)"
-        text = re.sub(own, r"\1", text)
+        own = rf"[ :–—-]{{0,4}}[(\"“']?(?i:{re.escape(choice.strip())})[)\"”']?(?!\w)"
+        text = re.sub(rf"(?<!\w)({letter}[)\].:]{{0,2}}){own}", r"\1", text)
     return text
 
 
-def _tokens(text: str, question: Question) -> list[_Token]:
-    tokens = []
+def _tokens(text: str, question: Question) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
-        kind, letter = match.lastgroup or "w", match["letter"]
-        named = letter and NAME_BEFORE.search(text, max(0, match.start() - 30), match.start("letter"))
-        if named or (letter and letter not in question.letters):
-            kind = "w"
-        kind = {"N": _WRONG, "Y": _RIGHT, "k": "a"}.get(kind, kind)
-        tokens.append(_Token(kind, *match.span(), letter or match[0]))
-    return tokens
+        kind, letter = match.lastgroup or "", match["letter"]
+        if letter and (
+            letter not in question.letters
+            or NAME_BEFORE.search(text, max(0, match.start() - 30), match.start("letter"))
+        ):
+            kind, letter = "w", None
+        yield _Token(_SAME.get(kind, kind), *match.span(), letter)
 
 
-def _kinds(tokens: Sequence[_Token]) -> str:
-    return "".join(token.kind for token in tokens)
+def _clauses(tokens: Sequence[_Token]) -> Iterator[_Clause]:
+    """The parts of a reply that name options, each with one standing."""
+    for match in _CLAUSE.finditer("".join(token.kind for token in tokens)):
+        if letters := {token.letter for token in tokens[slice(*match.span())] if token.letter}:
+            yield _Clause(match[0], tokens[match.start()].start, tokens[match.end() - 1].end, letters)
 
 
-def _ranked(text: str, tokens: list[_Token]) -> str:
+def _ranked(text: str, tokens: Sequence[_Token]) -> str:
     """The text with the first of its ranking in place of the ranking; empty without one."""
-    kinds = _kinds(tokens)
+    kinds = "".join(token.kind for token in tokens)
     for match in _RANKING.finditer(kinds):
+        listed, order = match["items"], match["order"] or ""
         items = tokens[match.start("items") : match.end()]
-        letters = [token.word for token in items if token.kind == _OPTION]
-        start = items[0].start
-        ordered = match["order"] and (
-            "g" in match["items"] or "h" in match["items"] or "i" in match["items"] or text[:start].rstrip(" \n(").endswith((":", "them", "|"))
-        )
-        whole = match.span() == (0, len(kinds.rstrip("t")))
-        chain = _CHAIN.fullmatch(match["items"]) and (ordered or whole)
-        numbered = whole and _NUMBERED.fullmatch(match["items"]) and letters != sorted(letters)
-        if len(set(letters)) == len(letters) and (ordered or chain or numbered):
-            choice = letters[-1] if match["order"] and "v" in match["order"] else letters[0]
+        letters = [token.letter for token in items if token.letter]
+        before = text[: items[0].start].rstrip(" \n(")
+        is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|")))
+        is_whole = match.span() == (0, len(kinds.rstrip("t")))
+        is_chain = is_whole and re.fullmatch("L(?:gL)+", listed)
+        # One to four, A to D, is the list of the options itself.
+        is_numbered = is_whole and _NUMBERED.fullmatch(listed) and letters != sorted(letters)
+        if len(set(letters)) == len(letters) and (is_ordered or is_chain or is_numbered):
+            choice = letters[-1 if "v" in order else 0]
             return f"{text[: tokens[match.start()].start]}Answer: {choice}. {text[items[-1].end :]}"
     return ""
 
 
-def _clauses(tokens: list[_Token], text: str) -> Iterator[_Clause]:
-    """The parts of a reply that say one thing of their options."""
-    clause: list[_Token] = []
-    for index, token in enumerate(tokens):
-        said = _kinds(clause)
-        following = _kinds(tokens[index + 1 : index + 4])
-        if token.kind in "tq":
-            # "A. Wrong. B. Right.": the full stop is the label's.
-            if not (token.kind == "t" and token.word == "." and re.fullmatch("[zt]*L", said) and re.match("[nyd](?!z?L)", following)):
-                yield _Clause((*clause, token))
-                clause = []
-            continue
-        if token.kind in "ac" and len(re.sub("[az]", "", said)) > 1 and said[-1] != _OPTION:
-            yield _Clause(tuple(clause))
-            clause = []
-        elif _OPTION in said and (
-            token.kind == "c"
-            # "A, B and C" is one list.
-            or (token.kind == "a" and not (said[-1] in "La" and re.match("a?L", following)))
-            or (token.kind == "p" and any(other.kind == _OPTION for other in _inside(tokens, token, text)))
-            or (token.kind == _OPTION and _VETO not in said and re.search("L[^L]*[nydfblijs]", said))
-            or (token.kind in "nydfbl" and re.search("[nydfbl][^L]*L+[a-zL]*$", said) and said[-1] == _OPTION)
-        ):
-            yield _Clause(tuple(clause))
-            clause = []
-        clause.append(token)
-    if clause:
-        yield _Clause(tuple(clause))
+def without_list(text: str, question: Question) -> tuple[set[str], str]:
+    """Remove a list of lettered options; return the letters that it marks as right, and the other text.
 
-
-def _inside(tokens: list[_Token], opening: _Token, text: str) -> list[_Token]:
-    end = text.find(")", opening.end)
-    return [token for token in tokens if opening.end <= token.start < end]
+    "Correct" and a tick mark a line. "Yes" and "true" mark it only if every other line is denied: in an
+    unfinished list they may be one of several.
+    """
+    lines = text.split("\n")
+    labelled = [
+        (i, m)
+        for i, line in enumerate(lines)
+        if (m := _LETTERED_LINE.match(line)) and m["tail"] and m["letter"] in question.letters
+    ]
+    # One line with a letter is the answer itself, not a list.
+    if len({match["letter"] for _, match in labelled}) < 2:
+        return set(), text
+    right, perhaps, denied = set(), set(), set()
+    for i, match in labelled:
+        remark = match["tail"]
+        choice = question.choice(match["letter"]).strip()
+        # An option's own "no" or "correct" marks nothing.
+        if remark.casefold().startswith(choice.casefold()):
+            remark = remark[len(choice) :]
+        if DENIED.search(remark):
+            denied.add(match["letter"])
+        elif AFFIRMED.search(remark):
+            right.add(match["letter"])
+        elif AFFIRMED_ALONE.search(remark):
+            perhaps.add(match["letter"])
+        lines[i] = ""
+    if not right and perhaps and perhaps | denied == {match["letter"] for _, match in labelled}:
+        right = perhaps
+    return right, "\n".join(lines).strip()

@@ -6,9 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from videopro.question.invisible import visible
 from videopro.question.question import LETTERS
-from videopro.question.thoughts import spoken
+from videopro.question.thoughts import spoken, visible
 from videopro.storage import parse_json
 
 _ANSWER_TAG = re.compile(r"(?i)<(?P<close>/?)(?P<name>answer|final_answer|final)>")

@@ -19,7 +19,9 @@ Parser: TypeAlias = "Callable[[str, Question], Reading]"
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d+(?:[.,]\d+)?)"
 _CLOCK = r"(?:\d{1,2}:)?\d{1,3}:\d{2}(?:[.,]\d+)?"
-_HOURS, _MINUTES, _SECONDS = (rf" ?{unit}(?![a-z])\.?" for unit in ("h(?:ou)?r?s?", "m(?:in(?:ute)?s?)?", "s(?:ec(?:ond)?s?)?"))
+_HOURS, _MINUTES, _SECONDS = (
+    rf" ?{unit}(?![a-z])\.?" for unit in ("h(?:ou)?r?s?", "m(?:in(?:ute)?s?)?", "s(?:ec(?:ond)?s?)?")
+)
 # "1:05", "1 h 2 min", "1 minute and 5 seconds", "5.5 s", "5".
 _TIME = (
     rf"(?:{_CLOCK}(?:{_HOURS}|{_MINUTES}|{_SECONDS})?|\d+{_HOURS},? ?(?:and )?\d+{_MINUTES}(?:,? ?(?:and )?{_NUMBER}{_SECONDS})?"
@@ -78,7 +80,9 @@ def _interval(match: re.Match[str]) -> tuple[float, float]:
         return start, start + _seconds(match["length"])
     end = _seconds(match["end"])
     # "5 to 10 minutes", "5 minutes to 10": one unit for both.
-    (first, own), (second, other) = (_PARTS.findall(match[name])[-1 if name == "start" else 0] for name in ("start", "end"))
+    (first, own), (second, other) = (
+        _PARTS.findall(match[name])[-1 if name == "start" else 0] for name in ("start", "end")
+    )
     if ":" not in match["start"] + match["end"] and _number(first) < _number(second):
         if other and not own:
             start *= _UNITS[other.lower()]

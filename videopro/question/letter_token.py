@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from videopro.question.answer_extraction import extract_letter
-from videopro.question.invisible import visible
+from videopro.question.thoughts import visible
 
 if TYPE_CHECKING:
     from videopro.question.question import Question

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from videopro.question.answer_phrases import CORRECTION, UNFINISHED
-from videopro.question.invisible import visible
+from videopro.question.thoughts import visible
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -75,25 +75,31 @@ _HELP = re.compile(
     r"(?i)^\w+[,.!;:\s–—-]+(?:i\s+(?:can|will|would|see|understand|have)\b|i['’](?:ll|d)\b|here\b|of\s+course\b|wait\b)"
 )
 _NUMBERS = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "thirteen": 13,
-    "fourteen": 14,
-    "fifteen": 15,
-    "sixteen": 16,
-    "seventeen": 17,
-    "eighteen": 18,
-    "nineteen": 19,
-    "twenty": 20,
+    word: number
+    for number, word in enumerate(
+        [
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        ],
+        start=2,
+    )
 }
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b")
 _ARTICLE = re.compile(r"^(?:an?|the)\s+(?=\S)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from videopro.question.invisible import visible
 from videopro.question.question import LETTERS
+from videopro.question.thoughts import visible
 
 # What may surround a label in Markdown.
 _STARS = r"[*_`]{0,3}"

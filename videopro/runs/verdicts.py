@@ -45,7 +45,10 @@ _MARKUP = re.compile(r"[*`_#>\"“”$]|\\boxed|^[ \t]*[-•][ \t]+(?=\D)", re.M
 _BRACKETS = re.compile(r"(?<![\[({])[\[({]{1,3}[ \t]*(\+?\d+(?:[ \t]*/[ \t]*\d+)?)[ \t]*[\])}]{1,3}\.?")
 # The scale itself, as in "0 (wrong) to 3 (right): 1".
 _SCALE = r"(?<![\d.]){low}(?:\s*\([^()\n]{{0,80}}\))?\s*(?:to|-|–)\s*{high}(?![\d.])(?:\s*\([^()\n]{{0,80}}\))?\s*:?"
-_DENIED = re.compile(r"(?:(?:\bnot|\bnever|\bcannot|n['’]t)(?:[ \t]+[\w'’]+){0,3}|\b(?:if|unless)\b[^.!?;\n]*)[ \t]*$", re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:(?:\bnot|\bnever|\bcannot|n['’]t)(?:[ \t]+[\w'’]+){0,3}|\b(?:if|unless)\b[^.!?;\n]*)[ \t]*$",
+    re.IGNORECASE,
+)
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _FIELDS = re.compile(rf"(?:final[_ ]|overall[_ ])?(?:{_NOUN}|result|response|answer)", re.IGNORECASE)
 
