@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 # Longer replies reason: they weigh options on the way, and say their choice at the end.
 _LONGEST = 1500
 _LIKELY = r"(?:likel(?:y|iest)|probable|plausible|possible|preferred|convincing|suitable|reasonable)"
-_PICK = r"(?:choice|guess|pick|bet|candidate|preference|hypothesis|contender)"
+_PICK = r"(?:choice|guess|pick|place|bet|candidate|preference|hypothesis|contender)"
 _ANSWER = rf"(?:{_PICK}|answer|option)"
+_MEASURE = r"(?:likelihood|probability|plausibility|preference|confidence)"
+_NUMBERED_AS = r"(?:rank|top|choice|guess|place)[\s#-]*"
 _LATER = r"(?:second|third|fourth|fifth|sixth|2nd|3rd|4th|5th|6th|next)"
 _FALSE = (
-    r"(?:incorrect|wrong|false|untrue|unsupported|impossible|implausible|improbable|unlikely|excluded"
+    r"(?:incorrect|invalid|wrong|false|untrue|unsupported|impossible|implausible|improbable|unlikely|excluded"
     r"|eliminated?|ruled?\s+out)"
 )
 _TRUE = (
@@ -35,23 +37,22 @@ _FIRST, _BELOW, _DOUBT, _RIGHT, _WRONG, _PROBABLE, _VETO = "fbdynlx"
 _BEST = (_FIRST, _RIGHT, _PROBABLE)
 _WORDS = {
     # What a list of options is ordered by, from the last and from the first.
-    "v": r"least\s+to\s+most|worst\s+to\s+best|ascending\s+order",
-    "o": r"(?:\w+\s+ranking|rank(?:ings?|ed)?)(?!\s*#?\d)|most\s+to\s+least|best\s+to\s+worst"
-    r"|(?:likelihood|probability|confidence)\s+order"
-    r"|order(?:ed)?\s+(?:of|by)\s+(?:likelihood|probability|plausibility|preference|confidence)",
+    "v": r"least\s+(?:\w+\s+)?to\s+most|worst\s+to\s+best|ascending\s+order",
+    "o": r"(?:\w+\s+ranking|rank(?:ings?|ed|s)?)(?!\s*#?\d)|most\s+(?:\w+\s+)?to\s+least|best\s+to\s+worst"
+    rf"|{_MEASURE}\s+order|(?:of|by)\s+{_MEASURE}",
     _BELOW: rf"{_LATER}[\s-]+(?:best|most)(?:\s+{_LIKELY})?(?:\s+{_ANSWER})?"
     rf"|{_LATER}[\s-]+(?:{_LIKELY}|{_PICK})|{_LATER}(?=\s*[:=])|my\s+{_LATER}|also\s+{_LIKELY}"
     rf"|(?:(?:less|least)\s+{_LIKELY}|worst|alternative|back-?up|secondary|fallback)(?:\s+{_ANSWER})?"
     r"|runners?[\s-]up|alternatively|(?:close|distant|near)\s+second|followed(?:\s+closely)?\s+by"
-    r"|rank\s*#?\s*[2-9]",
+    rf"|less\s+so|weak(?:er|est)(?:\s+{_ANSWER})?|{_NUMBERED_AS}[2-9]",
     _FIRST: rf"(?:first|1st)[\s-]+{_PICK}|(?:top|primary|main|favou?rite|leading|strongest)[\s-]+{_ANSWER}"
-    rf"|rank\s*#?\s*1|(?:mo(?:st|re)\s+{_LIKELY}|best)(?:\s+{_ANSWER})?|primary",
+    rf"|{_NUMBERED_AS}1|(?:mo(?:st|re)\s+{_LIKELY}|likeliest|best)(?:\s+{_ANSWER})?|primary",
     "i": r"first|1st",
     "j": _LATER,
     # What cannot be ruled out is possible, and no more.
-    _DOUBT: r"(?:can(?:\s*no|['’]?)t|could(?:\s+no|\s*n['’])t|not)\s+(?:be\s+)?(?:(?:entirely|fully)\s+)?"
+    _DOUBT: r"(?:can|(?:c|w)ould|do)(?:\s*no|n?['’]?)t\s+(?:be\s+)?(?:(?:entirely|fully)\s+)?"
     r"(?:ruled?\s+out|excluded?|dismiss(?:ed)?|eliminated?)"
-    r"|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
+    r"|not\s+(?:ruled\s+out|out\s+of\s+the\s+question|impossible)|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
     _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no",
     _RIGHT: rf"{_TRUE}|yes",
     _VETO: r"than|rather|instead|over|unless|whether|if|or|wait|actually|sorry|equally|both|either|between"
@@ -70,18 +71,19 @@ _SIGNS = {
     "e": r"[=~≈]",
     "N": r"[✗✘❌☒]",
     "Y": r"[✓✔✅☑]",
-    "k": r"[,;/&]",
+    "k": r"[,/&]",
+    "m": r";",
     # A bracket around an option.
     "p": r"\((?=[^()\n]{0,80}\b[A-Z]\b[^()\n]{0,80}\))",
     "t": r"[.!](?=\s|$)|\n",
     "q": r"\?",
     "w": r"[^\W_][\w'’-]*",
 }
-_SAME = {"N": _WRONG, "Y": _RIGHT, "k": "a"}
+_SAME = {"N": _WRONG, "Y": _RIGHT, "k": "a", "m": "c"}
 # "A" and "I" are words too.
 _TOKEN = re.compile(
     r"(?P<L>(?:(?i:options?|choices?)\s+)?(?<![\w'’$.-])[(\[]?"
-    r"(?P<letter>[B-HJ-Z]|[AI](?=[)\].:,;]|\s*(?:$|[\n✗✘❌☒✓✔✅☑>=|(–—-]))|A(?=\s+(?:is|was|and|or|as|with|first"
+    r"(?P<letter>[B-HJ-Z]|[AI](?=\s*(?:$|[\n)\].:,;✗✘❌☒✓✔✅☑>=|(–—→⇒-]))|A(?=\s+(?:is|was|and|or|as|with|first"
     r"|second|third|has|at|then|no|yes|not|might|may|could|can|must|would|seems|looks|appears"
     rf"|{_TRUE}|{_FALSE})\b)){ENDS}[)\]]?)|"
     + "|".join(rf"(?P<{kind}>(?i:(?<!\w)(?:{words})(?!\w)))" for kind, words in _WORDS.items())
@@ -96,9 +98,9 @@ _CLAUSE = re.compile(
 # Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
 _ITEM = "L[sfbdlnijzp]{0,4}"
 _RANKING = re.compile(
-    rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?(?P<items>h?{_ITEM}(?:[agt]{{1,3}}h?z*{_ITEM})+)(?=[tpq]|$)"
+    rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?(?P<items>h?{_ITEM}(?:[acgte]{{1,3}}h?z*{_ITEM})+)(?=[tpq]|$)"
 )
-_NUMBERED = re.compile(rf"h{_ITEM}(?:[agt]{{0,3}}h{_ITEM}){{2,}}")
+_NUMBERED = re.compile(rf"h{_ITEM}(?:[acgt]{{0,3}}h{_ITEM}){{2,}}")
 _GOES_ON = re.compile(r"(?i)\b(?:wait|actually|let(?:['’]s|\s+me|\s+us))\b")
 _LEFT_OVER = re.compile(r"^\W*(?:(?:but|and|though|although|while|however)\b)?[\s,;.]*")
 _LETTERED_LINE = re.compile(
@@ -123,7 +125,7 @@ class _Clause(NamedTuple):
     @property
     def standing(self) -> str:
         """The kind of word that gives its options their standing; empty if none does."""
-        if ordinal := re.fullmatch("[az]*L[za]*([ij])[za]*t?", self.kinds):
+        if ordinal := re.fullmatch("[azo]*L[azo]*([ij])[az]*t?", self.kinds):
             return _FIRST if ordinal[1] == "i" else _BELOW
         kinds = self.kinds.replace("q", _VETO)
         order = (_VETO, _WRONG, _BELOW, _DOUBT, _FIRST, _RIGHT, _PROBABLE)
@@ -148,16 +150,18 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
         for standings in ((_BELOW,), (_DOUBT,), (_WRONG,), ("", *_BEST), _BEST)
     )
     chosen = _letters(named)
-    if len(chosen) != 1:
-        return _cut(bare, below) if below else text
     judged = [*best, *doubted, *wrong]
     is_weighed = len(best) == len(named) < len(clauses) == len(judged) + len(below)
-    if is_weighed and not any("w" in clause.kinds for clause in judged):
-        return text if chosen & _letters([*doubted, *wrong]) else _cut(bare, clauses, best[0])
-    if doubted and any(read(_LEFT_OVER.sub("", bare[clause.start : clause.end])) in chosen for clause in named):
+    if chosen and is_weighed and not any("w" in clause.kinds for clause in judged):
+        is_clear = len(chosen) == 1 and not chosen & _letters(wrong)
+        return _cut(bare, clauses, best[0]) if is_clear else ""
+    if (
+        doubted
+        and len(chosen) == 1
+        and any(read(_LEFT_OVER.sub("", bare[clause.start : clause.end])) in chosen for clause in named)
+    ):
         below = sorted([*below, *doubted], key=lambda clause: clause.start)
     return _cut(bare, below) if below else text
-
 
 
 def _letters(clauses: Sequence[_Clause]) -> set[str]:
@@ -208,10 +212,11 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str:
         before = text[: items[0].start].rstrip(" \n(")
         is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|")))
         is_whole = match.span() == (0, len(kinds.rstrip("t")))
-        is_chain = is_whole and re.fullmatch("L(?:gL)+", listed)
+        is_chain = is_whole and re.fullmatch("LgL(?:[ge]L)*", listed)
         # One to four, A to D, is the list of the options itself.
         is_numbered = is_whole and _NUMBERED.fullmatch(listed) and letters != sorted(letters)
-        if len(set(letters)) == len(letters) and (is_ordered or is_chain or is_numbered):
+        is_tie = re.match("h?L[^L]*e", listed)
+        if not is_tie and len(set(letters)) == len(letters) and (is_ordered or is_chain or is_numbered):
             choice = letters[-1 if "v" in order else 0]
             return f"{text[: tokens[match.start()].start]}Answer: {choice}. {text[items[-1].end :]}"
     return ""
