@@ -19,8 +19,10 @@ QUESTION = Question("What does the person do?", ("Opens the door", "Makes a call
 # {0} is the choice, {1} to {3} are the others.
 RANKED = (
     *(f"{first}{{0}}{end} {second}{{1}}." for first, second, end in product(
-        ("Most likely: ", "First choice: ", "Top answer: ", "Best guess: ", "1st choice ", "My top pick is "),
-        ("Second most likely: ", "Second choice: ", "Runner-up: ", "Alternative: ", "2nd choice ", "Next best: "),
+        ("Most likely: ", "First choice: ", "Top answer: ", "Best guess: ", "1st choice ",
+         "My top pick is "),
+        ("Second most likely: ", "Second choice: ", "Runner-up: ", "Alternative: ", "2nd choice ",
+         "Next best: "),
         (".", ";", ","),
     )),
     "My ranking: 1. {0}, 2. {1}, 3. {2}, 4. {3}",
@@ -48,7 +50,10 @@ HEDGED = tuple(
     for choice, (link, others) in product(
         ("Most likely {0}", "Probably {0}", "I think it is {0}", "The answer is {0}", "I lean towards {0}"),
         (
-            (", but ", ("it could be {1}", "it might also be {1}", "{1} is possible", "{1} can't be ruled out")),
+            (
+                ", but ",
+                ("it could be {1}", "it might also be {1}", "{1} is possible", "{1} can't be ruled out"),
+            ),
             (", though ", ("{1} is also possible", "it may be {1}", "{1} cannot be ruled out")),
             ("; ", ("{1} is possible", "{1} can't be ruled out", "possibly {1}")),
             (". ", ("However, {1} is also possible", "Possibly {1}", "It could be {1}")),
@@ -56,15 +61,16 @@ HEDGED = tuple(
     )
     for other in others
 )
-JUDGED = tuple(
-    separator.join(f"{{{i}}}{mark}{right if i == 0 else wrong}" for i in order)
-    for (right, wrong), mark, separator, order in product(
-        (("true", "false"), ("yes", "no"), ("Right", "Wrong"), ("correct", "incorrect"), ("✓", "✗")),
-        (": ", " - ", ") ", " = "),
-        (", ", ". ", "; ", "\n", "\n- "),
-        ((0, 1, 2, 3), (1, 0, 2, 3), (2, 1, 3, 0)),
-    )
-) + (
+JUDGED = (
+    *(
+        separator.join(f"{{{i}}}{mark}{right if i == 0 else wrong}" for i in order)
+        for (right, wrong), mark, separator, order in product(
+            (("true", "false"), ("yes", "no"), ("Right", "Wrong"), ("correct", "incorrect"), ("✓", "✗")),
+            (": ", " - ", ") ", " = "),
+            (", ", ". ", "; ", "\n", "\n- "),
+            ((0, 1, 2, 3), (1, 0, 2, 3), (2, 1, 3, 0)),
+        )
+    ),
     "Correct: {0}. Incorrect: {1}, {2}, {3}.",
     "Incorrect: {1}, {2}, {3}\nCorrect: {0}",
     "Right: {0}; wrong: {1}, {2} and {3}",
@@ -123,7 +129,9 @@ def filled(forms: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield form.format(*map(mark.format, letters)), letters[0]
 
 
-@pytest.mark.parametrize("forms", [RANKED, HEDGED, JUDGED, GOES_ON], ids=["ranked", "hedged", "judged", "goes on"])
+@pytest.mark.parametrize(
+    "forms", [RANKED, HEDGED, JUDGED, GOES_ON], ids=["ranked", "hedged", "judged", "goes on"]
+)
 def test_the_choice_is_read_whatever_is_said_of_the_others(forms: tuple[str, ...]) -> None:
     read = [(reply, letter, extract_letter(reply, QUESTION)) for reply, letter in filled(forms)]
     assert [row for row in read if row[2] not in (None, row[1])] == []  # never another letter

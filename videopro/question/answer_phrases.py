@@ -1,6 +1,6 @@
 """The words around a letter that make it a verdict, a guess or a denial, as regular expressions.
 
-English, and Chinese: benchmarks ask in English, and models of both languages reply in either. Every repetition is bounded: a reply that repeats a
+English, and Chinese at the end. Every repetition is bounded: a reply that repeats a
 character forever must not stall a run.
 """
 
@@ -206,7 +206,7 @@ AFFIRMED = re.compile(r"(?i)[✓✔✅☑]|\bcorrect\b")
 AFFIRMED_ALONE = re.compile(r"(?i)\b(?:yes|true|right)\b")
 DENIED = re.compile(r"(?i)[✗✘❌☒]|\b(?:incorrect|wrong|not|no|never|false|neither)\b|n['’]t\b")
 
-# ---- Chinese: 答案是B, B选项, 选B -----------------------------------------------------------------------------
+# ---- Chinese: 答案是B, B选项, 选B -------------------------------------------------------------------------
 _NOT_LATIN = r"[^\x00-\u024f]"
 # What may follow a letter: an end, punctuation, or another script.
 _LETTER = (

@@ -1,5 +1,5 @@
-"""Verdicts: where a reply says which letter it chooses, in a sentence, at its beginning or at its end, and whether
-it takes that back."""
+"""Verdicts: where a reply says which letter it chooses, in a sentence, at its beginning or at its end, and
+whether it takes that back."""
 
 from __future__ import annotations
 

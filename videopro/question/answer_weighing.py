@@ -32,7 +32,7 @@ _TRUE = (
     r"(?:correct|true|supported|confirmed|valid"
     r"|right(?!\s+(?:behind|next|in|on|at|above|below|before|after|side|hand|of|beside|there)\b))"
 )
-# The kinds of words; the first that fits counts. A kind is one letter, so that a reply's kinds are a text too.
+# Kinds of words; the first that fits counts. A kind is one letter, so that a reply's kinds are a text too.
 _FIRST, _BELOW, _DOUBT, _RIGHT, _WRONG, _PROBABLE, _VETO = "fbdynlx"
 _BEST = (_FIRST, _RIGHT, _PROBABLE)
 _WORDS = {
@@ -55,8 +55,8 @@ _WORDS = {
     r"|not\s+(?:ruled\s+out|out\s+of\s+the\s+question|impossible)|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
     _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no",
     _RIGHT: rf"{_TRUE}|yes",
-    _VETO: r"than|rather|instead|over|unless|whether|if|or|wait|actually|sorry|equally|both|either|between"
-    r"|not|never|neither|nor|none|without|hardly|cannot|\w+n['’]t",
+    _VETO: r"(?:all|any|every|no)(?:thing)?\s+but|than|rather|instead|over|unless|whether|if|or|wait|actually"
+    r"|sorry|equally|both|either|between|not|never|neither|nor|none|without|hardly|cannot|\w+n['’]t",
     "c": r"but|though|although|however|while|whereas|yet|with",
     "a": r"and|then|finally|lastly",
     _PROBABLE: r"likely|probabl[ye]",
@@ -89,11 +89,11 @@ _TOKEN = re.compile(
     + "|".join(rf"(?P<{kind}>(?i:(?<!\w)(?:{words})(?!\w)))" for kind, words in _WORDS.items())
     + "".join(f"|(?P<{kind}>{sign})" for kind, sign in _SIGNS.items())
 )
-# In kinds. "Most likely: B", "B and C are wrong", "B. Right." (the first full stop is the label's), other words.
+# In kinds: "Most likely: B"; "B and C are wrong", "B. Right." (the first full stop is the label's); others.
 _CLAUSE = re.compile(
-    r"[acp]*(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:a{1,2}z*L)*[^Lactqpfbdynl]*"
-    r"|[^Lactqpfbdynl]*L(?:a{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:[^Lactqp]*x[^Lactqp]*L)*[^Lactqp]*"
-    r"|[^Lactqp]*)[tq]?"
+    r"[acp]*(?:(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:a{1,2}z*L)*[^Lactqpfbdynl]*"
+    r"|[^Lactqpfbdynl]*L(?:a{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:[^Lactqp]*x[^Lactqp]*L)*[^Lactqp]*)"
+    r"(?:a?c[^Lactqpx]*(?=[tq]|$))?|[^Lactqp]*)[tq]?"
 )
 # Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
 _ITEM = "L[sfbdlnijzp]{0,4}"
@@ -150,17 +150,15 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
         for standings in ((_BELOW,), (_DOUBT,), (_WRONG,), ("", *_BEST), _BEST)
     )
     chosen = _letters(named)
+    is_clear = len(chosen) == 1 and not chosen & _letters(wrong)
     judged = [*best, *doubted, *wrong]
     is_weighed = len(best) == len(named) < len(clauses) == len(judged) + len(below)
     if chosen and is_weighed and not any("w" in clause.kinds for clause in judged):
-        is_clear = len(chosen) == 1 and not chosen & _letters(wrong)
         return _cut(bare, clauses, best[0]) if is_clear else ""
-    if (
-        doubted
-        and len(chosen) == 1
-        and any(read(_LEFT_OVER.sub("", bare[clause.start : clause.end])) in chosen for clause in named)
-    ):
-        below = sorted([*below, *doubted], key=lambda clause: clause.start)
+    lesser = [*doubted, *(clause for clause in wrong if "w" not in clause.kinds)]
+    said = (_LEFT_OVER.sub("", bare[clause.start : clause.end]) for clause in named)
+    if lesser and is_clear and any(read(part) in chosen for part in said):
+        below = sorted([*below, *lesser], key=lambda clause: clause.start)
     return _cut(bare, below) if below else text
 
 

@@ -30,7 +30,8 @@ _APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")
 
 def said(reply: str) -> str:
     """What the model says before it ends its turn, without thoughts, control tokens and characters that no
-    reader sees; full-width letters, digits and brackets (NFKC) are plain. Empty if the thinking has not ended."""
+    reader sees; full-width letters, digits and brackets are plain ones (NFKC). Empty if the thinking has
+    not ended."""
     turns = (turn for turn in _TURN_END.split(spoken(reply)) if turn.strip())
     return visible(unicodedata.normalize("NFKC", _TOKEN.sub(" ", next(turns, ""))))
 

@@ -19,27 +19,33 @@ Parser: TypeAlias = "Callable[[str, Question], Reading]"
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d+(?:[.,]\d+)?)"
 _CLOCK = r"(?:\d{1,2}:)?\d{1,3}:\d{2}(?:[.,]\d+)?"
-_HOURS, _MINUTES, _SECONDS = (
+_H, _M, _S = (
     rf" ?{unit}(?![a-z])\.?" for unit in ("h(?:ou)?r?s?", "m(?:in(?:ute)?s?)?", "s(?:ec(?:ond)?s?)?")
 )
+_UNIT = rf"(?:{_H}|{_M}|{_S})?"
+_AND = r",? ?(?:and )?"
 # "1:05", "1 h 2 min", "1 minute and 5 seconds", "5.5 s", "5".
 _TIME = (
-    rf"(?:{_CLOCK}(?:{_HOURS}|{_MINUTES}|{_SECONDS})?|\d+{_HOURS},? ?(?:and )?\d+{_MINUTES}(?:,? ?(?:and )?{_NUMBER}{_SECONDS})?"
-    rf"|\d+{_MINUTES},? ?(?:and )?{_NUMBER}{_SECONDS}|{_NUMBER}(?:{_HOURS}|{_MINUTES}|{_SECONDS})?)(?![\d:])"
+    rf"(?:{_CLOCK}{_UNIT}|\d+{_H}{_AND}\d+{_M}(?:{_AND}{_NUMBER}{_S})?|\d+{_M}{_AND}{_NUMBER}{_S}"
+    rf"|{_NUMBER}{_UNIT})(?![\d:])"
 )
 _PAIR = re.compile(rf"[\[(] ?(?P<start>{_TIME}) ?[,;] ?(?P<end>{_TIME}) ?[\])]", re.IGNORECASE)
 _TIME = rf"(?<![\d.,:]){_TIME}"
-_TO = r" ?(?:-+>?|–|—|~|→|\bto\b|\b(?:un)?till?\b|\bthrough\b|\bup to\b|(?<=\w) and\b) ?(?:(?:the|about|around|approximately|roughly|seconds?) )*"
+_ABOUT = r"(?:(?:the|a|about|around|approximately|roughly|seconds?|is|of|for|another) ?)"
+_TO = (
+    r" ?(?:-+>?|–|—|~|→|\bto\b|\b(?:un)?till?\b|\bthrough\b|\bup to\b|(?<=\w) and\b) ?"
+    rf"{_ABOUT}{{0,4}}"
+)
 _START = r"\b(?:start|begin)[a-z]*\b[^\d\n]{0,40}"
 _RANGE = re.compile(rf"(?P<start>{_TIME}){_TO}(?P<end>{_TIME})", re.IGNORECASE)
 _LABELLED = re.compile(
-    rf"{_START}(?P<start>{_TIME})[^\d]{{0,80}}?\b(?:end|finish|stop|conclude|until|till)[a-z]*\b[^\d\n]{{0,40}}"
-    rf"(?P<end>{_TIME})",
+    rf"{_START}(?P<start>{_TIME})[^\d]{{0,80}}?\b(?:end|finish|stop|conclude|until|till)[a-z]*\b"
+    rf"[^\d\n]{{0,40}}(?P<end>{_TIME})",
     re.IGNORECASE,
 )
 _LASTING = re.compile(
-    rf"(?:{_START}|\b(?:from|at|after) )(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?\b(?:for|last(?:s|ed|ing)?|duration|takes)\b"
-    rf"(?: |:|is|of|for|about|around|approximately|roughly|a(?:nother)?){{0,6}}(?P<length>{_TIME})",
+    rf"(?:{_START}|\b(?:from|at|after) )(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?"
+    rf"\b(?:for|last(?:s|ed|ing)?|duration|takes)\b[ :]{{0,2}}{_ABOUT}{{0,4}}(?P<length>{_TIME})",
     re.IGNORECASE,
 )
 _ANY_TIME = re.compile(_TIME, re.IGNORECASE)
@@ -80,9 +86,7 @@ def _interval(match: re.Match[str]) -> tuple[float, float]:
         return start, start + _seconds(match["length"])
     end = _seconds(match["end"])
     # "5 to 10 minutes", "5 minutes to 10": one unit for both.
-    (first, own), (second, other) = (
-        _PARTS.findall(match[name])[-1 if name == "start" else 0] for name in ("start", "end")
-    )
+    (first, own), (second, other) = _PARTS.findall(match["start"])[-1], _PARTS.findall(match["end"])[0]
     if ":" not in match["start"] + match["end"] and _number(first) < _number(second):
         if other and not own:
             start *= _UNITS[other.lower()]

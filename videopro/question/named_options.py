@@ -74,34 +74,12 @@ _LABEL = re.compile(r"(?<!\w)[a-z]\s*[.:)]\s*$")
 _HELP = re.compile(
     r"(?i)^\w+[,.!;:\s–—-]+(?:i\s+(?:can|will|would|see|understand|have)\b|i['’](?:ll|d)\b|here\b|of\s+course\b|wait\b)"
 )
-_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ],
-        start=2,
-    )
-}
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b")
+# From 2 on. "One" is a pronoun too.
+_NUMBERS = (
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
+    "|eighteen|nineteen|twenty"
+)
+_NUMBER_WORD = re.compile(rf"\b(?:{_NUMBERS})\b")
 _ARTICLE = re.compile(r"^(?:an?|the)\s+(?=\S)")
 # Words of a question that are not its subject.
 _COMMON = re.compile(
@@ -209,7 +187,7 @@ def named_option(text: str, question: Question) -> str | None:
 def _spelled(text: str) -> str:
     """The sentence as options are compared: lower case, numbers as digits."""
     text = re.sub(r"[*`~\"“”]", " ", visible(unicodedata.normalize("NFKC", text)).casefold())
-    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS[match[0]]), text)
+    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS.split("|").index(match[0]) + 2), text)
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,8 @@ _FIRST = re.compile(rf"{_NUMBER}{_OF}{_NO_MORE}(?=\s*[:;–—(]\s*[^\d\s]|\s+-\
 _MARKUP = re.compile(r"[*`_#>\"“”$]|\\boxed|^[ \t]*[-•][ \t]+(?=\D)", re.MULTILINE)
 _BRACKETS = re.compile(r"(?<![\[({])[\[({]{1,3}[ \t]*(\+?\d+(?:[ \t]*/[ \t]*\d+)?)[ \t]*[\])}]{1,3}\.?")
 # The scale itself, as in "0 (wrong) to 3 (right): 1".
-_SCALE = r"(?<![\d.]){low}(?:\s*\([^()\n]{{0,80}}\))?\s*(?:to|-|–)\s*{high}(?![\d.])(?:\s*\([^()\n]{{0,80}}\))?\s*:?"
+_MEANING = r"(?:\s*\([^()\n]{0,80}\))?"
+_SCALE = rf"(?<![\d.])%d{_MEANING}\s*(?:to|-|–)\s*%d(?![\d.]){_MEANING}\s*:?"
 _DENIED = re.compile(
     r"(?:(?:\bnot|\bnever|\bcannot|n['’]t)(?:[ \t]+[\w'’]+){0,3}|\b(?:if|unless)\b[^.!?;\n]*)[ \t]*$",
     re.IGNORECASE,
@@ -63,7 +64,7 @@ def read_verdict(reply: str, low: int, high: int) -> int | None:
     grades = set(_fields(text))
     if not grades:
         text = _BRACKETS.sub(r" \1. ", _MARKUP.sub(" ", text))
-        grades = _written(re.sub(_SCALE.format(low=low, high=high), "\n", text, flags=re.IGNORECASE), high)
+        grades = _written(re.sub(_SCALE % (low, high), "\n", text, flags=re.IGNORECASE), high)
     if len(grades) != 1:
         return None
     (grade,) = grades
