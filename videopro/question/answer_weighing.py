@@ -53,10 +53,11 @@ _WORDS = {
     _DOUBT: r"(?:can|(?:c|w)ould|do)(?:\s*no|n?['’]?)t\s+(?:be\s+)?(?:(?:entirely|fully)\s+)?"
     r"(?:ruled?\s+out|excluded?|dismiss(?:ed)?|eliminated?)"
     r"|not\s+(?:ruled\s+out|out\s+of\s+the\s+question|impossible)|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
-    _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no",
+    _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no(?!\s+longer)",
     _RIGHT: rf"{_TRUE}|yes",
-    _VETO: r"(?:all|any|every|no)(?:thing)?\s+but|than|rather|instead|over|unless|whether|if|or|wait|actually"
+    _VETO: r"(?:all|any|every|no)(?:thing)?\s+but|than|rather|instead|over|unless|whether|if|wait|actually"
     r"|sorry|equally|both|either|between|not|never|neither|nor|none|without|hardly|cannot|\w+n['’]t",
+    "r": r"or",
     "c": r"but|though|although|however|while|whereas|yet|with",
     "a": r"and|then|finally|lastly",
     _PROBABLE: r"likely|probabl[ye]",
@@ -91,14 +92,15 @@ _TOKEN = re.compile(
 )
 # In kinds: "Most likely: B"; "B and C are wrong", "B. Right." (the first full stop is the label's); others.
 _CLAUSE = re.compile(
-    r"[acp]*(?:(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:a{1,2}z*L)*[^Lactqpfbdynl]*"
-    r"|[^Lactqpfbdynl]*L(?:a{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:[^Lactqp]*x[^Lactqp]*L)*[^Lactqp]*)"
+    r"[acp]*(?:(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:[ar]{1,2}z*L)*[^Lactqpfbdynl]*"
+    r"|[^Lactqpfbdynl]*L(?:[ar]{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:(?:a?r(?![bx])|[^Lactqp]*[xr])[^Lactqp]*L)*[^Lactqp]*)"
     r"(?:a?c[^Lactqpx]*(?=[tq]|$))?|[^Lactqp]*)[tq]?"
 )
 # Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
 _ITEM = "L[sfbdlnijzp]{0,4}"
 _RANKING = re.compile(
-    rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?(?P<items>h?{_ITEM}(?:[acgte]{{1,3}}h?z*{_ITEM})+)(?=[tpq]|$)"
+    rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?"
+    rf"(?P<items>(?:hL[^hL]{{0,30}}){{2,}}|[hij]?{_ITEM}(?:(?:[acgte]{{1,3}}[hij]?|h)z*{_ITEM})+(?=[tpq]|$))"
 )
 _NUMBERED = re.compile(rf"h{_ITEM}(?:[acgt]{{0,3}}h{_ITEM}){{2,}}")
 _GOES_ON = re.compile(r"(?i)\b(?:wait|actually|let(?:['’]s|\s+me|\s+us))\b")
@@ -128,8 +130,14 @@ class _Clause(NamedTuple):
         if ordinal := re.fullmatch("[azo]*L[azo]*([ij])[az]*t?", self.kinds):
             return _FIRST if ordinal[1] == "i" else _BELOW
         kinds = self.kinds.replace("q", _VETO)
-        order = (_VETO, _WRONG, _BELOW, _DOUBT, _FIRST, _RIGHT, _PROBABLE)
+        order = (_VETO, _WRONG, _BELOW, _DOUBT, "r", _FIRST, _RIGHT, _PROBABLE)
         return next((kind for kind in order if kind in kinds), "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every word up to the option and its standing is understood."""
+        said = max(self.kinds.find("L"), self.kinds.find(self.standing))
+        return "w" not in self.kinds[:said] and "c" not in self.kinds[said:]
 
 
 def settled(text: str, question: Question, read: Callable[[str], str | None]) -> str:
@@ -152,14 +160,19 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
     chosen = _letters(named)
     is_clear = len(chosen) == 1 and not chosen & _letters(wrong)
     judged = [*best, *doubted, *wrong]
-    is_weighed = len(best) == len(named) < len(clauses) == len(judged) + len(below)
-    if chosen and is_weighed and not any("w" in clause.kinds for clause in judged):
+    is_weighed = len(best) == len(named) and len(clauses) == len(judged) + len(below)
+    if len(chosen) == len(clauses) == 1:
+        return text
+    if chosen and is_weighed and all(clause.is_plain for clause in judged):
         return _cut(bare, clauses, best[0]) if is_clear else ""
     lesser = [*doubted, *(clause for clause in wrong if "w" not in clause.kinds)]
     said = (_LEFT_OVER.sub("", bare[clause.start : clause.end]) for clause in named)
+    is_first = is_clear and len(named) == 1 and named[0].standing == _FIRST
+    choice = named[0] if below and is_first else None
+    cut = [*below, *named] if choice else below
     if lesser and is_clear and any(read(part) in chosen for part in said):
-        below = sorted([*below, *lesser], key=lambda clause: clause.start)
-    return _cut(bare, below) if below else text
+        cut = [*cut, *lesser]
+    return _cut(bare, cut, choice) if cut else text
 
 
 def _letters(clauses: Sequence[_Clause]) -> set[str]:
@@ -168,7 +181,7 @@ def _letters(clauses: Sequence[_Clause]) -> set[str]:
 
 def _cut(text: str, clauses: Sequence[_Clause], choice: _Clause | None = None) -> str:
     """The text without clauses; in place of the chosen one is its letter."""
-    for clause in reversed(clauses):
+    for clause in sorted(clauses, key=lambda clause: clause.start, reverse=True):
         answer = f"Answer: {min(clause.letters)}." if clause is choice else ""
         text = f"{text[: clause.start]} {answer} {text[clause.end :]}"
     return _LEFT_OVER.sub("", text).strip()
@@ -177,7 +190,7 @@ def _cut(text: str, clauses: Sequence[_Clause], choice: _Clause | None = None) -
 def _without_own_texts(text: str, question: Question) -> str:
     """The text without the options' texts beside their own letters."""
     for letter, choice in zip(question.letters, question.choices, strict=True):
-        own = rf"[ :–—-]{{0,4}}[(\"“']?(?i:{re.escape(choice.strip())})[)\"”']?(?!\w)"
+        own = rf"[ :|–—-]{{0,4}}[(\"“']?(?i:{re.escape(choice.strip())})[)\"”']?(?!\w)"
         text = re.sub(rf"(?<!\w)({letter}[)\].:]{{0,2}}){own}", r"\1", text)
     return text
 
@@ -208,7 +221,7 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str:
         items = tokens[match.start("items") : match.end()]
         letters = [token.letter for token in items if token.letter]
         before = text[: items[0].start].rstrip(" \n(")
-        is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|")))
+        is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|", " is")))
         is_whole = match.span() == (0, len(kinds.rstrip("t")))
         is_chain = is_whole and re.fullmatch("LgL(?:[ge]L)*", listed)
         # One to four, A to D, is the list of the options itself.
