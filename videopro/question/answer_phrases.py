@@ -92,8 +92,6 @@ _OPENING = (
     r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
 )
 ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
-# The answer of a line "A: B" after a line "Q: ...".
-_QUESTION_LINE = r"^Q:[^\n]{1,400}\n+A:\s*"
 _CORRECTED = (
     r"(?:\?\s*(?:actually[,:]?\s*)?no\b(?:[,:;.]|\s+[-–—])|\b(?:actually|wait)\b[,:]?(?:\s*no\b[,:;.]?)?)"
     r"(?:\s*(?:it['’]s|it\s+is))?\s+"
@@ -115,9 +113,8 @@ VERDICTS = patterns(
     rf"{OPEN}(?P<letter>[A-Z]){CLOSE}[.:,]?(?i:{RIGHT})",
     rf"(?i:\bmak(?:es|ing){NAMED}?){OPEN}(?P<letter>[A-Z]){CLOSE}(?i:{_GOOD})",
     rf"(?i:{_OPENING}{NAMED}?){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
-    rf"{_QUESTION_LINE}{OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
 )
-GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}){LOOSE}", rf"(?i:{_GUESS}){STRICT}")
+GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}?){STRICT}")
 # "not A but C", "rather than A, C": what comes after the denial is the verdict.
 CONTRASTS = patterns(
     rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",

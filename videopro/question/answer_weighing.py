@@ -106,8 +106,9 @@ _NUMBERED = re.compile(rf"h{_ITEM}(?:[acgt]{{0,3}}h{_ITEM}){{2,}}")
 _GOES_ON = re.compile(r"(?i)\b(?:wait|actually|let(?:['’]s|\s+me|\s+us))\b")
 _LEFT_OVER = re.compile(r"^\W*(?:(?:but|and|though|although|while|however)\b)?[\s,;.]*")
 _LETTERED_LINE = re.compile(
-    r"^[\s(\[{>•-]*(?:\d+\.\s*)?(?:[Oo]ption\s+)?(?P<letter>[A-Z])"
-    r"(?:\s*[)\]}.:]+\s*|\s+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)?$"
+    r"^[ \t(\[{>•-]*(?:\d+\.[ \t]*)?(?:[Oo]ption[ \t]+)?(?P<letter>[A-Z])"
+    r"(?:[ \t]*[)\]}.:]+[ \t]*|[ \t]+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)$",
+    re.MULTILINE,
 )
 
 
@@ -239,29 +240,17 @@ def without_list(text: str, question: Question) -> tuple[set[str], str]:
     "Correct" and a tick mark a line. "Yes" and "true" mark it only if every other line is denied: in an
     unfinished list they may be one of several.
     """
-    lines = text.split("\n")
-    labelled = [
-        (i, m)
-        for i, line in enumerate(lines)
-        if (m := _LETTERED_LINE.match(line)) and m["tail"] and m["letter"] in question.letters
-    ]
+    labelled = [match for match in _LETTERED_LINE.finditer(text) if match["letter"] in question.letters]
     # One line with a letter is the answer itself, not a list.
-    if len({match["letter"] for _, match in labelled}) < 2:
+    if len({match["letter"] for match in labelled}) < 2:
         return set(), text
-    right, perhaps, denied = set(), set(), set()
-    for i, match in labelled:
-        remark = match["tail"]
-        choice = question.choice(match["letter"]).strip()
+    marked: dict[str, set[str]] = {"denied": set(), "right": set(), "perhaps": set(), "": set()}
+    for match in reversed(labelled):
+        remark, choice = match["tail"], question.choice(match["letter"]).strip()
         # An option's own "no" or "correct" marks nothing.
         if remark.casefold().startswith(choice.casefold()):
             remark = remark[len(choice) :]
-        if DENIED.search(remark):
-            denied.add(match["letter"])
-        elif AFFIRMED.search(remark):
-            right.add(match["letter"])
-        elif AFFIRMED_ALONE.search(remark):
-            perhaps.add(match["letter"])
-        lines[i] = ""
-    if not right and perhaps and perhaps | denied == {match["letter"] for _, match in labelled}:
-        right = perhaps
-    return right, "\n".join(lines).strip()
+        forms = (("denied", DENIED), ("right", AFFIRMED), ("perhaps", AFFIRMED_ALONE))
+        marked[next((name for name, form in forms if form.search(remark)), "")].add(match["letter"])
+        text = text[: match.start()] + text[match.end() :]
+    return marked["right"] or (set() if marked[""] else marked["perhaps"]), text.strip()
