@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -107,25 +108,19 @@ def by_text(text: str, question: Question) -> str | None:
     """The letter of the only option with this text. A single letter never counts as a text."""
     normal = normalized(text)
     # Options that are single letters would be taken for their neighbours' labels.
-    if len(normal) < 2 and not normal.isdigit():
-        return None
-    fits = [
-        letter
-        for letter, choice in zip(question.letters, question.choices, strict=True)
-        if is_text(text, choice)
-    ]
-    return fits[0] if len(fits) == 1 else None
+    is_read = len(normal) > 1 or normal.isdigit()
+    return _only(question, lambda choice: is_read and is_text(text, choice))
 
 
 def by_bare_text(text: str, question: Question) -> str | None:
     """The letter of the only option with this text but for an article: "wrench" for "a wrench"."""
     bare = _ARTICLE.sub("", normalized(text))
-    fits = [
-        letter
-        for letter, choice in zip(question.letters, question.choices, strict=True)
-        if len(bare) > 1 and _ARTICLE.sub("", normalized(choice)) == bare
-    ]
-    return fits[0] if len(fits) == 1 else None
+    return _only(question, lambda choice: len(bare) > 1 and _ARTICLE.sub("", normalized(choice)) == bare)
+
+
+def _only(question: Question, fits: Callable[[str], bool]) -> str | None:
+    letters = [letter for letter in question.letters if fits(question.choice(letter))]
+    return letters[0] if len(letters) == 1 else None
 
 
 def by_label(text: str, question: Question) -> str | None:
@@ -281,17 +276,9 @@ def _heads(phrase: str, subjects: set[str]) -> bool:
 
 def _is_one_of(word: str, subjects: set[str]) -> bool:
     """Whether a word is one of the question's, in any of its endings: "enter", "enters"."""
-    return (
-        word in subjects
-        or any(
-            len(subject) > 3
-            and len(word) > 3
-            and subject[:-1] == word[: len(subject) - 1]
-            and abs(len(subject) - len(word)) <= 3
-            for subject in subjects
-        )
-        or any(
-            len(word) > 3 and subject.startswith(word) and len(subject) - len(word) <= 3
-            for subject in subjects
-        )
+    return word in subjects or any(
+        len(word) > 3
+        and abs(len(subject) - len(word)) <= 3
+        and (subject.startswith(word) or (len(subject) > 3 and word.startswith(subject[:-1])))
+        for subject in subjects
     )
