@@ -151,7 +151,7 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
     first = next((token.start for token in tokens if token.letter), None)
     if first is None or _GOES_ON.search(bare, first):
         return text
-    if ranked := _ranked(bare, tokens):
+    if (ranked := _ranked(bare, tokens)) is not None:
         return ranked
     clauses = list(_clauses(tokens))
     below, doubted, wrong, named, best = (
@@ -193,6 +193,7 @@ def _without_own_texts(text: str, question: Question) -> str:
     for letter, choice in zip(question.letters, question.choices, strict=True):
         own = rf"[ :|–—-]{{0,4}}[(\"“']?(?i:{re.escape(choice.strip())})[)\"”']?(?!\w)"
         text = re.sub(rf"(?<!\w)({letter}[)\].:]{{0,2}}){own}", r"\1", text)
+        text = re.sub(rf"(?<!\w)(?i:{re.escape(choice.strip())}) ?(\({letter}\))", r"\1", text)
     return text
 
 
@@ -214,8 +215,8 @@ def _clauses(tokens: Sequence[_Token]) -> Iterator[_Clause]:
             yield _Clause(match[0], tokens[match.start()].start, tokens[match.end() - 1].end, letters)
 
 
-def _ranked(text: str, tokens: Sequence[_Token]) -> str:
-    """The text with the first of its ranking in place of the ranking; empty without one."""
+def _ranked(text: str, tokens: Sequence[_Token]) -> str | None:
+    """The text with the first of its ranking in place of the ranking; None without one."""
     kinds = "".join(token.kind for token in tokens)
     for match in _RANKING.finditer(kinds):
         listed, order = match["items"], match["order"] or ""
@@ -223,15 +224,17 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str:
         letters = [token.letter for token in items if token.letter]
         before = text[: items[0].start].rstrip(" \n(")
         is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|", " is")))
-        is_whole = match.span() == (0, len(kinds.rstrip("t")))
+        is_whole = not kinds[: match.start()].strip("z") and not kinds[match.end() :].strip("t")
         is_chain = is_whole and re.fullmatch("LgL(?:[ge]L)*", listed)
+        is_numbered = is_whole and _NUMBERED.fullmatch(listed)
         # One to four, A to D, is the list of the options itself.
-        is_numbered = is_whole and _NUMBERED.fullmatch(listed) and letters != sorted(letters)
+        if is_numbered and not order and letters == sorted(letters):
+            return ""
         is_tie = re.match("h?L[^L]*e", listed)
         if not is_tie and len(set(letters)) == len(letters) and (is_ordered or is_chain or is_numbered):
             choice = letters[-1 if "v" in order else 0]
             return f"{text[: tokens[match.start()].start]}Answer: {choice}. {text[items[-1].end :]}"
-    return ""
+    return None
 
 
 def without_list(text: str, question: Question) -> tuple[set[str], str]:
