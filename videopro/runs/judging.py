@@ -163,10 +163,10 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
             content = parse_json(line)
             required = {key: content[key] for key in ("judge", "answer", "raw")}
             more = {key: content[key] for key in ("look", "cut_at", "error") if key in content}
-            line = required | more
             before = {**lines.get(content["question_id"], {}), "is_repeated": False}
-            is_repeated = before == {**line, "is_repeated": False} and not {"cut_at", "error"} & more.keys()
-            lines[content["question_id"]] = {**line, "is_repeated": is_repeated}
+            fields = {**required, **more, "is_repeated": False}
+            fields["is_repeated"] = before == fields and not {"cut_at", "error"} & more.keys()
+            lines[content["question_id"]] = fields
         except (ValueError, KeyError, TypeError) as error:
             set_aside.add(number, f"no grade: {error}")
     set_aside.tell()
