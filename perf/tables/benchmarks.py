@@ -17,10 +17,8 @@ _READERS = {
     "mlvu_4bcc3c0": "official: MLVU",
     "mlvu": "official: MLVU, test questions and before 4bcc3c0",
     "cgbench_6677fe3": "official: CG-Bench",
-    "cgbench": "official: CG-Bench, as older runs here",
     "egoschema_1d3f34ab": "official: EgoSchema",
     "egoschema_77a7d8e3": "official: EgoSchema, protocol exact",
-    "egoschema": "official: EgoSchema, as older runs here",
     "nextqa": "official: NExT-QA",
     "videopro": "VideoPro's release",
 }

@@ -323,8 +323,9 @@ def test_cg_bench_without_a_clue_is_not_shown_the_whole_video(tmp_path: Path) ->
 
 def test_cg_bench_scores_of_intervals_that_the_model_names(tmp_path: Path) -> None:
     records = [cg(1, [[0, 10]], "D"), cg(2, [[0, 10], [20, 30]], "D"), cg(3, [[0, 10]], "A")]
-    write_json(tmp_path / "cgbench_mini.json", [*records, cg(4, [[0, 10]], "A")])
-    touch(tmp_path, *(f"cg_videos_720p/uid{i}.mp4" for i in (1, 2, 3, 4)))
+    records += [cg(4, [[0, 10]], "A"), cg(5, [[60, 70]], "A")]
+    write_json(tmp_path / "cgbench_mini.json", records)
+    touch(tmp_path, *(f"cg_videos_720p/uid{i}.mp4" for i in (1, 2, 3, 4, 5)))
     benchmark = load("cg_bench", split="mini", root=tmp_path, protocol="miou")
     assert {item.answer for item in benchmark.items} == {None}
     replies = {
@@ -332,12 +333,13 @@ def test_cg_bench_scores_of_intervals_that_the_model_names(tmp_path: Path) -> No
         "2": "from 0.0 to 10.0 s",  # 10 of 20 s
         "3": '```json\n{"result": []}\n```',  # none
         "4": "the first 10 s",  # an odd number of numbers: officially not counted
+        "5": '```json\n{"result": [["1:00", "1:08"]]}\n```',  # 8 of 10 s; officially from 1 to 0 and 8 s
     }
     summary = score(benchmark, replies)
     assert summary["n"] == 0
     numbers = metrics(summary)
-    assert numbers["mIoU"] == (pytest.approx((1 / 3 + 1 / 2) / 4), pytest.approx((1 / 3 + 1 / 2) / 3))
-    assert numbers["rec@IoU"] == (pytest.approx(8 / 20), pytest.approx(8 / 15))
+    assert numbers["mIoU"] == (pytest.approx((1 / 3 + 1 / 2 + 4 / 5) / 5), pytest.approx((1 / 3 + 1 / 2) / 4))
+    assert numbers["rec@IoU"] == (pytest.approx(13 / 25), pytest.approx(8 / 20))
 
 
 def test_interval_iou() -> None:

@@ -85,8 +85,7 @@ def test_an_unreadable_reply_has_no_confidence() -> None:
     ("metric", "reply", "expected"),
     [
         ("grounding", "From 0:02 to 0:09.", ((2.0, 9.0),)),
-        # CG-Bench's script reads no clock: these are the numbers 0, 2, 11 and 9.
-        ("iou", "0:02, 11 to 9", ((0.0, 2.0), (11.0, 9.0))),
+        ("iou", "0:02 to 0:09, 11 to 9", ((2.0, 9.0), (9.0, 11.0))),
         ("grounding", "I cannot tell.", ()),
     ],
 )

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from videopro.question import Question, letter_confidence
-from videopro.question.letter_token import letter_token
+from videopro.question.answer_extraction import letter_token
 
 PETS = Question("Which pet is there?", ("a cat", "a dog", "a horse", "a bird"))
 

@@ -91,7 +91,7 @@ def test_trap_table(reply: str, letter: str | None) -> None:
         ("lvbench", "Answer: D", "A"),
         ("videomme", "A man is running, so the answer is (B).", "A"),
         ("longvideobench", "A man is running, so the answer is (B).", "A"),
-        ("cgbench", "A man is running, so the answer is (B).", None),
+        ("cgbench_6677fe3", "A man is running, so the answer is (B).", "A | B"),
         ("lvbench", "The correct option is B) Cats and Dogs", "T"),
         ("mlvu", "The correct option is B) Cats and Dogs", None),
         ("videopro", "(B)", None),
@@ -113,7 +113,7 @@ def test_official_readers_fall_into_the_traps(reader: str, reply: str, wrong: st
     [
         *(
             (name, "B", "B")
-            for name in ("videomme", "longvideobench", "lvbench", "cgbench", "videopro", "mlvu")
+            for name in ("videomme", "longvideobench", "lvbench", "cgbench_6677fe3", "videopro", "mlvu")
         ),
         ("videomme", "The best answer is: C. Red", "C"),
         ("videomme", "The correct option is D", "D"),
@@ -131,10 +131,9 @@ def test_official_readers_fall_into_the_traps(reader: str, reply: str, wrong: st
         ("mlvu", "B) Cats and Dogs", "B"),
         ("mlvu", " B )", "B"),
         ("mlvu", "B. Cats and Dogs", None),
-        ("cgbench", '```json\n{"result": "B"}\n```', "B"),
-        ("cgbench", '```json\n{"result": B}\n```', "B"),
-        ("cgbench", "```json\n{broken\n``` It is C.", "C"),
-        ("cgbench", "B or C", None),
+        ("cgbench_6677fe3", '```json\n{"result": "B"}\n```', "B"),
+        ("cgbench_6677fe3", '```json\n{"result": B}\n```', "B"),
+        ("cgbench_6677fe3", "```json\n{broken\n``` It is C.", "C"),
         ("cgbench_6677fe3", "B or C", "B | C"),  # right if the gold letter is among them
         ("cgbench_6677fe3", "no idea", None),
         ("cgbench_6677fe3", '```json\n{"result": ["B"]}\n```', ""),  # compared, and wrong

@@ -256,6 +256,17 @@ def test_a_failure_is_a_failure(
     assert "ungraded" not in capsys.readouterr().err
 
 
+def test_a_judge_that_repeats_a_reply_without_a_grade_is_asked_no_more(run: Path) -> None:
+    """Two ratings in brackets are none, and at temperature 0 they stay so."""
+    with StubServer(lambda body: said("[[2]] [[3]]" if len(server.chats) in (1, 4) else "3")) as server:
+        asked = []
+        for _ in range(3):
+            assert judge(run, server) == 0
+            asked.append(len(server.chats))
+        assert asked == [3, 4, 4]
+        assert overall(run)["valid"] == 3.0
+
+
 def test_a_judge_that_never_gives_a_grade_is_stopped(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from videopro.runs.verdicts import read_verdict
@@ -80,6 +82,23 @@ from videopro.runs.verdicts import read_verdict
         ("5/3", None),
         ("The answer is 3 cats.", None),
         ("9" * 30, None),
+        ("0 (wrong) to 3 (right): 1", 1),
+        ("On a scale from 0 (wrong) to 3 (right), I give 1.", 1),
+        ("0-3: 1", 1),
+        ("0 (wrong) to 3 (right)", None),
+        ("1 (mostly wrong) to 2 (mostly right)", None),
+        ("I would not give 3.", None),
+        ("I don't think I would give 3.", None),
+        ("If it named the colour, I would give 3.", None),
+        ("Would I give 3? No.", None),
+        ("I can't give it a 3. Grade: 2", 2),
+        ("It does not deserve 3; I give it 1.", 1),
+        ("The answer does not match, so I give it 0.", 0),
+        ("[[2]] [[3]]", None),
+        ("Rating: [2] [3]", None),
+        ("Rating: [[2]] Rating: [[3]]", None),
+        ("Rating: [[2]]\nRating: [[2]]", 2),
+        ("[[3]] It says the same.", 3),
     ],
 )
 def test_a_verdict_stands_for_itself(reply: str, grade: int | None) -> None:
@@ -91,5 +110,18 @@ def test_a_verdict_is_of_its_own_scale() -> None:
 
 
 def test_any_reply_is_read_in_time() -> None:
-    for part in ("grade ", "Score: 1 or ", "3\n", "{", "[[", "give it a ", "<think>", "9"):
+    start = time.process_time()
+    for part in (
+        "grade ",
+        "Score: 1 or ",
+        "3\n",
+        "{",
+        "[[",
+        "give it a ",
+        "<think>",
+        "9",
+        "[[2]] [[3]] ",
+        "0 ( to ",
+    ):
         read_verdict(part * 20_000, 0, 3)
+    assert time.process_time() - start < 10

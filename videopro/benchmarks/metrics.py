@@ -15,7 +15,7 @@ from videopro.benchmarks.grounding import grounding
 from videopro.benchmarks.intervals import interval_iou
 from videopro.benchmarks.protocol import Metric, Protocol, counts
 from videopro.benchmarks.question_sets import mean_set_score
-from videopro.question import written_intervals
+from videopro.question import extract_intervals, written_intervals
 from videopro.traces import Trace, scoring
 from videopro.traces.scoring import GROUP_SEPARATOR, QuestionScore
 
@@ -145,12 +145,12 @@ def share_at_iou(ious: Sequence[tuple[float, bool]]) -> float | None:
 
 
 def _over_written(metric: Metric, traces: Sequence[Trace]) -> MetricValue:
-    """Over the intervals of replies: unreadable replies have an IoU of 0, and officially leave the
-    denominator."""
+    """Over the intervals of replies: those that our parser reads, where an unreadable reply has an IoU of 0,
+    and those that the script reads, where it leaves the denominator."""
     marked = [trace for trace in traces if trace.evidence and scoring.is_answerable(trace)]
-    read = [written_iou(trace) for trace in marked]
-    robust = [(iou or 0.0, True) for iou in read]
-    official = [(iou, True) for iou in read if iou is not None]
+    ours = [() if trace.final is None else extract_intervals(trace.final.raw) for trace in marked]
+    robust = [(interval_iou(read, trace.evidence), True) for read, trace in zip(ours, marked, strict=True)]
+    official = [(iou, True) for trace in marked if (iou := written_iou(trace)) is not None]
     return MetricValue(_over(metric, robust), _over(metric, official), len(marked))
 
 

@@ -5,13 +5,12 @@ It is the baseline of every other method, and adaptive methods use it for easy q
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
-from videopro.benchmarks import AnswerPrompt, Item, Protocol
+from videopro.benchmarks import AnswerPrompt, Item
 from videopro.cli import setting
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
@@ -33,7 +32,6 @@ from videopro.question import (
     extract_letter,
     letter_confidence,
     prompts,
-    written_intervals,
 )
 from videopro.traces import (
     Call,
@@ -257,7 +255,7 @@ class NativeMethod(Method):
                 notes.get(i, {}),
                 prompt,
                 recorded_prompt(_user_turn(prompt), items[i].question, system=system, prefill=prefill),
-                _intervals(answers[i].raw, context.protocol) if names_intervals else (),
+                extract_intervals(answers[i].raw) if names_intervals else (),
                 is_open=items[i].question.is_open,
             )
             for i, prompt in enumerate(turns)
@@ -338,14 +336,6 @@ def _user_turn(prompt: _VisualPrompt) -> str:
 def _prefill(context: MethodContext) -> str:
     official = context.protocol.answer_prompt
     return official.prefill if official is not None else ""
-
-
-def _intervals(reply: str, protocol: Protocol) -> tuple[tuple[float, float], ...]:
-    """The finite intervals that a reply names, as a trace can hold them: those that count."""
-    # CG-Bench's metrics are of what its own script reads.
-    is_grounding = any(metric.kind == "grounding" for metric in protocol.metrics)
-    intervals = extract_intervals(reply) if is_grounding else written_intervals(reply) or ()
-    return tuple(pair for pair in intervals if all(map(math.isfinite, pair)))
 
 
 def _result(

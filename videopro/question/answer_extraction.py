@@ -12,20 +12,28 @@ The extractors of published benchmarks, with their faults, are in `videopro.ques
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
-from videopro.question.answer_chinese import CHINESE_VERDICTS
-from videopro.question.answer_ends import first_and_last
-from videopro.question.answer_lists import without_list
-from videopro.question.answer_verdicts import BARE, Contradiction, agreed, option_text_verdicts, verdicts_of
-from videopro.question.answer_wrappers import answer_tags, boxes, final_message, objects, plain
-from videopro.question.invisible import visible
+from videopro.question.answer_verdicts import (
+    BARE,
+    Contradiction,
+    agreed,
+    first_and_last,
+    option_text_verdicts,
+    verdicts_of,
+)
+from videopro.question.answer_weighing import settled, without_list
+from videopro.question.answer_wrappers import answer_tags, boxes, objects, plain, said
 from videopro.question.named_options import by_text, named_option, yes_or_no
+from videopro.question.thoughts import visible
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -34,6 +42,11 @@ if TYPE_CHECKING:
 _LONGEST = 250_000
 # Stands for an option whose text no reply has (a character for private use).
 _NO_TEXT = "\ue000"
+_NEXT_TURN = re.compile(
+    r"(?i)\n[\s#*_>-]*(?:(?:next|another|new)\s+)?(?:question|q|exercise|problem|instruction|user|human|问题?)"
+    r"[\s#]*\d*[*_]*\s*[:.)]|\n\d+[.)]\s+[^\n]+\?(?=\n)|\n[^\n]+\?(?=\n[(\[]?A[.):\]])"
+    r"|\n(?:user|human|assistant)(?=\n|:)"
+)
 _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
 
 
@@ -48,12 +61,16 @@ def extract_letter(reply: str, question: Question) -> str | None:
     """
     if len(reply) > _LONGEST:
         return None
-    # NFKC turns full-width letters and brackets, and enclosed letters such as Ⓑ, into plain ones.
-    text = visible(unicodedata.normalize("NFKC", final_message(reply)))
-    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    text = "\n".join(" ".join(line.split()) for line in said(reply).splitlines() if line.strip())
     if not text:
         return None
-    letters = (_read(text, reading) for reading in (question, *_variants(question)))
+    parts = [text]
+    if turn := _NEXT_TURN.search(text):
+        # A base model goes on with a question of its own, unless it repeats this one before it answers.
+        parts = [text[: turn.start()], *([text] if " ".join(question.text.split()) in text else [])]
+        if _NEXT_TURN.match(f"\n{text}"):
+            return None  # a conversation
+    letters = (_read(part, reading) for part in parts for reading in (question, *_variants(question)))
     return next((letter for letter in letters if letter is not None), None)
 
 
@@ -115,6 +132,7 @@ def _prose(text: str, question: Question) -> str | None:
         return letter
     if _ONLY_LETTERS.fullmatch(text) and len(set(re.findall("[A-Z]", text))) > 1:
         raise Contradiction
+    text = settled(text, question, lambda clause: _read(clause, question))
     marked, prose = without_list(text, question)
     final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, prose, question)]
     # What is called final stands, whatever was weighed before it.
@@ -122,7 +140,7 @@ def _prose(text: str, question: Question) -> str | None:
         return agreed(final, prose)
     stated = [
         verdict
-        for pattern in (*phrases.VERDICTS, *CHINESE_VERDICTS, *phrases.CONTRASTS)
+        for pattern in (*phrases.VERDICTS, *phrases.CHINESE_VERDICTS, *phrases.CONTRASTS)
         for verdict in verdicts_of(pattern, prose, question, denials=pattern not in phrases.CONTRASTS)
     ]
     stated += option_text_verdicts(prose, question) + first_and_last(prose, question)
@@ -139,3 +157,42 @@ def _prose(text: str, question: Question) -> str | None:
         if not phrases.GOES_ON.search(prose, verdict.end)
     ]
     return agreed(guesses, prose) if guesses else None
+
+
+def letter_confidence(
+    tokens: Sequence[str], logprobs: Sequence[float], letter: str, question: Question
+) -> float:
+    """Eq. 2 of the letter that a reply was read as, in 0..1.
+
+    The letter is one token of the reply, so L is 1 and the confidence is that token's probability. A reply
+    without the letter (it quotes the option's text) has Eq. 2 over all its tokens. `tokens` are the texts of
+    the reply's tokens, `logprobs` their natural log-probabilities. 0.0 for an empty reply.
+    """
+    index = letter_token(tokens, letter, question)
+    chosen = logprobs if index is None else [logprobs[index]]
+    return math.exp(min(0.0, math.fsum(chosen) / len(chosen))) if chosen else 0.0
+
+
+def letter_token(tokens: Sequence[str], letter: str, question: Question) -> int | None:
+    """The place of the token with which `tokens` settled on `letter`; None if the letter does not stand in
+    them as a word of its own.
+
+    A reply may name the letter several times, and "A" and "I" are words too: "A man sits, so (A). A is right"
+    names it four times. Without the deciding one, the text before it is not read as this letter yet.
+    """
+    texts = [visible(unicodedata.normalize("NFKC", token)) for token in tokens]
+    text = "".join(texts)
+    ends = list(accumulate(map(len, texts)))
+    # Capitals first: a small letter of a word list counts only where the reply has no capital.
+    offsets = list(_offsets(text, letter)) or list(_offsets(text, letter.lower()))
+    # From the end, because a model weighs options before it settles on one.
+    for offset in reversed(offsets):
+        if offset == offsets[0] or extract_letter(text[:offset], question) != letter:
+            return bisect_right(ends, offset)
+    return None
+
+
+def _offsets(text: str, letter: str) -> Iterator[int]:
+    """Where `letter` stands alone. Script without spaces around it, as in "选B项", does not join it."""
+    for match in re.finditer(rf"(?<![A-Za-z0-9]){letter}(?![A-Za-z0-9])", text):
+        yield match.start()

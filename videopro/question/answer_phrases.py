@@ -1,6 +1,6 @@
 """The words around a letter that make it a verdict, a guess or a denial, as regular expressions.
 
-English here; Chinese verdicts in `answer_chinese`. Every repetition is bounded: a reply that repeats a
+English, and Chinese at the end. Every repetition is bounded: a reply that repeats a
 character forever must not stall a run.
 """
 
@@ -92,8 +92,6 @@ _OPENING = (
     r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
 )
 ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
-# The answer of a line "A: B" after a line "Q: ...".
-_QUESTION_LINE = r"^Q:[^\n]{1,400}\n+A:\s*"
 _CORRECTED = (
     r"(?:\?\s*(?:actually[,:]?\s*)?no\b(?:[,:;.]|\s+[-–—])|\b(?:actually|wait)\b[,:]?(?:\s*no\b[,:;.]?)?)"
     r"(?:\s*(?:it['’]s|it\s+is))?\s+"
@@ -115,9 +113,8 @@ VERDICTS = patterns(
     rf"{OPEN}(?P<letter>[A-Z]){CLOSE}[.:,]?(?i:{RIGHT})",
     rf"(?i:\bmak(?:es|ing){NAMED}?){OPEN}(?P<letter>[A-Z]){CLOSE}(?i:{_GOOD})",
     rf"(?i:{_OPENING}{NAMED}?){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
-    rf"{_QUESTION_LINE}{OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
 )
-GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}){LOOSE}", rf"(?i:{_GUESS}){STRICT}")
+GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}?){STRICT}")
 # "not A but C", "rather than A, C": what comes after the denial is the verdict.
 CONTRASTS = patterns(
     rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
@@ -205,3 +202,30 @@ SAID_BEFORE = re.compile(
 AFFIRMED = re.compile(r"(?i)[✓✔✅☑]|\bcorrect\b")
 AFFIRMED_ALONE = re.compile(r"(?i)\b(?:yes|true|right)\b")
 DENIED = re.compile(r"(?i)[✗✘❌☒]|\b(?:incorrect|wrong|not|no|never|false|neither)\b|n['’]t\b")
+
+# ---- Chinese: 答案是B, B选项, 选B -------------------------------------------------------------------------
+_NOT_LATIN = r"[^\x00-\u024f]"
+# What may follow a letter: an end, punctuation, or another script.
+_LETTER = (
+    rf"{OPEN}(?P<letter>[A-Z])(?![A-Za-z0-9_\u00c0-\u024f'’+#]|-[A-Za-z0-9])"
+    rf"(?=[ \t]*(?:$|\n|[^\w\s]|{_NOT_LATIN}))"
+)
+_BEFORE = (
+    # "分析选项" and "看选项" look at an option, and "不选" declines it.
+    r"(?:答案|应选|應選|故选|选择|(?<![不没未别非])选|選)(?:选项)?(?:应该|應該|应|就)?(?:选择|选)?(?:是|为|為)?(?:选项)?",
+    r"(?:^|正确(?:的)?|最佳(?:的)?|[,。]\s?)(?:选项|選項)(?:应该|應該)?(?:是|为|為)?"
+    r"(?=\s?:?\s?[「(]?[A-Z][」)]?\s*(?:$|\n|[^\w\s]))",
+    r"(?:认为|觉得|判断)(?:答案)?(?:应该)?是",
+    r"(?<!不)而?是(?:选项)?(?=[A-Z](?:选项)?[。.!]?$)",
+)
+_AFTER = r"\s*(?:选项|選項|项|項)?\s*(?:是|为)?(?:最)?(?:正确|对的|合适|恰当)(?:的|答案|选项|。)?"
+_LINK = r"\s*(?:[:=]|—|–|-)?\s*"
+# A letter after "or" is one of several.
+_ALONE = r"(?<![A-Za-z0-9_'’和-])"
+
+CHINESE_VERDICTS = patterns(
+    rf"(?:{'|'.join(_BEFORE)}){_LINK}{_LETTER}",
+    rf"{_ALONE}[「(\[\"'“*]?(?P<letter>[A-Z]){ENDS}{CLOSE}{_AFTER}",
+)
+# A whole reply: "B选项".
+LETTER_AND_NOUN = r"\s*(?:选项|選項|项|項)?\s*"

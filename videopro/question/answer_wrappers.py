@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
-from videopro.question.invisible import visible
-from videopro.question.thoughts import spoken
+from videopro.question.question import LETTERS
+from videopro.question.thoughts import spoken, visible
 from videopro.storage import parse_json
 
 _ANSWER_TAG = re.compile(r"(?i)<(?P<close>/?)(?P<name>answer|final_answer|final)>")
+_TURN_END = re.compile(r"<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<eos>|<end_of_turn>")
 _TOKEN = re.compile(r"<\|[^|<>]*\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>")
 _TAG = re.compile(r"</?(?![A-Z]>)[A-Za-z][A-Za-z0-9_]*\s*/?>")
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}|\\f?boxed\s+([A-Z])\b")
 _LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|rm|bf)\s*\{([^{}]*)\}")
-_FIELD = r"(?:final[_ ]?)?(?:answer|option|choice|letter|result|prediction|response|best[_ ]option)"
+_FIELD = (
+    r"(?:(?:final|best|top|first)[_ ]?)?(?:answer|option|choice|letter|result|prediction|response|guess)"
+    r"|best|most[_ ]likely|ranking"
+)
 _LOOSE_FIELD = re.compile(rf"(?i)[\"']?\b({_FIELD})[\"']?\s*:\s*[\"']?([^\"',}}\n]+)")
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _MARKUP = re.compile(r"^```[a-z]+$|[*`~$]|\\[()\[\]]|(?<!\w)_+|_+(?!\w)|^[ \t]*[>#]+", re.MULTILINE)
@@ -23,10 +28,12 @@ _BULLET = re.compile(r"^\s*(?:[-–—•·=>→⇒➡👉✅☑✔▶►➤]+\u
 _APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")
 
 
-def final_message(reply: str) -> str:
-    """The reply without thoughts, control tokens and invisible characters. Empty if the thinking has not
-    ended."""
-    return visible(_TOKEN.sub(" ", spoken(reply)))
+def said(reply: str) -> str:
+    """What the model says before it ends its turn, without thoughts, control tokens and characters that no
+    reader sees; full-width letters, digits and brackets are plain ones (NFKC). Empty if the thinking has
+    not ended."""
+    turns = (turn for turn in _TURN_END.split(spoken(reply)) if turn.strip())
+    return visible(unicodedata.normalize("NFKC", _TOKEN.sub(" ", next(turns, ""))))
 
 
 def boxes(text: str) -> Iterator[str]:
@@ -47,8 +54,12 @@ def _fields(text: str) -> Iterator[str]:
     # Models write Python's quotes, or none.
     except ValueError:
         fields = _LOOSE_FIELD.findall(text)
+    if fields and all(key in tuple(LETTERS) and isinstance(value, bool) for key, value in fields):
+        yield " ".join(f"{key}: {value}." for key, value in fields)
     for key, value in fields:
         if re.fullmatch(_FIELD, str(key), re.IGNORECASE):
+            if str(key).casefold() == "ranking" and isinstance(value, list) and value:
+                value = value[0]
             yield str(value) if isinstance(value, str | int | float) else ""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from videopro.question.invisible import visible
-from videopro.question.thoughts import spoken
+from videopro.question.answer_wrappers import said
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -17,51 +17,97 @@ Reading: TypeAlias = "str | Sequence[tuple[float, float]] | None"
 # Reads a reply to a question.
 Parser: TypeAlias = "Callable[[str, Question], Reading]"
 
-_NUMBER = r"\d+(?:\.\d+)?"
-_CLOCK = r"(?:\d{1,2}:)?\d{1,2}:\d{2}(?:\.\d+)?"
-_UNIT = r"\s*(?:seconds?|secs?|s)\b\.?"
-_TIME = rf"(?<![\d.:])(?:{_CLOCK}|{_NUMBER})(?![\d:])(?:{_UNIT})?"
-_BETWEEN = r"\s*(?:-|–|—|~|\bto\b|\buntil\b|\btill\b|\bthrough\b|(?<=\w)\s+and\b)\s*"
-_RANGE = re.compile(rf"(?P<start>{_TIME}){_BETWEEN}(?:the\s+)?(?P<end>{_TIME})", re.IGNORECASE)
-_PAIR = re.compile(rf"[\[(]\s*(?P<start>{_TIME})\s*,\s*(?P<end>{_TIME})\s*[\])]", re.IGNORECASE)
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d+(?:[.,]\d+)?)"
+_CLOCK = r"(?:\d{1,2}:)?\d{1,3}:\d{2}(?:[.,]\d+)?"
+_H, _M, _S = (
+    rf" ?{unit}(?![a-z])\.?" for unit in ("h(?:ou)?r?s?", "m(?:in(?:ute)?s?)?", "s(?:ec(?:ond)?s?)?")
+)
+_UNIT = rf"(?:{_H}|{_M}|{_S})?"
+_AND = r",? ?(?:and )?"
+# "1:05", "1 h 2 min", "1 minute and 5 seconds", "5.5 s", "5".
+_TIME = (
+    rf"(?:{_CLOCK}{_UNIT}|\d+{_H}{_AND}\d+{_M}(?:{_AND}{_NUMBER}{_S})?|\d+{_M}{_AND}{_NUMBER}{_S}"
+    rf"|{_NUMBER}{_UNIT})(?![\d:])"
+)
+_PAIR = re.compile(rf"[\[(] ?(?P<start>{_TIME}) ?[,;] ?(?P<end>{_TIME}) ?[\])]", re.IGNORECASE)
+_TIME = rf"(?<![\d.,:]){_TIME}"
+_ABOUT = r"(?:(?:the|a|about|around|approximately|roughly|seconds?|is|of|for|another) ?)"
+_TO = (
+    r" ?(?:-+>?|–|—|~|→|\bto\b|\b(?:un)?till?\b|\bthrough\b|\bup to\b|(?<=\w) and\b) ?"
+    rf"{_ABOUT}{{0,4}}"
+)
+_START = r"\b(?:start|begin)[a-z]*\b[^\d\n]{0,40}"
+_RANGE = re.compile(rf"(?P<start>{_TIME}){_TO}(?P<end>{_TIME})", re.IGNORECASE)
 _LABELLED = re.compile(
-    rf"\b(?:start|begin)[a-z]*\b[^\d\n]{{0,40}}(?P<start>{_TIME})"
-    rf"[^\d]{{0,80}}?\b(?:end|finish|stop|conclude)[a-z]*\b[^\d\n]{{0,40}}(?P<end>{_TIME})",
+    rf"{_START}(?P<start>{_TIME})[^\d]{{0,80}}?\b(?:end|finish|stop|conclude|until|till)[a-z]*\b"
+    rf"[^\d\n]{{0,40}}(?P<end>{_TIME})",
+    re.IGNORECASE,
+)
+_LASTING = re.compile(
+    rf"(?:{_START}|\b(?:from|at|after) )(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?"
+    rf"\b(?:for|last(?:s|ed|ing)?|duration|takes)\b[ :]{{0,2}}{_ABOUT}{{0,4}}(?P<length>{_TIME})",
     re.IGNORECASE,
 )
 _ANY_TIME = re.compile(_TIME, re.IGNORECASE)
+_PARTS = re.compile(rf"({_NUMBER}) ?([hms])?", re.IGNORECASE)
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 
 
 def extract_intervals(reply: str, question: Question | None = None) -> tuple[tuple[float, float], ...]:
     """The intervals (start, end) in seconds that a reply names, in its order; empty if it names none.
 
-    Reads "24.3 - 30.4 s", "from 0:12 to 1:03", "[3, 5.5]" and JSON pairs, "starts at 3 s and ends at 5 s",
-    and two times that stand alone. Thoughts are left out; an end before its start is swapped.
+    Reads "24.3 - 30.4 s", "12,3 - 15,0", "from 0:12 to 1:03", "1 min 5 s to 1 min 10 s", "5 to 10 minutes",
+    "[3, 5.5]" and JSON pairs, "starts at 3 s and ends at 5 s", "begins at 3 s and lasts 2 s", and two times
+    that stand alone. Thoughts are left out; an end before its start is swapped.
 
     >>> extract_intervals("The event happens in the 24.3 - 30.4 seconds.")
     ((24.3, 30.4),)
-    >>> extract_intervals("It starts at 1:02 and ends at 1:09.")
+    >>> extract_intervals("It starts at 1:02 and lasts 7 s.")
     ((62.0, 69.0),)
     """
-    text = visible(spoken(reply))
+    text = re.sub(r"[ \t]+", " ", re.sub("[*\"'`“”]", "", said(reply)))
+    # "1-2,5-6" are two ranges, "1,2-5,6" is one.
+    text = re.sub(r"([-–—~] ?\d+),(?=\d+ ?[-–—~])", r"\1, ", text)
     # The most explicit form first: "starts at 3 and ends at 5-6 s" holds a range too.
-    for form in (_LABELLED, _PAIR, _RANGE):
+    for form in (_LABELLED, _LASTING, _PAIR, _RANGE):
         if matches := list(form.finditer(text)):
-            return tuple(_ordered(match["start"], match["end"]) for match in matches)
+            # A number of 400 digits is no time.
+            found = dict.fromkeys(map(_interval, matches))
+            return tuple(pair for pair in found if math.isfinite(pair[1]))
     times = _ANY_TIME.findall(text)
     # Of three lone times nobody can tell which two belong together.
-    return (_ordered(times[0], times[1]),) if len(times) == 2 else ()
+    lone = _ordered(*map(_seconds, times)) if len(times) == 2 else (math.inf, math.inf)
+    return (lone,) if math.isfinite(lone[1]) else ()
 
 
-def _ordered(start: str, end: str) -> tuple[float, float]:
-    first, second = sorted((_seconds(start), _seconds(end)))
-    return first, second
+def _interval(match: re.Match[str]) -> tuple[float, float]:
+    start = _seconds(match["start"])
+    if "length" in match.re.groupindex:
+        return start, start + _seconds(match["length"])
+    end = _seconds(match["end"])
+    # "5 to 10 minutes", "5 minutes to 10": one unit for both.
+    (first, own), (second, other) = _PARTS.findall(match["start"])[-1], _PARTS.findall(match["end"])[0]
+    if ":" not in match["start"] + match["end"] and _number(first) < _number(second):
+        if other and not own:
+            start *= _UNITS[other.lower()]
+        elif own and not other:
+            end *= _UNITS[own.lower()]
+    return _ordered(start, end)
+
+
+def _ordered(first: float, second: float) -> tuple[float, float]:
+    return min(first, second), max(first, second)
 
 
 def _seconds(time: str) -> float:
-    digits = re.match(rf"{_CLOCK}|{_NUMBER}", time)
-    assert digits is not None
-    seconds = 0.0
-    for part in digits[0].split(":"):
-        seconds = seconds * 60 + float(part)
-    return seconds
+    if ":" in time:
+        seconds = 0.0
+        for part in re.findall(r"\d+(?:[.,]\d+)?", time):
+            seconds = seconds * 60 + float(part.replace(",", "."))
+        return seconds
+    return sum(_number(number) * _UNITS[unit.lower()] for number, unit in _PARTS.findall(time))
+
+
+def _number(digits: str) -> float:
+    thousands = re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", digits)
+    return float(digits.replace(",", "" if thousands else "."))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from videopro.question.answer_phrases import CORRECTION, UNFINISHED
-from videopro.question.invisible import visible
+from videopro.question.thoughts import visible
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -74,28 +75,12 @@ _LABEL = re.compile(r"(?<!\w)[a-z]\s*[.:)]\s*$")
 _HELP = re.compile(
     r"(?i)^\w+[,.!;:\s–—-]+(?:i\s+(?:can|will|would|see|understand|have)\b|i['’](?:ll|d)\b|here\b|of\s+course\b|wait\b)"
 )
-_NUMBERS = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "thirteen": 13,
-    "fourteen": 14,
-    "fifteen": 15,
-    "sixteen": 16,
-    "seventeen": 17,
-    "eighteen": 18,
-    "nineteen": 19,
-    "twenty": 20,
-}
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b")
+# From 2 on. "One" is a pronoun too.
+_NUMBERS = (
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
+    "|eighteen|nineteen|twenty"
+)
+_NUMBER_WORD = re.compile(rf"\b(?:{_NUMBERS})\b")
 _ARTICLE = re.compile(r"^(?:an?|the)\s+(?=\S)")
 # Words of a question that are not its subject.
 _COMMON = re.compile(
@@ -123,25 +108,19 @@ def by_text(text: str, question: Question) -> str | None:
     """The letter of the only option with this text. A single letter never counts as a text."""
     normal = normalized(text)
     # Options that are single letters would be taken for their neighbours' labels.
-    if len(normal) < 2 and not normal.isdigit():
-        return None
-    fits = [
-        letter
-        for letter, choice in zip(question.letters, question.choices, strict=True)
-        if is_text(text, choice)
-    ]
-    return fits[0] if len(fits) == 1 else None
+    is_read = len(normal) > 1 or normal.isdigit()
+    return _only(question, lambda choice: is_read and is_text(text, choice))
 
 
 def by_bare_text(text: str, question: Question) -> str | None:
     """The letter of the only option with this text but for an article: "wrench" for "a wrench"."""
     bare = _ARTICLE.sub("", normalized(text))
-    fits = [
-        letter
-        for letter, choice in zip(question.letters, question.choices, strict=True)
-        if len(bare) > 1 and _ARTICLE.sub("", normalized(choice)) == bare
-    ]
-    return fits[0] if len(fits) == 1 else None
+    return _only(question, lambda choice: len(bare) > 1 and _ARTICLE.sub("", normalized(choice)) == bare)
+
+
+def _only(question: Question, fits: Callable[[str], bool]) -> str | None:
+    letters = [letter for letter in question.letters if fits(question.choice(letter))]
+    return letters[0] if len(letters) == 1 else None
 
 
 def by_label(text: str, question: Question) -> str | None:
@@ -203,7 +182,7 @@ def named_option(text: str, question: Question) -> str | None:
 def _spelled(text: str) -> str:
     """The sentence as options are compared: lower case, numbers as digits."""
     text = re.sub(r"[*`~\"“”]", " ", visible(unicodedata.normalize("NFKC", text)).casefold())
-    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS[match[0]]), text)
+    return _NUMBER_WORD.sub(lambda match: str(_NUMBERS.split("|").index(match[0]) + 2), text)
 
 
 @lru_cache(maxsize=256)
@@ -297,17 +276,9 @@ def _heads(phrase: str, subjects: set[str]) -> bool:
 
 def _is_one_of(word: str, subjects: set[str]) -> bool:
     """Whether a word is one of the question's, in any of its endings: "enter", "enters"."""
-    return (
-        word in subjects
-        or any(
-            len(subject) > 3
-            and len(word) > 3
-            and subject[:-1] == word[: len(subject) - 1]
-            and abs(len(subject) - len(word)) <= 3
-            for subject in subjects
-        )
-        or any(
-            len(word) > 3 and subject.startswith(word) and len(subject) - len(word) <= 3
-            for subject in subjects
-        )
+    return word in subjects or any(
+        len(word) > 3
+        and abs(len(subject) - len(word)) <= 3
+        and (subject.startswith(word) or (len(subject) > 3 and word.startswith(subject[:-1])))
+        for subject in subjects
     )

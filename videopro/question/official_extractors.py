@@ -5,8 +5,7 @@ letter, which may not be an option of the question at all ("T"), or None if its 
 scorer accepts any of several letters, they are joined by OR. The benchmark decides whether questions without
 a letter leave the denominator. To read replies robustly, use `videopro.question.answer_extraction`.
 
-A name with a commit is the reader of that commit. The names without one are readers of earlier releases,
-kept for the runs that were recorded with them.
+A name with a commit is the reader of that commit.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -108,23 +108,6 @@ def _mlvu_4bcc3c0(reply: str, question: Question) -> str | None:
     return head if head in question.letters else None
 
 
-def _cgbench(reply: str, question: Question) -> str | None:
-    """CG-Bench, as runs until now were scored: `cgbench_6677fe3`, but without several letters and without a
-    result that is not a text."""
-    block = re.search(r"```json(.*?)```", reply, re.DOTALL)
-    if block:
-        # Their scorer puts quotes around a bare word after a colon before parsing.
-        quoted = re.sub(r"(?<=:\s)([A-Za-z_]\w*)", r'"\1"', block[1].strip())
-        try:
-            result = json.loads(quoted)["result"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-        else:
-            return result if isinstance(result, str) else None
-    capitals = set(re.findall(r"\b[A-H]\b", reply))
-    return capitals.pop() if len(capitals) == 1 else None
-
-
 def _cgbench_6677fe3(reply: str, question: Question) -> str | None:
     """CG-Bench, run/utils.py (post_process) of CG-Bench/CG-Bench; VLMEvalKit copies it.
 
@@ -152,18 +135,6 @@ def _videopro(reply: str, question: Question) -> str | None:
     """
     match = re.match(r"\s*([A-J]|Yes|No)\b", reply)
     return match[1] if match else None
-
-
-def _egoschema(reply: str, question: Question) -> str | None:
-    """EgoSchema, as runs until now were scored: `egoschema_77a7d8e3`, but "B." is read too, and options of
-    several sentences count as a whole."""
-    options = list(zip(question.letters, question.choices, strict=True))
-    for form in (lambda letter, text: f"{letter}. {text}", lambda letter, text: text):
-        for letter, text in options:
-            expected = form(letter, text)
-            if reply == (expected if expected.endswith(".") else f"{expected}."):
-                return letter
-    return next((letter for letter in question.letters if reply in (letter, f"{letter}.")), None)
 
 
 def _egoschema_77a7d8e3(reply: str, question: Question) -> str | None:
@@ -233,18 +204,53 @@ def _nextqa(reply: str, question: Question) -> str | None:
     return max(named, key=lambda letter: reply.lower().rfind(texts[letter].lower()), default=None)
 
 
+def written_intervals(reply: str) -> list[tuple[float, float]] | None:
+    """The intervals (s) that a reply names, as run/utils.py (post_process, task "miou") of CG-Bench/CG-Bench,
+    commit 6677fe3, reads them; None if it reads none.
+
+    Field "result" of the first ```json block, a list of [start, end]; without a valid one, all numbers of the
+    reply in pairs, and nothing if their number is odd. A reply without numbers names no interval. The script
+    does not check that there are at most five, nor that a start comes before its end. It ends in an error,
+    and so reads nothing, if pairs of numbers outside a block overlap.
+    """
+    result = written_result(reply)
+    if isinstance(result, list) and all(map(_is_interval, result)):
+        return [(float(start), float(end)) for start, end in result]
+    if not reply:
+        return None
+    numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", reply)]
+    if len(numbers) % 2:
+        return None
+    # By start, as the script sorts them before it looks for overlaps.
+    pairs = sorted(zip(numbers[::2], numbers[1::2], strict=True), key=lambda pair: pair[0])
+    return None if any(after[0] <= before[1] for before, after in pairwise(pairs)) else pairs
+
+
+def written_result(reply: str) -> Any:
+    """Field "result" of the first ```json block of a reply; None if there is none, or no valid block."""
+    block = re.search(r"```json(.*?)```", reply, re.DOTALL)
+    if not block or not block[1].strip():
+        return None
+    try:
+        return json.loads(block[1].strip())["result"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _is_interval(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value)
+
+
 OFFICIAL_EXTRACTORS: Mapping[str, Callable[[str, Question], str | None]] = {
     "videomme": _videomme,
     "longvideobench": _longvideobench,
     "lvbench": _lvbench,
     "mlvu": _mlvu,
-    "cgbench": _cgbench,
     "videomme_afd52cf": _videomme_afd52cf,
     "mlvu_4bcc3c0": _mlvu_4bcc3c0,
     "cgbench_6677fe3": _cgbench_6677fe3,
     "egoschema_77a7d8e3": _egoschema_77a7d8e3,
     "egoschema_1d3f34ab": _egoschema_1d3f34ab,
-    "egoschema": _egoschema,
     "nextqa": _nextqa,
     "videopro": _videopro,
 }

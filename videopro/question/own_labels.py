@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
-from videopro.question.invisible import visible
 from videopro.question.question import LETTERS
+from videopro.question.thoughts import visible
 
 # What may surround a label in Markdown.
 _STARS = r"[*_`]{0,3}"
@@ -29,7 +30,11 @@ def without_own_labels(choices: Sequence[str]) -> tuple[str, ...]:
     labels = [_LABEL.match(choice) for choice in readable]
     forms = set()
     for label, letter in zip(labels, LETTERS, strict=False):
-        if label is None or _plain(label["letter"]).upper() != letter or not _ends(label):
+        if (
+            label is None
+            or unicodedata.normalize("NFKC", label["letter"]).upper() != letter
+            or not _ends(label)
+        ):
             return unchanged
         forms.add(
             (
@@ -58,8 +63,3 @@ def _ends(label: re.Match[str]) -> bool:
         return bool(label["mark"])
     following = label.string[label.end() :]
     return label["mark"] in (".", ":") and not re.match(r"\w\.", following)
-
-
-def _plain(letter: str) -> str:
-    """A letter of full width as an ordinary one."""
-    return chr(ord(letter) - 0xFEE0) if ord(letter) > 0xFF00 else letter

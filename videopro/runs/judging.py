@@ -1,6 +1,6 @@
 """Have a judge model grade the open answers of a run. Each answer is graded once; grades.jsonl stores the
 judge's replies, which scoring parses. A request that failed and a reply without a grade are stored as such,
-counted, and asked again by the next command.
+counted, and asked again by the next command; a judge that then says the same is asked no more.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
             f"{folder.grades}: was graded by {sorted(other_judges)[0]!r}, not by {_name(config)!r}; give the "
             "first as --judge, with its settings, or remove the file"
         )
-    todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, recorded, judge)]
+    todo = [
+        trace for trace in traces if _is_open(trace) and not _is_graded(trace, recorded, judge, _name(config))
+    ]
     if todo:
         # What failed before comes last: it may fail again.
         todo.sort(key=lambda trace: trace.question_id in recorded)
@@ -128,10 +130,15 @@ def _is_open(trace: Trace) -> bool:
     return trace.reference is not None and trace.final is not None
 
 
-def _is_graded(trace: Trace, recorded: Mapping[str, Mapping[str, Any]], judge: JudgePrompt) -> bool:
-    """Whether this exact answer was graded: an answer that was redone is graded again."""
+def _is_graded(
+    trace: Trace, recorded: Mapping[str, Mapping[str, Any]], judge: JudgePrompt, name: str
+) -> bool:
+    """Whether this exact answer was graded, or this judge repeated a reply without a grade: an answer that
+    was redone is graded again."""
     line = recorded.get(trace.question_id)
-    return line is not None and line["answer"] == _digest(trace) and not why_ungraded(line, judge)
+    if line is None or line["answer"] != _digest(trace):
+        return False
+    return not why_ungraded(line, judge) or (line["is_repeated"] and line["judge"] == name)
 
 
 def _digest(trace: Trace) -> str:
@@ -156,7 +163,10 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
             content = parse_json(line)
             required = {key: content[key] for key in ("judge", "answer", "raw")}
             more = {key: content[key] for key in ("look", "cut_at", "error") if key in content}
-            lines[content["question_id"]] = required | more
+            before = {**lines.get(content["question_id"], {}), "is_repeated": False}
+            fields = {**required, **more, "is_repeated": False}
+            fields["is_repeated"] = before == fields and not {"cut_at", "error"} & more.keys()
+            lines[content["question_id"]] = fields
         except (ValueError, KeyError, TypeError) as error:
             set_aside.add(number, f"no grade: {error}")
     set_aside.tell()

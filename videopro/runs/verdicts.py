@@ -8,10 +8,9 @@ Thoughts are left out. Verdicts must agree, unless one is called final.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
-from videopro.question import spoken, visible
+from videopro.question import said
 from videopro.storage import InvalidJson, parse_json
 
 _NOUN = r"(?:grade|rating|score|mark|verdict|assessment|evaluation|judge?ment)"
@@ -20,7 +19,7 @@ _NUMBER = r"\+?(?P<number>\d{1,18})(?:\.0+)?"
 _OF = r"(?:\s*/\s*(?P<slash>\d+)|\s+(?:out\s+of|of)\s+(?P<of>\d+)|\s+points?\b)?"
 # What makes a number part of something else: a decimal, a range, a choice, a time, a thing that is counted.
 _NO_MORE = (
-    r"(?![\w/%]|[.,:]\d|\s*(?:-|–|—|/|to|or|and|vs\.?)\s*\d"
+    r"(?![\w/%]|[.,:]\d|\s*\?|(?:\s*\([^()\n]{0,80}\))?\s*(?:-|–|—|/|to|or|and|vs\.?)\s*\d|\.?[ \t]+\+?\d"
     r"|[ \t]+(?!because|since|as\b|on\b|for\b|which|and\b|out\s|of\s|points?\b)[a-z])"
 )
 _LABELLED = re.compile(
@@ -41,9 +40,16 @@ _ANSWERED = re.compile(
 )
 _ALONE = re.compile(rf"{_NUMBER}{_OF}\s*[.!]?")
 # "3: the same", "3 - the same", "3 (correct)", in a reply whose other lines begin with no number.
-_FIRST = re.compile(rf"{_NUMBER}{_OF}(?=\s*[:;–—(]\s*\D|\s+-\s+\D|[.,]\s+\D)")
+_FIRST = re.compile(rf"{_NUMBER}{_OF}{_NO_MORE}(?=\s*[:;–—(]\s*[^\d\s]|\s+-\s+[^\d\s]|[.,]\s+[^\d\s])")
 _MARKUP = re.compile(r"[*`_#>\"“”$]|\\boxed|^[ \t]*[-•][ \t]+(?=\D)", re.MULTILINE)
-_BRACKETS = re.compile(r"(?<![\[({])[\[({]{1,3}[ \t]*(\+?\d+(?:[ \t]*/[ \t]*\d+)?)[ \t]*[\])}]{1,3}")
+_BRACKETS = re.compile(r"(?<![\[({])[\[({]{1,3}[ \t]*(\+?\d+(?:[ \t]*/[ \t]*\d+)?)[ \t]*[\])}]{1,3}\.?")
+# The scale itself, as in "0 (wrong) to 3 (right): 1".
+_MEANING = r"(?:\s*\([^()\n]{0,80}\))?"
+_SCALE = rf"(?<![\d.])%d{_MEANING}\s*(?:to|-|–)\s*%d(?![\d.]){_MEANING}\s*:?"
+_DENIED = re.compile(
+    r"(?:(?:\bnot|\bnever|\bcannot|n['’]t)(?:[ \t]+[\w'’]+){0,3}|\b(?:if|unless)\b[^.!?;\n]*)[ \t]*$",
+    re.IGNORECASE,
+)
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _FIELDS = re.compile(rf"(?:final[_ ]|overall[_ ])?(?:{_NOUN}|result|response|answer)", re.IGNORECASE)
 
@@ -54,8 +60,11 @@ def read_verdict(reply: str, low: int, high: int) -> int | None:
     >>> read_verdict("<think>2 or 3?</think>The grade is 3/3.", 0, 3)
     3
     """
-    text = visible(unicodedata.normalize("NFKC", spoken(reply)))
-    grades = set(_fields(text)) or _written(_BRACKETS.sub(r" \1 ", _MARKUP.sub(" ", text)), high)
+    text = said(reply)
+    grades = set(_fields(text))
+    if not grades:
+        text = _BRACKETS.sub(r" \1. ", _MARKUP.sub(" ", text))
+        grades = _written(re.sub(_SCALE % (low, high), "\n", text, flags=re.IGNORECASE), high)
     if len(grades) != 1:
         return None
     (grade,) = grades
@@ -86,11 +95,14 @@ def _written(text: str, high: int) -> set[int | None]:
     """The grades that stand for themselves in a text; those that are called final, if there are any."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     alone = {_of(match, high) for line in lines if (match := _ALONE.fullmatch(line))}
-    labelled = list(_LABELLED.finditer(text))
+    labelled, assigned = (
+        [match for match in form.finditer(text) if not _is_denied(text, match.start())]
+        for form in (_LABELLED, _ASSIGNED)
+    )
     final = [_of(match, high) for match in labelled if match["final"]]
     if final:
         return {final[-1]}
-    grades = alone | {_of(match, high) for match in (*labelled, *_ASSIGNED.finditer(text))}
+    grades = alone | {_of(match, high) for match in (*labelled, *assigned)}
     # From the surest form to the least sure one: a bare number may be a part of the explanation.
     if not grades:
         grades = {_of(match, high) for line in lines if (match := _ANSWERED.fullmatch(line))}
@@ -98,6 +110,11 @@ def _written(text: str, high: int) -> set[int | None]:
         numbered = sum(line[:1].isdigit() for line in lines)
         grades = {_of(match, high)} if numbered == 1 else set()
     return grades
+
+
+def _is_denied(text: str, start: int) -> bool:
+    """Whether the words before a verdict deny or suppose it: "I would not give 3"."""
+    return _DENIED.search(text, max(0, start - 200), start) is not None
 
 
 def _of(match: re.Match[str], high: int) -> int | None:
