@@ -19,7 +19,7 @@ from videopro.data_synthesis.held_out import MINI, cg_bench_records, comparable
 from videopro.errors import BenchmarkError, ConfigError, VideoError
 from videopro.storage import parse_json
 from videopro.video import files_below
-from videopro.video.decoding import check_file, content_id
+from videopro.video.decoding import content_id
 
 POCKET_SPLITS = ("val", "test")
 # Files next to videos that are not videos.
@@ -108,7 +108,7 @@ class EvaluationVideos:
 def file_content(path: Path) -> str | None:
     """The content id of a file; None if it is not a readable file."""
     try:
-        return content_id(path, check_file(path).st_size)
+        return content_id(path)
     except (VideoError, OSError):
         return None
 

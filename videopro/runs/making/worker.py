@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from videopro.backbones import Backbone, check_alive
@@ -37,7 +38,18 @@ from videopro.errors import (
 from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
 from videopro.question import Parser
 from videopro.runs.folder import RunFolder
-from videopro.traces import Failure, Result, SharedClock, Trace, TraceLog, VideoRef, failed_result
+from videopro.traces import (
+    NO_REDO,
+    REDONE,
+    Failure,
+    Redo,
+    Result,
+    SharedClock,
+    Trace,
+    TraceLog,
+    VideoRef,
+    failed_result,
+)
 from videopro.video import Video
 
 # Seconds between two checks of an idle worker for work that another worker has left.
@@ -77,7 +89,7 @@ class WorkerJob:
     units: tuple[Unit[Item], ...]
     protocol: BenchmarkProtocol
     seed: int
-    redo_errors: bool = False
+    redo: Redo = NO_REDO
     parser: Parser | None = None
     """The official answer parser, if it is the benchmark's own."""
     in_flight: int | None = None
@@ -146,7 +158,7 @@ class _Units:
         self._answerer = answerer
         self.most = in_flight
         """Units in flight at a time, at most as many as at first."""
-        self._log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
+        self._log = TraceLog(job.folder.traces, run_key=job.run_key, redo=job.redo)
         self._log_lock = threading.Lock()
         self._is_open = True
         self._threads = ThreadPoolExecutor(in_flight, "unit")
@@ -314,10 +326,17 @@ def _results(
         return
     reference = video_ref(items[0], video)
     meters = chain([meter], iter(Meter, None))
+    texts: dict[Path | None, tuple[str, str]] = {}
+    again = {question for question, *_ in job.redo.changed}
 
     def new_context() -> MethodContext:
-        return MethodContext(video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing)
+        return MethodContext(
+            video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing, texts=texts
+        )
 
     doing("answering")
     for item, result in answer_each(method, items, new_context):
-        yield item, replace(result, notes=(*video.notes, *backbone.notes, *result.notes)), reference
+        redone = (REDONE,) if item.id in again else ()
+        notes = (*redone, *video.notes, *backbone.notes, *result.notes)
+        file, text = texts.get(item.subtitles, ("", ""))
+        yield item, replace(result, notes=notes), replace(reference, subtitles=file, text_id=text)

@@ -110,12 +110,13 @@ def check_file(path: Path) -> os.stat_result:
     return state
 
 
-def content_id(path: Path, size: int) -> str:
+def content_id(path: Path) -> str:
     """32 hex digits that identify a file's content: SHA-256 of its size and of five blocks of 256 KiB, at the
     start, at each quarter and at the end. A file of up to 1.25 MiB is read whole. Unlike the path, the id
     survives a move. Two files that differ only between the blocks have the same id, which does not happen to
-    compressed video by accident.
+    compressed video by accident. Raises VideoError as `check_file`, OSError for one that cannot be read.
     """
+    size = check_file(path).st_size
     digest = hashlib.sha256(size.to_bytes(8, "little"))
     with open(path, "rb") as file:
         if size <= 5 * _BLOCK:
