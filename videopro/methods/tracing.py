@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
-from functools import cache
-from importlib import metadata
+from types import MappingProxyType
 
-from videopro import __version__
+from videopro.backbones import library_versions
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_intervals, extract_letter
 from videopro.traces import SCHEMA, Result, Trace, VideoRef
@@ -28,8 +26,10 @@ def make_trace(
     run_key: str,
     protocol: Protocol,
     parser: Parser | None = None,
+    served: Mapping[str, str] = MappingProxyType({}),
 ) -> Trace:
-    """The record of one question. `parser`: the official one, if it is the benchmark's own."""
+    """The record of one question. `parser`: the official one, if it is the benchmark's own. `served`:
+    `Backbone.versions`."""
     return Trace(
         **vars(result),
         schema=SCHEMA,
@@ -45,7 +45,7 @@ def make_trace(
         official=official_letter(result, item, protocol, parser),
         official_intervals=_official_intervals(result, item, protocol, parser),
         member=item.member,
-        versions=versions(),
+        versions={**library_versions(), **served},
     )
 
 
@@ -74,14 +74,3 @@ def _official_intervals(
     if not intervals or isinstance(intervals, str):
         return None
     return tuple((float(start), float(end)) for start, end in intervals)
-
-
-@cache
-def versions() -> Mapping[str, str]:
-    """Versions of the packages that an answer depends on."""
-    names = ("torch", "transformers", "av")
-    return {
-        "videopro": __version__,
-        "python": platform.python_version(),
-        **{n: metadata.version(n) for n in names},
-    }

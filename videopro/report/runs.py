@@ -18,7 +18,15 @@ from videopro.backbones import DEFAULT_FRAMES
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
-from videopro.traces.scoring import QuestionScore, exclusions, exclusions_text, lack_of_model, records_of
+from videopro.traces.scoring import (
+    QuestionScore,
+    exclusions,
+    exclusions_text,
+    lack_of_model,
+    mixed_versions,
+    records_of,
+    versions_used,
+)
 
 METHOD_TITLES: Mapping[str, str] = {
     "native": "Native VideoLLM",
@@ -249,6 +257,12 @@ def exclusions_note(runs: Sequence[ReportRun]) -> str:
         if (left_out := exclusions(run.traces))
     ]
     return f"Left out of the accuracy: {'; '.join(parts)}." if parts else ""
+
+
+def versions_note(runs: Sequence[ReportRun]) -> str:
+    """Which runs several versions have answered, and which; empty if none."""
+    parts = [f"{run.name} {mixed}" for run in runs if (mixed := mixed_versions(versions_used(run.traces)))]
+    return f"Answered by several versions: {' / '.join(parts)}." if parts else ""
 
 
 def _span(counts: Sequence[int]) -> str:

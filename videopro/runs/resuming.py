@@ -116,9 +116,8 @@ def _other_file(trace: Trace, item: Item, content: Callable[[Path], str | None])
     if film != before.id:
         return str(item.video)
     if before.text_id and not before.subtitles:
-        (key,) = (each.key for each in trace.prepared if each.kind == "transcript")
-        now = stored_transcript_id(key)
-        return f"the transcript of {item.video}" if now not in (None, before.text_id) else None
+        made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
+        return f"the transcript of {item.video}" if made - {None, before.text_id} else None
     if item.subtitles is None:
         return f"{before.subtitles} (no subtitles are listed now)" if before.subtitles else None
     text = content(item.subtitles)

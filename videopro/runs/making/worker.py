@@ -258,7 +258,7 @@ def answer_unit(
                     check_alive(backbone, result.error.message)
                 # An error of the machine is blamed on the questions without a result.
                 ids.remove(item.id)
-                yield _trace(item, result, video, job)
+                yield _trace(item, result, video, job, backbone.versions)
             report.answering([])
 
 
@@ -288,7 +288,7 @@ def blame_machine(error: BaseException, folder: RunFolder) -> None:
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
     """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
     died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
-    return _trace(item, Result(error=died), video_ref(item), job)
+    return _trace(item, Result(error=died), video_ref(item), job, {})
 
 
 def _with_times_scaled(trace: Trace, factor: float) -> Trace:
@@ -308,8 +308,9 @@ def _with_times_scaled(trace: Trace, factor: float) -> Trace:
     return replace(trace, cost=trace.cost.scaled(factor), rounds=tuple(rounds))
 
 
-def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob) -> Trace:
-    return make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser)
+def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob, served: Mapping[str, str]) -> Trace:
+    key, protocol, parser = job.run_key, job.protocol, job.parser
+    return make_trace(item, result, video, run_key=key, protocol=protocol, parser=parser, served=served)
 
 
 def _results(

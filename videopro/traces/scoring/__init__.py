@@ -73,9 +73,11 @@ from videopro.traces.scoring.verdicts import (
     exclusions,
     exclusions_text,
     is_answerable,
+    mixed_versions,
     official_records_of,
     records_of,
     score_trace,
+    versions_used,
 )
 from videopro.traces.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
@@ -127,6 +129,8 @@ __all__ = [
     "lack_of_model",
     "macro_accuracy",
     "exclusions_text",
+    "mixed_versions",
+    "versions_used",
     "mean_costs",
     "mean_frames_seen",
     "normalized_tokens",
