@@ -262,7 +262,7 @@ def exclusions_note(runs: Sequence[ReportRun]) -> str:
 def versions_note(runs: Sequence[ReportRun]) -> str:
     """Which runs several versions have answered, and which; empty if none."""
     parts = [f"{run.name} {mixed}" for run in runs if (mixed := mixed_versions(versions_used(run.traces)))]
-    return f"Answered by several versions: {' / '.join(parts)}." if parts else ""
+    return f"Answered by several versions (questions by each): {' / '.join(parts)}." if parts else ""
 
 
 def _span(counts: Sequence[int]) -> str:

@@ -273,7 +273,7 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     for note, count in summary["notes"].items():
         yield f"{count} questions: {note}"
     if mixed := mixed_versions(summary.get("versions", {})):
-        yield f"answered by several versions: {mixed}"
+        yield f"answered by several versions (questions by each): {mixed}"
 
 
 # From which share of unparsed replies on it is said what they begin with.

@@ -72,10 +72,10 @@ def versions_used(traces: Sequence[Trace]) -> dict[str, dict[str, int]]:
 
 
 def mixed_versions(used: Mapping[str, Mapping[str, int]]) -> str:
-    """Of `versions_used`, what answered in several versions: "torch 2.11.0 (7 answers), 2.14.1 (5 answers)".
-    Empty if nothing did."""
+    """Of `versions_used`, what answered in several versions: "torch 2.11.0 (7), 2.14.1 (5)", in brackets
+    the questions. Empty if nothing did."""
     return "; ".join(
-        f"{name} " + ", ".join(f"{version} ({count} answers)" for version, count in counts.items())
+        f"{name} " + ", ".join(f"{version} ({count})" for version, count in counts.items())
         for name, counts in used.items()
         if len(counts) > 1
     )
