@@ -129,8 +129,9 @@ def run(
     recorded = folder.read() if folder.traces.exists() else []
     check_questions(recorded, selection.benchmark, folder)
     guard, items = guarded()
+    # The datasets alone need no film.
     redo = check_files(
-        recorded,
+        [] if config.assemble_only else recorded,
         selection.benchmark,
         items,
         folder,
