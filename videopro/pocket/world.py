@@ -250,7 +250,7 @@ def encode(plan: Script, path: Path) -> None:
         stream.codec_context.time_base = Fraction(1, drawing.FPS)
         # One thread, because several encode other bytes on machines with other numbers of processors.
         stream.codec_context.thread_count = 1
-        stream.options = manifest.ENCODING
+        stream.options = {**manifest.ENCODING}
         count = 0
         for scene in plan.scenes:
             view = drawing.SceneView(scene.place, plan.weather, scene.actor, scene.sign, scene.seed)

@@ -180,8 +180,9 @@ def video_settings(checkpoint: Checkpoint) -> dict[str, str]:
     # The rule is the model's own, and needs no weights: they are on no device, but where inputs go to.
     settings = copy.deepcopy(checkpoint.settings)
     settings.get_text_config().num_hidden_layers = settings.vision_config.depth = 1
+    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)]
     with torch.device("meta"):
-        model: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)](settings)
+        model = model_class(settings)
     model.set_input_embeddings(torch.nn.Embedding(1, 1))
     positions, next_position = QwenRunner(model, ends=(), pad=0).positions(head)
     seen = positions[:, 0, torch.tensor(head.types) > 0]

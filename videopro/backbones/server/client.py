@@ -350,18 +350,6 @@ class ChatClient:
         (completion,), left_out = self.complete([body])
         return read_reply(completion, f"server {self.url}", limit), left_out & body.keys()
 
-    def version(self) -> str:
-        """The version that vLLM gives of itself; empty from another server, and if it does not reply."""
-
-        async def ask() -> str:
-            assert self._connection is not None
-            try:
-                return read_version(await self._connection.version())
-            except (ErrorReply, Redirected, Disconnected, TimeoutError, InvalidReply):
-                return ""
-
-        return self._wait(ask())
-
     def close(self) -> None:
         """Cancel requests in flight and close the connections."""
         self._endpoint.close()
