@@ -271,18 +271,6 @@ def test_a_run_of_several_versions_says_so_and_goes_on(
     assert json.loads((output / "summary.json").read_text())["versions"]["torch"] == {"1.0": 1, now: 2}
 
 
-def test_a_run_that_showed_the_labels_of_choices_goes_on(tmp_path: Path) -> None:
-    """As earlier versions did."""
-    make_benchmark(tmp_path / "b", videos=1)
-    output = tmp_path / "run"
-    assert main(flags(tmp_path / "b", output, "--limit", "1"), load=load_fake) == 0
-    trace = json.loads((output / "traces.jsonl").read_text())
-    trace["choices"] = [f"{letter}. {text}" for letter, text in zip("ABCD", trace["choices"], strict=False)]
-    (output / "traces.jsonl").write_text(json.dumps(trace) + "\n")
-    assert main(flags(tmp_path / "b", output), load=load_fake) == 0
-    check_complete(output, questions=3)
-
-
 def test_long_texts_are_shown_where_they_begin_to_differ() -> None:
     text = "Watch the video. " * 20
     (line,) = identity_difference({"prompts": text + "Now answer."}, {"prompts": text + "Then answer." * 20})

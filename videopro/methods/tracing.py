@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from videopro.backbones import library_versions
 from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.modules import stored_transcript_id
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_intervals, extract_letter
-from videopro.traces import SCHEMA, Result, Trace, VideoRef
+from videopro.traces import NO_SUBTITLES, SCHEMA, Result, Trace, VideoRef
 from videopro.video import Video
 
 
@@ -16,6 +18,25 @@ def video_ref(item: Item, video: Video | None = None) -> VideoRef:
     """The video of a question as its trace names it. `video`: None if it could not be opened."""
     opened = () if video is None else (video.id, video.duration)
     return VideoRef(str(item.video), item.video_key, *opened)
+
+
+def other_file(trace: Trace, item: Item, content: Callable[[Path], str | None]) -> str | None:
+    """The film or the text that is not the one that the answer is about; None if both are, or are not here.
+    `content`: the content id of a file, if it can be read."""
+    before = trace.video
+    film = content(item.video)
+    if film is None or not before.id:
+        return None
+    if film != before.id:
+        return str(item.video)
+    if before.text_id and not before.subtitles:
+        made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
+        return f"the transcript of {item.video}" if made - {None, before.text_id} else None
+    if item.subtitles is None:
+        return f"{before.subtitles} (no subtitles are listed now)" if before.subtitles else None
+    text = content(item.subtitles)
+    was_read = before.text_id or NO_SUBTITLES in trace.notes
+    return str(item.subtitles) if was_read and text not in (None, before.text_id) else None
 
 
 def make_trace(

@@ -8,18 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import read_yaml
 from videopro.errors import RunError, VideoProError
-from videopro.modules import stored_transcript_id
-from videopro.question import without_own_labels
+from videopro.methods import other_file
 from videopro.runs.folder import RunFolder
-from videopro.traces import NO_SUBTITLES, OTHER_FILES, Redo, Trace
-from videopro.video import content_id
+from videopro.traces import OTHER_FILES, Redo, Trace
+from videopro.video import content_if_readable
 
 
 def check_model(
@@ -65,9 +63,7 @@ def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: Run
                 f"{benchmark.split!r}; give the --root of that run or another --output"
             )
         now = (item.question.text, item.question.choices, item.answer)
-        # Earlier versions kept the labels that choices bring, and showed them twice.
-        options = (trace.choices, without_own_labels(trace.choices))
-        if now not in [(trace.question, choices, trace.gold) for choices in options]:
+        if now != (trace.question, trace.choices, trace.gold):
             raise RunError(
                 f"{folder.traces}: question {trace.question_id!r} now has another text, options or answer in "
                 f"{benchmark.name}; give the --root of that run or another --output"
@@ -88,10 +84,10 @@ def check_files(
     `errors`, and with `changed` the questions about another file. Raises RunError for these without
     `changed`, and for those that are not among `items`."""
     films, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
-    content = cache(_content)
+    content = cache(content_if_readable)
     others: defaultdict[str, list[Trace]] = defaultdict(list)
     for trace in recorded:
-        if trace.video.key in films and (name := _other_file(trace, known[trace.question_id], content)):
+        if trace.video.key in films and (name := other_file(trace, known[trace.question_id], content)):
             others[name].append(trace)
     asked = {item.id for item in items} if changed else set()
     lines = [
@@ -105,28 +101,3 @@ def check_files(
         raise RunError(f"{folder.path}: files are not those of its answers; {fix}{''.join(lines)}")
     stale = [trace for traces in others.values() for trace in traces]
     return Redo(errors, frozenset((each.question_id, each.video.id, each.video.text_id) for each in stale))
-
-
-def _other_file(trace: Trace, item: Item, content: Callable[[Path], str | None]) -> str | None:
-    """The film or the text that is not the one that the answer is about; None if both are."""
-    before = trace.video
-    film = content(item.video)
-    if film is None or not before.id:
-        return None
-    if film != before.id:
-        return str(item.video)
-    if before.text_id and not before.subtitles:
-        made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
-        return f"the transcript of {item.video}" if made - {None, before.text_id} else None
-    if item.subtitles is None:
-        return f"{before.subtitles} (no subtitles are listed now)" if before.subtitles else None
-    text = content(item.subtitles)
-    was_read = before.text_id or NO_SUBTITLES in trace.notes
-    return str(item.subtitles) if was_read and text not in (None, before.text_id) else None
-
-
-def _content(path: Path) -> str | None:
-    try:
-        return content_id(path)
-    except (VideoProError, OSError):
-        return None

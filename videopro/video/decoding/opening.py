@@ -128,6 +128,14 @@ def content_id(path: Path) -> str:
     return digest.hexdigest()[:32]
 
 
+def content_if_readable(path: Path) -> str | None:
+    """The same; None if it is not a readable file."""
+    try:
+        return content_id(path)
+    except (VideoError, OSError):
+        return None
+
+
 def check_complete(path: Path, size: int) -> None:
     """Raise VideoError if the container's own sizes extend beyond the end of the file, or its sample counts
     are impossible.
