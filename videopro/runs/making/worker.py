@@ -141,6 +141,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
             pending = units.pending()
             if not pending:
                 return
+            # Fewer towards the end, so that each worker gets its share of the last units.
             units.most = min(most, share_of_units(len(pending), job.workers))
             begun = [units.take(unit) for unit in pending]
             if any(begun) or units.wait() or len(units.pending()) < len(pending):
@@ -150,7 +151,6 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
 
 class _Units:
     """The units of a run, of which this process answers some at a time. Leaving the `with` block does not
-    # Fewer towards the end, so that each worker gets its share of the last units.
     wait for those that are being answered: nothing more of them is written."""
 
     def __init__(self, job: WorkerJob, answerer: UnitAnswerer, in_flight: int) -> None:
