@@ -24,7 +24,7 @@ from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.methods import make_trace, video_ref
 from videopro.methods.planners import Planner
 from videopro.modules import ModuleModels, is_pocket
-from videopro.traces import Failure, Result, Trace, TraceLog
+from videopro.traces import Failure, Redo, Result, Trace, TraceLog
 
 _SHOW_SECONDS = 0.5
 
@@ -63,6 +63,7 @@ def explore_on_cluster(
     settings: RaySettings,
     items: Sequence[Item],
     folder: SynthesisFolder,
+    redo: Redo,
     benchmark: Benchmark,
     *,
     load: Callable[[], Backbone],
@@ -91,7 +92,7 @@ def explore_on_cluster(
         key = open_folder(pool.start())
         stack.enter_context(folder.running(ids, alone=True))
         stack.enter_context(desk.serving(make_teacher()))
-        log = stack.enter_context(closing(folder.log(redo_errors=config.redo_errors)))
+        log = stack.enter_context(closing(folder.log(redo=redo)))
         log.refresh()
         progress.watch(folder.log(writable=False))
         job = SynthesisJob(key, benchmark.protocol, benchmark.parser)

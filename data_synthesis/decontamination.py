@@ -16,10 +16,9 @@ from videopro import benchmarks
 from videopro.benchmarks import CG_BENCH_FILES, Item, pocket_videos
 from videopro.cli import cache_root
 from videopro.data_synthesis.held_out import MINI, cg_bench_records, comparable
-from videopro.errors import BenchmarkError, ConfigError, VideoError
+from videopro.errors import BenchmarkError, ConfigError
 from videopro.storage import parse_json
-from videopro.video import files_below
-from videopro.video.decoding import check_file, content_id
+from videopro.video import content_if_readable, files_below
 
 POCKET_SPLITS = ("val", "test")
 # Files next to videos that are not videos.
@@ -77,7 +76,7 @@ class EvaluationVideos:
 
     def add_file(self, path: Path, where: str, part_of: str) -> None:
         """Add a video by its content, or by its name if the file is not there."""
-        content = file_content(path)
+        content = content_if_readable(path)
         if content is None:
             missing = f"{where} (by its name: {path} is missing)"
             self.names[path.stem] = EvaluationVideo(missing, part_of, "name")
@@ -103,14 +102,6 @@ class EvaluationVideos:
 
     def __len__(self) -> int:
         return len(self.contents) + len(self.names) + len(self.seeds)
-
-
-def file_content(path: Path) -> str | None:
-    """The content id of a file; None if it is not a readable file."""
-    try:
-        return content_id(path, check_file(path).st_size)
-    except (VideoError, OSError):
-        return None
 
 
 def evaluation_videos(
@@ -180,7 +171,7 @@ def _add_cg_bench(excluded: EvaluationVideos, path: Path, part_of: str, shown_as
     for uid in sorted({str(record["video_uid"]) for record in records if "video_uid" in record}):
         where = f"video {uid} of {shown_as}"
         excluded.names[uid] = EvaluationVideo(where, part_of, "id")
-        if content := file_content(path.parent / "cg_videos_720p" / f"{uid}.mp4"):
+        if content := content_if_readable(path.parent / "cg_videos_720p" / f"{uid}.mp4"):
             excluded.contents[content] = EvaluationVideo(where, part_of)
     excluded.add_texts(str(record["question"]) for record in records if record.get("question"))
 
@@ -224,7 +215,7 @@ def find_evaluation_videos(
     evaluated: dict[str, EvaluationVideo] = {}
     for key, path in {item.video_key: item.video for item in items}.items():
         # Over a thousand long videos, their contents are worth reading only if there is one to compare.
-        content = file_content(path) if excluded.contents else None
+        content = content_if_readable(path) if excluded.contents else None
         video = excluded.evaluated_in(path, key, content, seeds)
         if video is not None:
             evaluated[key] = video

@@ -52,7 +52,7 @@ from videopro.traces import (
     VideoRef,
     failed_result,
 )
-from videopro.video import Video, load_subtitles
+from videopro.video import Subtitles, Video, load_subtitles
 
 
 @dataclass(frozen=True)
@@ -169,25 +169,31 @@ class Explorer:
         for (_, _, left_out), group in groups.items():
             try:
                 with unexpected_as(NativeError):
-                    context = self._context(video, group[0], left_out)
+                    listed = self._subtitles(video, group[0])
+                    context = self._context(video, listed, left_out)
             except QUESTION_ERRORS as error:
                 yield from ((item, failed_result(error), seen) for item in group)
                 continue
             states = [_QuestionState(item) for item in group]
             self._explore(states, context)
-            if context.subtitles is not None:
-                seen = replace(seen, subtitles=str(group[0].subtitles))
-            yield from ((state.item, _result(state, context), seen) for state in states if not state.capped)
+            read = seen
+            if (lines := listed or context.subtitles) is not None:
+                file = "" if listed is None else str(group[0].subtitles)
+                read = replace(seen, subtitles=file, text_id=lines.id)
+            yield from ((state.item, _result(state, context), read) for state in states if not state.capped)
 
-    def _context(self, video: Video, item: Item, left_out: str | None) -> VideoContext:
-        subtitles = None
-        if self._settings.subtitles and item.subtitles is not None:
-            subtitles = load_subtitles(
-                item.subtitles,
-                duration=video.duration,
-                start_offset=item.subtitle_offset,
-                track=item.subtitle_track,
-            )
+    def _subtitles(self, video: Video, item: Item) -> Subtitles | None:
+        """Those that the source lists, if the modules get them."""
+        if not self._settings.subtitles or item.subtitles is None:
+            return None
+        return load_subtitles(
+            item.subtitles,
+            duration=video.duration,
+            start_offset=item.subtitle_offset,
+            track=item.subtitle_track,
+        )
+
+    def _context(self, video: Video, subtitles: Subtitles | None, left_out: str | None) -> VideoContext:
         with self._counted.into(Meter()):
             without = () if left_out is None else (left_out,)
             return self._models.context(video, self._backbone, subtitles, without)

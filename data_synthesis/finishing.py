@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from videopro.backbones import library_versions
 from videopro.benchmarks import Item
 from videopro.data_synthesis.balance import limited
 from videopro.data_synthesis.card import card_text, make_card, write_card
@@ -15,7 +16,6 @@ from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher_log import read_teacher_usage
-from videopro.methods import versions
 
 
 def source_label(selection: QuestionSelection, world_seed: int | None) -> str:
@@ -82,7 +82,7 @@ def _write(
             "model": recorded["identity"]["model"],
             "modules": recorded["identity"]["modules"],
             "run_key": recorded["run_key"],
-            "versions": versions(),
+            "versions": library_versions(),
             "evaluation videos known": len(guard.excluded),
         },
         left_out=selection.filters.removed(),

@@ -104,5 +104,5 @@ def as_mapping(config: SynthesisConfig) -> dict[str, Any]:
     return {
         key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()
-        if key not in ("assemble_only", "redo_errors", "plan")
+        if key not in ("assemble_only", "redo_errors", "redo_changed", "plan")
     }

@@ -46,7 +46,15 @@ def explore_unit(
     for item, result, video in explorer.explore(items):
         if result.error is not None and result.error.type == BackboneError.__name__:
             check_alive(backbone, result.error.message)
-        yield make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser)
+        yield make_trace(
+            item,
+            result,
+            video,
+            run_key=job.run_key,
+            protocol=job.protocol,
+            parser=job.parser,
+            served=backbone.versions,
+        )
 
 
 def run_pipeline(

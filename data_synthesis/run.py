@@ -57,7 +57,8 @@ from videopro.modules import (
     ModuleModels,
     is_pocket,
 )
-from videopro.runs import RUN_FIELDS, Served, check_model, check_questions, read_vllm_settings
+from videopro.runs import RUN_FIELDS, Served, check_files, check_model, check_questions, read_vllm_settings
+from videopro.traces import Redo
 
 MODELS_FLAG = "--{option} none"
 """How a synthesis leaves out the model of a part."""
@@ -125,9 +126,18 @@ def run(
     source, selection = selected()
     identity = {"synthesis": synthesis_identity(config, source)}
     folder.check_same(identity)
-    if folder.traces.exists():
-        check_questions(folder.read(), selection.benchmark, folder)
+    recorded = folder.read() if folder.traces.exists() else []
+    check_questions(recorded, selection.benchmark, folder)
     guard, items = guarded()
+    # The datasets alone need no film.
+    redo = check_files(
+        [] if config.assemble_only else recorded,
+        selection.benchmark,
+        items,
+        folder,
+        errors=config.redo_errors,
+        changed=config.redo_changed,
+    )
     plan = _plan(config, folder, selection, items)
     _explain_shortage(config, selection, items)
     if config.assemble_only:
@@ -135,7 +145,9 @@ def run(
     else:
         if (warning := shortage(plan)) is not None:
             print(warning, file=sys.stderr)
-        _explore(config, prepared, items, folder, plan, identity, selection.benchmark, load, load_teacher)
+        _explore(
+            config, prepared, items, folder, redo, plan, identity, selection.benchmark, load, load_teacher
+        )
     return finish(config, folder, selection, guard, items)
 
 
@@ -217,6 +229,7 @@ def _explore(
     prepared: PreparedModels,
     items: list[Item],
     folder: SynthesisFolder,
+    redo: Redo,
     plan: Mapping[str, Any],
     identity: dict[str, Any],
     benchmark: Benchmark,
@@ -224,8 +237,8 @@ def _explore(
     load_teacher: Callable[..., Planner],
 ) -> None:
     """Record every question that is not recorded yet."""
-    done = {t.question_id for t in folder.read()} if folder.traces.exists() else set()
-    if {item.id for item in items} <= done and not config.redo_errors:
+    recorded = folder.read() if folder.traces.exists() else []
+    if {item.id for item in items} <= {trace.question_id for trace in recorded if trace not in redo}:
         if config.engine == "vllm":
             _served(config).check(folder)
         else:
@@ -243,14 +256,16 @@ def _explore(
     )
     if config.engine == "ray":
         shares = read_ray_settings(config.engine, config.ray)
-        _explore_on_cluster(config, prepared, shares, items, folder, plan, identity, benchmark, make_planner)
+        _explore_on_cluster(
+            config, prepared, shares, items, folder, redo, plan, identity, benchmark, make_planner
+        )
     elif config.engine == "vllm":
         # One process asks it, and one engine is more than it can keep busy.
         with _served(config).start(folder.logs, load, most=1) as engines:
             backbone = engines.loaders[0]()
-            _explore_here(config, backbone, items, folder, plan, identity, benchmark, make_planner)
+            _explore_here(config, backbone, items, folder, redo, plan, identity, benchmark, make_planner)
     else:
-        _explore_here(config, prepared.load(), items, folder, plan, identity, benchmark, make_planner)
+        _explore_here(config, prepared.load(), items, folder, redo, plan, identity, benchmark, make_planner)
 
 
 def _served(config: SynthesisConfig) -> Served:
@@ -262,6 +277,7 @@ def _explore_here(
     backbone: Backbone,
     items: list[Item],
     folder: SynthesisFolder,
+    redo: Redo,
     plan: Mapping[str, Any],
     identity: dict[str, Any],
     benchmark: Benchmark,
@@ -280,7 +296,7 @@ def _explore_here(
     if reservations is not None:
         budget.share(reservations, replies.refresh)
     teacher = Teacher(planner, replies, budget, concurrency=config.concurrency, longest=config.max_new_tokens)
-    log = folder.log(redo_errors=config.redo_errors)
+    log = folder.log(redo=redo)
     try:
         log.refresh()
         watch = ExceptionWatch(folder.exceptions)
@@ -313,6 +329,7 @@ def _explore_on_cluster(
     shares: RaySettings,
     items: list[Item],
     folder: SynthesisFolder,
+    redo: Redo,
     plan: Mapping[str, Any],
     identity: dict[str, Any],
     benchmark: Benchmark,
@@ -344,6 +361,7 @@ def _explore_on_cluster(
             shares,
             items,
             folder,
+            redo,
             benchmark,
             load=prepared.load,
             load_free_teacher=None if planner.asks_model else partial(make_planner, None),

@@ -133,6 +133,10 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     redo_errors: bool = field(
         default=False, metadata=setting("retry questions whose recorded result is an error")
     )
+    redo_changed: bool = field(
+        default=False,
+        metadata=setting("ask questions again whose film, subtitles or transcript is another one now"),
+    )
     assemble_only: bool = field(
         default=False, metadata=setting("only write the datasets and the card from what is recorded")
     )

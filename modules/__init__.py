@@ -35,6 +35,7 @@ from videopro.modules.transcripts import (
     check_speech,
     resolve_speech,
     speech_identity,
+    stored_transcript_id,
 )
 
 __all__ = [
@@ -78,4 +79,5 @@ __all__ = [
     "resolve_speech",
     "speech_identity",
     "speech_needs",
+    "stored_transcript_id",
 ]

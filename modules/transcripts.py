@@ -92,6 +92,14 @@ class Transcripts:
             return self._recognizer
 
 
+def stored_transcript_id(key: str) -> str | None:
+    """Hash of the lines of the transcript that `Preparation.key` names; None if it is not on this machine."""
+    from videopro.modules.models import read_transcript
+
+    transcript = read_transcript(cache_root() / "speech" / f"{key}.json")
+    return None if transcript is None else transcript.id
+
+
 def check_speech(name: str) -> None:
     """Raise ConfigError unless this is a setting of `speech`."""
     if name not in ("none", "whisper"):

@@ -8,6 +8,7 @@ from videopro.modules.models.tracking import Tracker, load_tracker
 from videopro.modules.models.transcription import (
     Transcript,
     TranscriptBusy,
+    read_transcript,
     transcribe_video,
     transcript_path,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "load_ocr",
     "load_tracker",
     "read_speech",
+    "read_transcript",
     "transcribe_video",
     "transcript_path",
 ]

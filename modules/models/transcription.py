@@ -62,7 +62,14 @@ class Transcript:
 
     def subtitles(self, source: str) -> Subtitles | None:
         """The lines as subtitles from `source`; None for a video without sound."""
-        return Subtitles(self.lines, source, is_transcribed=True) if self.has_sound else None
+        if not self.has_sound:
+            return None
+        return Subtitles(self.lines, source, is_transcribed=True, id=self.id)
+
+    @property
+    def id(self) -> str:
+        """Hash of the lines: what was heard, whenever and wherever it was."""
+        return hashlib.sha256(json.dumps(_rows(self.lines)).encode()).hexdigest()[:32]
 
     @property
     def preparation(self) -> Preparation:
@@ -96,13 +103,13 @@ def transcribe_video(
     full disk, and, unless it may `wait`, TranscriptBusy while another process transcribes this video.
     """
     path = transcript_path(video, speech, root)
-    if (stored := _read(path)) is not None:
+    if (stored := read_transcript(path)) is not None:
         return stored
     chunks = path.with_suffix(".chunks.jsonl")
     try:
         with closing(JsonLinesLog(chunks, make_folder=True)) as log, _turn(log, wait):
             # The process that had the turn before may have made it.
-            transcript = _read(path)
+            transcript = read_transcript(path)
             if transcript is None:
                 try:
                     transcript = _transcribe(video, load, path, log, progress)
@@ -301,7 +308,7 @@ def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:
     }
 
 
-def _read(path: Path) -> Transcript | None:
+def read_transcript(path: Path) -> Transcript | None:
     """The transcript in a file; None if there is none, or a damaged one."""
     try:
         document = parse_json(path.read_text(encoding="utf-8"))

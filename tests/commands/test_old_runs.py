@@ -1,4 +1,4 @@
-"""Runs of the version before the packages were reorganized: they report, compare, show and resume.
+"""Runs of the version before the packages were reorganized: they report, compare and show.
 
 tests/support/old_runs holds two of 22 pocket questions, as that version left them (paths shortened, traces
 packed):
@@ -20,7 +20,6 @@ import pytest
 import yaml
 
 from tests.support import ROOT
-from tests.support.rounding import rounded
 from videopro.commands import compare, infer
 from videopro.commands.report import main as report
 from videopro.commands.view import main as view
@@ -37,7 +36,10 @@ def runs(tmp_path: Path) -> dict[str, Path]:
     for name in NAMES:
         shutil.copytree(OLD / name, tmp_path / name)
         packed = tmp_path / name / "traces.jsonl.gz"
-        packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+        traces = [json.loads(line) for line in gzip.decompress(packed.read_bytes()).splitlines()]
+        for trace in traces:
+            trace["video"]["id"] = ""  # Pocket's films were other bytes then, as often as they were made.
+        packed.with_suffix("").write_text("".join(json.dumps(trace) + "\n" for trace in traces))
         packed.unlink()
     return {name: tmp_path / name for name in NAMES}
 
@@ -97,14 +99,16 @@ def test_they_are_shown(runs: dict[str, Path], tmp_path: Path) -> None:
     assert all(name in pages for name in ids)
 
 
-def test_a_finished_one_is_the_same_run(runs: dict[str, Path]) -> None:
-    """Its run key still holds; no question is answered again."""
-    before, folder = summary(runs["native"]), runs["native"]
-    traces = (folder / "traces.jsonl").read_bytes()
-    assert infer.main(command("native", folder)) == 0
-    assert (folder / "traces.jsonl").read_bytes() == traces
-    now = summary(folder)
-    assert rounded({key: now[key] for key in before}) == rounded(before)
+def test_one_is_not_resumed_as_nobody_knows_what_a_video_was_to_its_model(
+    runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All else is the same, and its folder stays as it was."""
+    folder = runs["native"]
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert infer.main(command("native", folder)) == 2
+    differences = [line.split(":")[0].strip() for line in capsys.readouterr().err.splitlines()[1:]]
+    assert differences == ["model.video_positions", "model.video_prompt"]
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_one_of_the_planner_shipped_before_differs_in_the_planner_only(
@@ -113,7 +117,7 @@ def test_one_of_the_planner_shipped_before_differs_in_the_planner_only(
     """Old names of settings (`together`) still work."""
     assert infer.main(command("videopro", runs["videopro"])) == 2
     error = capsys.readouterr().err
-    differences = [line for line in error.splitlines() if "the run has" in line]
+    differences = [line for line in error.splitlines() if "the run has" in line and "model.video" not in line]
     assert len(differences) == 1
     assert "model.adapter: the run has '87975b8d1f6507e2'" in differences[0]
 
@@ -175,21 +179,6 @@ def test_one_that_began_with_the_papers_temperature_is_not_greedy(runs: dict[str
     began_sampling(runs["videopro"], "self")
     with pytest.raises(RunError, match=r"method\.temperature: the run has 0\.7, this command 0\.0"):
         infer.check(infer.COMMAND.parse([*resuming(runs["videopro"]), "temperature=0"]))
-
-
-def test_one_that_was_cut_short_resumes(runs: dict[str, Path]) -> None:
-    path = runs["native"] / "traces.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:-1]))
-    assert infer.main(command("native", runs["native"])) == 0
-    *kept, again = path.read_text().splitlines(keepends=True)
-    assert kept == lines[:-1]
-    old, new = json.loads(lines[-1]), json.loads(again)
-    assert (new["question_id"], new["run_key"]) == (old["question_id"], old["run_key"])
-    now = RunFolder(runs["native"]).read()[-1]
-    assert now.final is not None
-    assert now.final.letter == old["final"]["letter"]
-    assert now.final.confidence == pytest.approx(old["final"]["confidence"], abs=1e-4)
 
 
 def test_another_setting_is_refused(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

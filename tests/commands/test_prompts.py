@@ -59,7 +59,7 @@ def record(folder: Path, videos: list[Path]) -> Path:
     """An adapter's folder that says what it was fine-tuned on."""
     folder.mkdir()
     (folder / "adapter_config.json").write_text("{}")
-    ids = [content_id(path, path.stat().st_size) for path in videos]
+    ids = [content_id(path) for path in videos]
     (folder / "training_record.json").write_text(json.dumps({"videos": {"sft": ids}} if ids else {}))
     return folder
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.fakes import make_benchmark, make_video
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import datasets, flags, rows, said
 from tests.support.synthesis_runs import own_world as own_world
@@ -28,6 +29,7 @@ from videopro.data_synthesis.run import main
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.modules.models.encoders import precision
 from videopro.traces import read_traces
+from videopro.video import content_id
 
 
 def start(root: Path, output: Path, stub: StubServer, *more: str) -> subprocess.Popen[bytes]:
@@ -45,6 +47,22 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
     end = time.monotonic() + 300
     while not condition() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
+
+
+def test_another_film_is_refused_or_asked_about_again(
+    tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, out = tmp_path / "b", tmp_path / "out"
+    make_benchmark(root, videos=2, questions=2)
+    film = root / "videos" / "v0.mp4"
+    assert main(flags(root, out, stub, "--ids", "v0q0", "v1q0"), load=load_moody) == 0
+    make_video(film, "blue")
+    assert main(flags(root, out, stub), load=load_moody) == 2
+    assert f"{film}: another one when these were answered: v0q0" in capsys.readouterr().err
+    assert main(flags(root, out, stub, "--redo-changed"), load=load_moody) == 0
+    records = [(row["question_id"], row["video"]["id"]) for row in rows(out, "records.jsonl")]
+    assert [name for name, _ in records].count("v0q0") == 2
+    assert {seen for name, seen in records[2:] if name.startswith("v0")} == {content_id(film)}
 
 
 @pytest.mark.kills

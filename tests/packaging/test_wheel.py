@@ -17,6 +17,7 @@ from tests.support import ROOT
 from tests.support.making_videos import as_pocket, make
 from tests.support.wheel import installed
 from videopro import __version__
+from videopro.backbones import library_versions
 from videopro.cli import COMMANDS
 
 pytestmark = pytest.mark.wheel
@@ -131,6 +132,8 @@ def test_the_console_script_is_the_installed_package() -> None:
     assert "Answer" in place.run("videopro", "--help")
     where = place.run(sys.executable, "-c", "import videopro; print(videopro.__file__)").strip()
     assert where == str(place.site / "videopro" / "__init__.py")
+    build = "from videopro.backbones import library_versions as v; print(v()['videopro'])"
+    assert place.run(sys.executable, "-c", build).strip() == library_versions()["videopro"]
 
 
 def test_every_command_has_help_outside_the_checkout() -> None:

@@ -405,6 +405,18 @@ def test_other_questions_are_reported(tmp_path: Path) -> None:
     assert column(runs, "errors") == ["0", "1"]
 
 
+def test_a_run_that_several_versions_answered_is_told(tmp_path: Path) -> None:
+    old, new = {"torch": "2.11.0", "av": "18.1.0"}, {"torch": "2.14.1", "av": "18.1.0"}
+    mixed = [*answers("AB", versions=old), *answers("ABAA", versions=new)[2:]]
+    runs = [write_run(tmp_path / "m", mixed), write_run(tmp_path / "p", answers("AB"), method="videopro")]
+    (note,) = section("runs", runs[0]).notes
+    assert (
+        note
+        == "Answered by several versions (questions by each): Native VideoLLM torch 2.11.0 (2), 2.14.1 (2)."
+    )
+    assert not section("runs", runs[1]).notes
+
+
 # ---- which runs, by which names --------------------------------------------------------------------------
 
 

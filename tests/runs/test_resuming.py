@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import check_complete, flags, lines
+from tests.support.fakes import load_fake, make_benchmark, make_video
+from tests.support.infer_world import SRT, check_complete, flags, lines
 from tests.support.infer_world import root as root
+from tests.support.traces import make
+from videopro import benchmarks
 from videopro.commands import compare
 from videopro.commands.infer import main
-from videopro.runs import identity_difference
+from videopro.errors import RunError
+from videopro.modules.models import read_transcript
+from videopro.runs import RunFolder, check_files, identity_difference
+from videopro.traces import REDONE, Preparation, Redo, VideoRef
+from videopro.video import content_id
 
 
 def test_resuming_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
@@ -136,16 +143,132 @@ def test_changed_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "'v0q0' now has another text" in capsys.readouterr().err
 
 
-def test_a_run_that_showed_the_labels_of_choices_goes_on(tmp_path: Path) -> None:
-    """As earlier versions did."""
+def answers(output: Path) -> dict[str, str | None]:
+    """What counts for each question: the option that was chosen."""
+    traces = RunFolder(output).read()
+    return {
+        t.question_id: t.choices["ABCD".index(t.final.letter)] for t in traces if t.final and t.final.letter
+    }
+
+
+def test_another_film_under_the_same_path_is_refused_or_answered_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, output = tmp_path / "b", tmp_path / "run"
+    make_benchmark(root, videos=2, questions=2)
+    film = root / "videos" / "v0.mp4"
+
+    def infer(*more: str) -> int:
+        return main(flags(root, output, *more), load=load_fake)
+
+    assert infer("--ids", "v0q0", "v1q0") == 0
+    assert answers(output) == {"v0q0": "red", "v1q0": "green"}
+    # The same content goes on, whatever its times and its inode.
+    content = film.read_bytes()
+    film.unlink()
+    film.write_bytes(content)
+    assert infer("--ids", "v0q0", "v1q0", "v1q1") == 0
+    make_video(film, "blue")
+    before = {path: path.read_bytes() for path in output.glob("*.*")}
+    for ids in (("v0q0", "v0q1"), ("v0q0",), ("v0q1",)):
+        assert infer("--ids", *ids) == 2
+        error = capsys.readouterr().err
+        assert f"{film}: another one when these were answered: v0q0" in error
+        assert "--redo-changed" in error
+    # What it is about is the other film's alone.
+    assert infer("--ids", "v0q1", "--redo-changed") == 2
+    assert "--redo-changed has to ask these too" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in output.glob("*.*")} == before
+    assert infer("--ids", "v1q0", "v1q1") == 0
+    assert infer("--redo-changed") == 0
+    assert answers(output) == {"v0q0": "blue", "v0q1": "blue", "v1q0": "green", "v1q1": "green"}
+    assert json.loads((output / "summary.json").read_text())["notes"] == {REDONE: 1}
+    assert f"1 questions: {REDONE}" in " ".join(capsys.readouterr().out.split())
+    assert lines(output) == 5
+    # The film of the first answers again: two answers are about the other one now.
+    film.write_bytes(content)
+    assert infer() == 2
+    assert infer("--redo-changed", "--workers", "2") == 0
+    assert answers(output) == {"v0q0": "red", "v0q1": "red", "v1q0": "green", "v1q1": "green"}
+    assert infer() == 0
+    assert lines(output) == 7
+
+
+def test_other_subtitles_are_refused_where_they_were_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "b"
+    make_benchmark(root, videos=1)
+    questions = [json.loads(line) for line in (root / "questions.jsonl").read_text().splitlines()]
+    listed = [{**question, "subtitles": "v0.srt"} for question in questions]
+    (root / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in listed))
+    subtitles = root / "v0.srt"
+    subtitles.write_text(SRT)
+
+    def infer(name: str, *more: str) -> int:
+        rule = ("--options", "subtitles=all") if name == "reads" else ()
+        return main(flags(root, tmp_path / name, *rule, *more), load=load_fake)
+
+    for name in ("reads", "does not"):
+        assert infer(name, "--limit", "1") == 0
+    subtitles.write_text(SRT.replace("early", "late"))
+    assert infer("does not") == 0
+    assert infer("reads") == 2
+    assert f"{subtitles}: another one when these were answered: v0q0" in capsys.readouterr().err
+    assert infer("reads", "--redo-changed") == 0
+    traces = RunFolder(tmp_path / "reads").read()
+    assert {trace.video.text_id for trace in traces} == {content_id(subtitles)}
+    assert lines(tmp_path / "reads") == 4
+
+
+def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was lost, and that the model heard otherwise the second time."""
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
     make_benchmark(tmp_path / "b", videos=1)
+    benchmark = benchmarks.load("jsonl", split="test", root=tmp_path / "b")
+    stored = tmp_path / "speech" / "key.json"
+    stored.parent.mkdir()
+
+    def hear(text: str) -> None:
+        about = {"language": "en", "has_sound": True, "sound_seconds": 2, "seconds": 1, "damaged": 0}
+        stored.write_text(json.dumps({"format": 2, **about, "lines": [[0.0, 1.0, text]]}))
+
+    hear("a red film")
+    heard = read_transcript(stored)
+    assert heard is not None
+    video = VideoRef("v0.mp4", "videos/v0.mp4", content_id(tmp_path / "b" / "videos" / "v0.mp4"), 2.0)
+    about = replace(video, key=benchmark.items[0].video_key, text_id=heard.id)
+    trace = make("v0q0", video=about, prepared=(Preparation("transcript", "key"),))
+
+    def check(changed: bool) -> Redo:
+        folder = RunFolder(tmp_path / "run")
+        return check_files([trace], benchmark, benchmark.items, folder, errors=False, changed=changed)
+
+    assert not check(changed=False).changed
+    hear("a read film")
+    with pytest.raises(
+        RunError, match=r"the transcript of .*v0\.mp4: another one when these were answered: v0q0"
+    ):
+        check(changed=False)
+    assert trace in check(changed=True)
+    stored.unlink()
+    assert not check(changed=False).changed
+
+
+def test_a_run_of_several_versions_says_so_and_goes_on(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "run"
-    assert main(flags(tmp_path / "b", output, "--limit", "1"), load=load_fake) == 0
+    assert main(flags(root, output, "--limit", "1"), load=load_fake) == 0
+    assert "several versions" not in capsys.readouterr().out
     trace = json.loads((output / "traces.jsonl").read_text())
-    trace["choices"] = [f"{letter}. {text}" for letter, text in zip("ABCD", trace["choices"], strict=False)]
+    now = trace["versions"]["torch"]
+    trace["versions"]["torch"] = "1.0"
     (output / "traces.jsonl").write_text(json.dumps(trace) + "\n")
-    assert main(flags(tmp_path / "b", output), load=load_fake) == 0
-    check_complete(output, questions=3)
+    assert main(flags(root, output, "--limit", "3"), load=load_fake) == 0
+    said = f"answered by several versions (questions by each): torch 1.0 (1), {now} (2)"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert json.loads((output / "summary.json").read_text())["versions"]["torch"] == {"1.0": 1, now: 2}
 
 
 def test_long_texts_are_shown_where_they_begin_to_differ() -> None:

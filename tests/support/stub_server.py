@@ -161,11 +161,14 @@ class StubServer:
         models: Sequence[Mapping[str, Any]] | None = ({"id": "served", "owned_by": "stub"},),
         key: str | None = None,
         takes_video: Literal["times", "no times", "refused"] = "refused",
+        version: str | None = None,
     ) -> None:
         self.reply = reply or (lambda body: letter("A", [("A", -0.5)]))
         self.models = models
         self.key = key
         self.takes_video = takes_video
+        self.version = version
+        """What vLLM says at /version; None: there is no such page."""
         self.faults: list[StubFault | Reply] = []
         self.is_down = False
         """Every connection is closed without a reply, as of a killed server."""
@@ -203,6 +206,8 @@ class StubServer:
             return StubFault(
                 body={"object": "list", "data": [{"object": "model", **model} for model in self.models]}
             )
+        if seen.path == "/version" and self.version is not None:
+            return StubFault(body={"version": self.version})
         if seen.path != "/v1/chat/completions":
             return StubFault(404, {"detail": "Not Found"})
         with self.lock:

@@ -25,9 +25,11 @@ from videopro.traces import (
     Cost,
     Execution,
     Failure,
+    Redo,
     Round,
     Trace,
     TraceLog,
+    VideoRef,
     read_traces,
 )
 
@@ -256,13 +258,55 @@ def test_errors_can_be_redone(tmp_path: Path) -> None:
     log = TraceLog(path)
     log.append(make("a", final=None, error=Failure("VideoError", "gone")))
     log.append(make("b"))
-    again = TraceLog(path, redo_errors=True)
+    again = TraceLog(path, redo=Redo(errors=True))
     again.refresh()
     assert not again.is_done("a")
     assert again.is_done("b")
     assert again.append(make("a"))
     assert not again.append(make("a"))
     assert [(t.question_id, t.error) for t in read_traces(path)] == [("b", None), ("a", None)]
+
+
+def about(question_id: str, film: str, text: str = "") -> Trace:
+    return make(question_id, video=VideoRef("v.mp4", "v", film, 12.5, "v.srt", text))
+
+
+def test_an_answer_about_another_film_or_text_is_not_written(tmp_path: Path) -> None:
+    """Whoever answers: a node of a cluster may have another file under the same path."""
+    path = tmp_path / "traces.jsonl"
+    TraceLog(path).append(about("a", "film", "text"))
+    content = path.read_bytes()
+    log = TraceLog(path)
+    with pytest.raises(RunError, match=r"video of 'v' \(v\.mp4\) is not the one that question 'a'"):
+        log.append_all([about("b", "film", "text"), about("c", "other", "text")])
+    with pytest.raises(RunError, match=r"v\.srt of 'v' .* 'a' was answered about; 'c' was not written"):
+        log.append(about("c", "film", "other"))
+    assert path.read_bytes() == content
+    # One that could not be opened or was not to be read is no other one; nor is another file of the video.
+    assert log.append_all([about("d", ""), about("e", "film")]) == 2
+    assert log.append(make("f", video=VideoRef("v.mp4", "v", "film", 12.5, "v.de.srt", "other")))
+
+
+def test_answers_about_a_changed_film_are_redone_by_any_number_of_commands(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    TraceLog(path).append_all([about("a", "old"), about("b", "old")])
+    redo = Redo(changed=frozenset({("a", "old", ""), ("b", "old", "")}))
+    first = TraceLog(path, redo=redo)
+    first.refresh()
+    assert not first.is_done("a")
+    assert first.append(about("a", "new"))
+    second = TraceLog(path, redo=redo)
+    second.refresh()
+    assert second.is_done("a")
+    assert not second.append(about("a", "new"))
+    assert second.append(about("b", "new"))
+    assert not first.append(about("b", "new"))
+    # The old film is back: the answers about it are not those that count.
+    back = TraceLog(path, redo=Redo(changed=frozenset({("a", "new", ""), ("b", "new", "")})))
+    back.refresh()
+    assert not back.is_done("a")
+    assert back.append_all([about("a", "old"), about("b", "old")]) == 2
+    assert {trace.video.id for trace in read_traces(path)} == {"old"}
 
 
 def _write_many(path: Path, ids: list[str]) -> None:

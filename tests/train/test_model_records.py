@@ -14,10 +14,12 @@ from tests.support import grpo_runs
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
 from tests.support.training_runs import LORA, NO_MODELS, flags
+from videopro import __version__
 from videopro.backbones import (
     PlannerRecord,
     folder_fingerprint,
     load_backbone,
+    model_record,
     read_model_record,
     write_model_record,
 )
@@ -161,3 +163,35 @@ def test_a_record_is_read_as_it_was_written(tuned: Path, tmp_path: Path) -> None
     record = read_model_record(tuned)
     write_model_record(tmp_path, record)
     assert read_model_record(tmp_path) == record
+
+
+def test_a_build_is_known_by_its_code_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = {"__init__.py": "v = 1", "backbones/model_record.py": "x = 1", "modules/a/b.py": "y = 1"}
+    for place in ("checkout", "wheel"):
+        for name, text in code.items():
+            # In a checkout, the modules are beside the package and linked into it.
+            path = tmp_path / (
+                name if place == "checkout" and name.startswith("modules") else f"{place}/{name}"
+            )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    (tmp_path / "checkout" / "modules").symlink_to("../modules")
+    (tmp_path / "wheel" / "__pycache__").mkdir()
+    (tmp_path / "wheel" / "data.json").write_text("{}")
+
+    def build(place: str) -> str:
+        monkeypatch.setattr(model_record, "__file__", str(tmp_path / place / "backbones" / "model_record.py"))
+        model_record.library_versions.cache_clear()
+        return model_record.library_versions()["videopro"]
+
+    assert build("checkout") == build("wheel")
+    assert build("wheel").startswith(f"{__version__}+")
+    edited = {build("wheel")}
+    for name in code:
+        (tmp_path / "wheel" / name).write_text("z = 1")
+        edited.add(build("wheel"))
+    assert len(edited) == 4
+    monkeypatch.undo()
+    model_record.library_versions.cache_clear()

@@ -163,29 +163,25 @@ def answers(model: Path, adapter: Path | None) -> dict[str, Any]:
     answer = backbone.answer(shown, QUESTION, prompt="Which letter?")
     reply = backbone.generate(shown, "What is a ring?", Sampling(max_new_tokens=8))
     return {
-        "identity": backbone.identity(),
+        # Less what that version did not record.
+        "identity": {key: value for key, value in backbone.identity().items() if "video" not in key},
         "letters": pytest.approx(dict(answer.letters), rel=1e-3),
         "reply": list(reply.token_ids),
         "confidence": pytest.approx(reply.confidence, rel=1e-3),
     }
 
 
-def test_inference_with_an_adapter_resumes(
+def test_an_adapter_writes_the_programs_that_it_wrote(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The adapter plans: what it writes again about the last question is what it wrote then."""
     monkeypatch.chdir(tmp_path)
-    path = old / "infer" / "traces.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:-1]))
+    before = json.loads((old / "infer" / "traces.jsonl").read_text().splitlines()[-1])
     words = "--benchmark jsonl --root training --method program --model training/base "
-    words += "--output training/infer --backbone adapter=training/sft-end frames=4 pixels=4096 "
+    words += "--output training/again --backbone adapter=training/sft-end frames=4 pixels=4096 "
     words += "--options temperature=0 max_new_tokens=8 together=2 "
     words += "encoder=none text_encoder=none ocr=none detector=none"
     assert infer.main(words.split()) == 0
-    *kept, again = path.read_text().splitlines(keepends=True)
-    assert kept == lines[:-1]
-    before, now = json.loads(lines[-1]), json.loads(again)
-    assert (now["question_id"], now["run_key"]) == (before["question_id"], before["run_key"])
+    traces = [json.loads(line) for line in (old / "again" / "traces.jsonl").read_text().splitlines()]
+    (now,) = (trace for trace in traces if trace["question_id"] == before["question_id"])
     assert [turn["raw"] for turn in now["rounds"]] == [turn["raw"] for turn in before["rounds"]]
     assert now["cost"]["tokens_in"] == before["cost"]["tokens_in"]

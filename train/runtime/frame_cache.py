@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 
 from videopro.errors import ConfigError, VideoError
 from videopro.video import Frame, FrameStore, Video, may_stand_in
-from videopro.video.decoding import check_file, content_id
+from videopro.video.decoding import content_id
 
 FORM = 1
 """The version of the file format; raise it when the format changes."""
@@ -104,7 +104,7 @@ class FrameCache:
         """The video's content id, and its file in the cache: named by content, so that a moved video is found
         and a changed one is decoded again."""
         try:
-            video = content_id(path, check_file(path).st_size)
+            video = content_id(path)
         except OSError as error:
             raise VideoError(f"{path}: cannot be read ({error.strerror})") from error
         return video, self.root / video[:2] / f"{video}-{self._form}.safetensors"

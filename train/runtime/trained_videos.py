@@ -14,7 +14,7 @@ from typing import Literal
 from videopro.errors import VideoError
 from videopro.storage import parse_json
 from videopro.train.runtime.rows import HasVideo
-from videopro.video.decoding import check_file, content_id
+from videopro.video.decoding import content_id
 
 Stage = Literal["sft", "grpo"]
 VideosByStage = Mapping[str, list[str]]
@@ -27,7 +27,7 @@ def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
     paths: dict[str, Path] = {}
     for path in sorted({row.video for row in rows if row.video is not None}):
         try:
-            paths[content_id(path, check_file(path).st_size)] = path
+            paths[content_id(path)] = path
         except (VideoError, OSError):
             continue
     return paths

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
@@ -345,6 +345,9 @@ class Backbone(ABC):
     """The folder of a served model's checkpoint, if it is on this machine."""
     notes: tuple[str, ...] = ()
     """What the user was warned of, about how it is asked; goes into every trace."""
+    versions: Mapping[str, str] = MappingProxyType({})
+    """Of what answers in another process, by its name, beside the libraries of this one; goes into every
+    trace."""
     server_settings: ServerSettings = ServerSettings()
     """How requests go to the servers of a run: to this one, and to those of its other models."""
     is_concurrent: bool = False

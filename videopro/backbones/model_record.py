@@ -13,13 +13,18 @@ and no `versions`, and no record for an adapter unless it was trained on a user'
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from glob import glob
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from videopro import __version__
 from videopro.cli import did_you_mean
 from videopro.errors import BackboneError, ConfigError
 from videopro.pocket import MODEL_FOLDER
@@ -28,7 +33,7 @@ from videopro.traces import REFERENCE_FORMS, ReferenceForm
 
 MODEL_RECORD = "videopro.json"
 TRAINING_RECORD = "training_record.json"
-_LIBRARIES = ("videopro", "torch", "transformers", "trl", "peft", "accelerate")
+_LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "av")
 
 
 @dataclass(frozen=True)
@@ -169,15 +174,26 @@ def older_notes(who: str, trained: tuple[int, int], used: tuple[int, int]) -> It
         )
 
 
-def library_versions() -> dict[str, str]:
-    """The versions of this package and of the libraries that training uses, as far as they are installed."""
-    versions = {}
+@cache
+def library_versions() -> Mapping[str, str]:
+    """The versions of this package, "0.1.0+" and its build, of Python, and of the libraries that answers and
+    training depend on, as far as they are installed."""
+    versions = {"videopro": f"{__version__}+{_build()}", "python": platform.python_version()}
     for name in _LIBRARIES:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def _build() -> str:
+    """8 hex digits over this package's code: the same in a checkout, an editable installation and a wheel,
+    and others after an edit, also one that was not committed."""
+    digest, root = hashlib.sha256(), Path(__file__).parents[1]
+    for name in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+        digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
+    return digest.hexdigest()[:8]
 
 
 def _check_keys(content: Mapping[str, Any], kind: type[Any], where: str) -> None:

@@ -32,6 +32,7 @@ from videopro.runs import (
     RunFolder,
     RunTail,
     Served,
+    check_files,
     check_model,
     check_questions,
     generation_identity,
@@ -50,6 +51,7 @@ from videopro.runs.making import (
     check_trackers,
     place_workers,
 )
+from videopro.traces import Redo
 from videopro.video import check_nearest_intact
 
 COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", options=METHOD_OPTIONS)
@@ -81,6 +83,7 @@ class _Start:
     items: Sequence[Item]
     identity: Mapping[str, Any]
     """What the run's key hashes, apart from the model."""
+    redo: Redo
     is_done: bool
     """Whether every question has its answer."""
     needs: Sequence[Need]
@@ -189,7 +192,10 @@ def check(
     folder.check_same(identity)
     traces = folder.read() if folder.traces.exists() else []
     check_questions(traces, benchmark, folder)
-    done = {trace.question_id for trace in traces if not (config.redo_errors and trace.error)}
+    redo = check_files(
+        traces, benchmark, items, folder, errors=config.redo_errors, changed=config.redo_changed
+    )
+    done = {trace.question_id for trace in traces if trace not in redo}
     is_done = {item.id for item in items} <= done
     served = None
     if config.engine == "vllm":
@@ -203,7 +209,7 @@ def check(
     # The workers of a cluster have machines of their own.
     if not is_done and config.engine != "ray":
         needs += prepared.needs()
-    return _Start(config, prepared, folder, benchmark, items, identity, is_done, needs, served)
+    return _Start(config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served)
 
 
 def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
@@ -326,7 +332,7 @@ def _answer_with(
             tuple(units(start.items)),
             protocol,
             config.seed,
-            config.redo_errors,
+            start.redo,
             start.benchmark.parser,
             config.in_flight,
             workers * int(os.environ.get("WORLD_SIZE", "1")),
@@ -334,7 +340,7 @@ def _answer_with(
         )
         with folder.running(ids, alone=config.engine == "ray"):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
-            progress.watch(folder.log(redo_errors=config.redo_errors))
+            progress.watch(folder.log(redo=start.redo))
             for _ in supervisor.run(job, progress.update):
                 check()
                 tracking.update()

@@ -113,6 +113,12 @@ class InferConfig:
         default=False,
         metadata=setting("retry questions that ended in an error", group=_RUN),
     )
+    redo_changed: bool = field(
+        default=False,
+        metadata=setting(
+            "answer questions again whose film, subtitles or transcript is another one now", group=_RUN
+        ),
+    )
     report_to: tuple[str, ...] = field(
         default=(),
         metadata=setting("send the summary's numbers to wandb, trackio or tensorboard", group=_RUN),

@@ -11,7 +11,7 @@ from videopro.methods.program.method import AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
 from videopro.methods.registry import METHOD_OPTIONS, METHODS, create, method_class, takes
 from videopro.methods.requests import Questions, RunRequest
-from videopro.methods.tracing import make_trace, versions, video_ref
+from videopro.methods.tracing import make_trace, other_file, video_ref
 
 __all__ = [
     "ANSWERER_HELP",
@@ -37,9 +37,9 @@ __all__ = [
     "last_event",
     "make_trace",
     "method_class",
+    "other_file",
     "prepare",
     "prepare_models",
     "takes",
-    "versions",
     "video_ref",
 ]

@@ -7,6 +7,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from videopro.backbones import Backbone, BackboneConfig
@@ -45,7 +46,10 @@ class MethodContext:
         seed: int = 0,
         observer: Observer | None = None,
         doing: Callable[[str], None] = lambda activity: None,
+        texts: dict[Path | None, tuple[str, str]] | None = None,
     ) -> None:
+        """`texts`: is told what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the subtitle
+        file that the question lists."""
         self.video = video
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
@@ -58,6 +62,7 @@ class MethodContext:
         self.protocol = protocol
         self.seed = seed
         """Seed of all random choices of a method."""
+        self.texts = {} if texts is None else texts
 
     def frames(self, times: Sequence[float], model: Backbone | None = None) -> list[Frame]:
         """The frames on display at `times` (s), each picture once, at the size that `model` uses; None: the
@@ -75,12 +80,14 @@ class MethodContext:
         if item.subtitles is None:
             return None
         with self.meter.stage("subtitles"):
-            return load_subtitles(
+            subtitles = load_subtitles(
                 item.subtitles,
                 duration=self.video.duration,
                 start_offset=item.subtitle_offset,
                 track=item.subtitle_track,
             )
+        self.texts[item.subtitles] = (str(item.subtitles), subtitles.id)
+        return subtitles
 
     def spoken(self, item: Item, transcribe: Callable[[Video], Spoken], *, listed: bool = True) -> Spoken:
         """What is said: the subtitles that the benchmark lists, unless `listed` is False, else a transcript.
@@ -93,6 +100,8 @@ class MethodContext:
         spoken = transcribe(self.video)
         self.meter.take()
         self.meter.add(before)
+        if spoken.subtitles is not None:
+            self.texts[item.subtitles] = ("", spoken.subtitles.id)
         return spoken
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Mapping
-from functools import cache
-from importlib import metadata
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 
-from videopro import __version__
+from videopro.backbones import library_versions
 from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.modules import stored_transcript_id
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_intervals, extract_letter
-from videopro.traces import SCHEMA, Result, Trace, VideoRef
+from videopro.traces import NO_SUBTITLES, SCHEMA, Result, Trace, VideoRef
 from videopro.video import Video
 
 
@@ -18,6 +18,25 @@ def video_ref(item: Item, video: Video | None = None) -> VideoRef:
     """The video of a question as its trace names it. `video`: None if it could not be opened."""
     opened = () if video is None else (video.id, video.duration)
     return VideoRef(str(item.video), item.video_key, *opened)
+
+
+def other_file(trace: Trace, item: Item, content: Callable[[Path], str | None]) -> str | None:
+    """The film or the text that is not the one that the answer is about; None if both are, or are not here.
+    `content`: the content id of a file, if it can be read."""
+    before = trace.video
+    film = content(item.video)
+    if film is None or not before.id:
+        return None
+    if film != before.id:
+        return str(item.video)
+    if before.text_id and not before.subtitles:
+        made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
+        return f"the transcript of {item.video}" if made - {None, before.text_id} else None
+    if item.subtitles is None:
+        return f"{before.subtitles} (no subtitles are listed now)" if before.subtitles else None
+    text = content(item.subtitles)
+    was_read = before.text_id or NO_SUBTITLES in trace.notes
+    return str(item.subtitles) if was_read and text not in (None, before.text_id) else None
 
 
 def make_trace(
@@ -28,8 +47,10 @@ def make_trace(
     run_key: str,
     protocol: Protocol,
     parser: Parser | None = None,
+    served: Mapping[str, str] = MappingProxyType({}),
 ) -> Trace:
-    """The record of one question. `parser`: the official one, if it is the benchmark's own."""
+    """The record of one question. `parser`: the official one, if it is the benchmark's own. `served`:
+    `Backbone.versions`."""
     return Trace(
         **vars(result),
         schema=SCHEMA,
@@ -45,7 +66,7 @@ def make_trace(
         official=official_letter(result, item, protocol, parser),
         official_intervals=_official_intervals(result, item, protocol, parser),
         member=item.member,
-        versions=versions(),
+        versions={**library_versions(), **served},
     )
 
 
@@ -74,14 +95,3 @@ def _official_intervals(
     if not intervals or isinstance(intervals, str):
         return None
     return tuple((float(start), float(end)) for start, end in intervals)
-
-
-@cache
-def versions() -> Mapping[str, str]:
-    """Versions of the packages that an answer depends on."""
-    names = ("torch", "transformers", "av")
-    return {
-        "videopro": __version__,
-        "python": platform.python_version(),
-        **{n: metadata.version(n) for n in names},
-    }

@@ -15,6 +15,9 @@ from pathlib import Path
 # The video last: whether it is there tells whether the others must be (`find_video_fault`).
 SUFFIXES = (".srt", ".mp4")
 NOTE = ".json"
+# Without "cpu-independent", x264's assembler for the macroblock tree decides differently from one encoding to
+# the next and from one processor to another.
+ENCODING = {"preset": "veryfast", "crf": "20", "x264-params": "cpu-independent=1"}
 
 
 def put(stem: Path, parts: Mapping[str, Path]) -> None:
@@ -28,7 +31,9 @@ def put(stem: Path, parts: Mapping[str, Path]) -> None:
             part.unlink()
         else:
             part.replace(path)
-    write_file(stem.with_suffix(NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
+    write_file(
+        stem.with_suffix(NOTE), json.dumps({"video": stem.name, "files": sums, "encoding": ENCODING}).encode()
+    )
 
 
 def find_video_fault(stem: Path) -> str | None:
@@ -39,10 +44,13 @@ def find_video_fault(stem: Path) -> str | None:
         note = json.loads(stem.with_suffix(NOTE).read_bytes())
         sums = note["files"] if note["video"] == stem.name else {}
         noted = {suffix: tuple(sums[suffix]) for suffix in SUFFIXES}
+        encoding = note.get("encoding")
     except OSError:
         return f"{stem.name} has no manifest"
     except (ValueError, KeyError, TypeError, RecursionError):
         return f"the manifest of {stem.name} is damaged"
+    if encoding != ENCODING:
+        return f"{stem.name} was encoded with other settings"
     for suffix, (size, digest) in noted.items():
         name = f"{stem.name}{suffix}"
         try:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import av
 import pysubs2
+from av.video.reformatter import Interpolation
 
 from videopro.cli import Counter, cache_root
 from videopro.errors import BenchmarkError
@@ -39,6 +40,7 @@ SPLITS = {
 # Seeds between two worlds of "fresh": more than a split has videos.
 SEED_ROOM = 10_000
 HELDOUT = "-heldout"
+_EXACT = Interpolation.BILINEAR | Interpolation.BITEXACT
 
 
 # The fingerprint hashes the repr of plans and questions, with the former names of renamed classes.
@@ -240,20 +242,23 @@ def make_video(length: str, seed: int, stem: Path) -> None:
 
 
 def encode(plan: Script, path: Path) -> None:
-    """Write a script's frames as H.264 (4:2:0, B-frames, a keyframe every 250 frames or at a cut)."""
+    """Write a script's frames as H.264 (4:2:0, B-frames, a keyframe every 250 frames or at a cut): the same
+    bytes in every process and on every processor, by the same versions of FFmpeg and x264."""
     with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:
         stream = container.add_stream("libx264", rate=drawing.FPS)
         stream.width, stream.height, stream.pix_fmt = drawing.WIDTH, drawing.HEIGHT, "yuv420p"
         stream.codec_context.time_base = Fraction(1, drawing.FPS)
         # One thread, because several encode other bytes on machines with other numbers of processors.
         stream.codec_context.thread_count = 1
-        stream.options = {"preset": "veryfast", "crf": "20"}
+        stream.options = {**manifest.ENCODING}
         count = 0
         for scene in plan.scenes:
             view = drawing.SceneView(scene.place, plan.weather, scene.actor, scene.sign, scene.seed)
             while count < round(scene.end * drawing.FPS):
                 clock = count / drawing.FPS
-                frame = av.VideoFrame.from_ndarray(view.draw(clock - scene.start, clock), format="rgb24")
+                drawn = av.VideoFrame.from_ndarray(view.draw(clock - scene.start, clock), format="rgb24")
+                # Otherwise the rounding depends on the processor.
+                frame = drawn.reformat(format="yuv420p", interpolation=_EXACT, threads=1)
                 frame.pts, frame.time_base = count, Fraction(1, drawing.FPS)
                 container.mux(stream.encode(frame))
                 count += 1

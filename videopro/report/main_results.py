@@ -14,6 +14,7 @@ from videopro.report.runs import (
     protocol_notes,
     question_notes,
     sampling_of,
+    versions_note,
 )
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
@@ -77,7 +78,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
         "The runs",
         "",
         (Table("The runs of this report", heads, tuple(rows), notes),),
-        notes=(*protocol_notes(runs), *question_notes(runs)),
+        notes=(*protocol_notes(runs), *question_notes(runs), *filter(None, [versions_note(runs)])),
     )
 
 

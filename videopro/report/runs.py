@@ -23,9 +23,11 @@ from videopro.traces.scoring import (
     exclusions,
     exclusions_text,
     lack_of_model,
+    mixed_versions,
     records_of,
     stand_ins,
     stand_ins_text,
+    versions_used,
 )
 
 METHOD_TITLES: Mapping[str, str] = {
@@ -263,6 +265,12 @@ def stand_ins_note(runs: Sequence[ReportRun]) -> str:
     """For how many damaged frames intact ones stood in, by run; empty if for none."""
     parts = [f"{run.name} {stand_ins_text(counts)}" for run in runs if (counts := stand_ins(run.traces))]
     return f"Intact frames stood in for others: {'; '.join(parts)}." if parts else ""
+
+
+def versions_note(runs: Sequence[ReportRun]) -> str:
+    """Which runs several versions have answered, and which; empty if none."""
+    parts = [f"{run.name} {mixed}" for run in runs if (mixed := mixed_versions(versions_used(run.traces)))]
+    return f"Answered by several versions (questions by each): {' / '.join(parts)}." if parts else ""
 
 
 def _span(counts: Sequence[int]) -> str:

@@ -11,7 +11,7 @@ from videopro.runs.judging import (
     read_grades,
     recorded_protocol,
 )
-from videopro.runs.resuming import check_model, check_questions
+from videopro.runs.resuming import check_files, check_model, check_questions
 from videopro.runs.serving import Served, read_vllm_settings
 from videopro.runs.submission import SubmitConfig, submit
 from videopro.runs.summary import metric_lines, summarize, summary_table, write_summary
@@ -31,6 +31,7 @@ __all__ = [
     "Served",
     "SubmitConfig",
     "TextTable",
+    "check_files",
     "check_model",
     "check_questions",
     "combine",

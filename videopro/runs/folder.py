@@ -21,7 +21,7 @@ import yaml
 from videopro.cli import read_yaml
 from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
-from videopro.traces import Trace, TraceLog, read_traces, set_aside_traces
+from videopro.traces import NO_REDO, Redo, Trace, TraceLog, read_traces, set_aside_traces
 
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
@@ -164,13 +164,13 @@ class RunFolder:
             return trace
         return replace(trace, video=replace(trace.video, path=str(beside.absolute())))
 
-    def log(self, *, writable: bool = True, redo_errors: bool = False) -> TraceLog:
+    def log(self, *, writable: bool = True, redo: Redo = NO_REDO) -> TraceLog:
         """The run's log of traces; see `TraceLog`. Raises RunError."""
         return TraceLog(
             self.traces,
             run_key=self.key(),
             writable=writable,
-            redo_errors=redo_errors,
+            redo=redo,
             set_aside=self.set_aside,
         )
 

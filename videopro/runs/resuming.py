@@ -1,19 +1,23 @@
-"""Check whether a run may be resumed: the model and the questions must be the same as when it started."""
+"""Check whether a run may be resumed: the model, the questions, and the films and texts that they are about
+must be the same as when it started."""
 
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import cache
 from typing import Any
 
 from videopro.backbones import Backbone, identify, load_backbone, read_spec
-from videopro.benchmarks import Benchmark
+from videopro.benchmarks import Benchmark, Item
 from videopro.cli import read_yaml
 from videopro.errors import RunError, VideoProError
-from videopro.question import without_own_labels
+from videopro.methods import other_file
 from videopro.runs.folder import RunFolder
-from videopro.traces import Trace
+from videopro.traces import OTHER_FILES, Redo, Trace
+from videopro.video import content_if_readable
 
 
 def check_model(
@@ -59,10 +63,41 @@ def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: Run
                 f"{benchmark.split!r}; give the --root of that run or another --output"
             )
         now = (item.question.text, item.question.choices, item.answer)
-        # Earlier versions kept the labels that choices bring, and showed them twice.
-        options = (trace.choices, without_own_labels(trace.choices))
-        if now not in [(trace.question, choices, trace.gold) for choices in options]:
+        if now != (trace.question, trace.choices, trace.gold):
             raise RunError(
                 f"{folder.traces}: question {trace.question_id!r} now has another text, options or answer in "
                 f"{benchmark.name}; give the --root of that run or another --output"
             )
+
+
+def check_files(
+    recorded: Sequence[Trace],
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    folder: RunFolder,
+    *,
+    errors: bool,
+    changed: bool,
+) -> Redo:
+    """Compare the films, subtitles and transcripts of `items`, the questions of this command, with those that
+    answers are about; a file that is not on this machine is not compared. Returns what is answered again:
+    `errors`, and with `changed` the questions about another file. Raises RunError for these without
+    `changed`, and for those that are not among `items`."""
+    films, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
+    content = cache(content_if_readable)
+    others: defaultdict[str, list[Trace]] = defaultdict(list)
+    for trace in recorded:
+        if trace.video.key in films and (name := other_file(trace, known[trace.question_id], content)):
+            others[name].append(trace)
+    asked = {item.id for item in items} if changed else set()
+    lines = [
+        f"\n  {name}: another one when these were answered: {', '.join(left[:3])}"
+        + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+        for name, traces in others.items()
+        if (left := [trace.question_id for trace in traces if trace.question_id not in asked])
+    ]
+    if lines:
+        fix = "--redo-changed has to ask these too: give no smaller --limit" if changed else OTHER_FILES
+        raise RunError(f"{folder.path}: files are not those of its answers; {fix}{''.join(lines)}")
+    stale = [trace for traces in others.values() for trace in traces]
+    return Redo(errors, frozenset((each.question_id, each.video.id, each.video.text_id) for each in stale))

@@ -24,6 +24,7 @@ from videopro.traces.scoring import (
     exclusions_text,
     is_answerable,
     mean_frames_seen,
+    mixed_versions,
     official_records_of,
     percent,
     percent_interval,
@@ -31,6 +32,7 @@ from videopro.traces.scoring import (
     records_of,
     shown_interval,
     stand_ins_text,
+    versions_used,
 )
 
 
@@ -88,6 +90,7 @@ def summarize(
         "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
         "error_ids": _error_ids(traces),
         "notes": dict(Counter(note for trace in traces for note in trace.notes)),
+        "versions": versions_used(traces),
         "groups": {
             kind: {
                 name: {
@@ -273,6 +276,8 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {note}"
+    if mixed := mixed_versions(summary.get("versions", {})):
+        yield f"answered by several versions (questions by each): {mixed}"
 
 
 # From which share of unparsed replies on it is said what they begin with.

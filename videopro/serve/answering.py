@@ -209,7 +209,8 @@ class Answerer:
                 message = with_names(result.error.message, self._names(film))
                 result = replace(result, error=replace(result.error, message=message))
             plain = replace(item, question=replace(question, text=encodable(request.question)))
-            trace = make_trace(plain, result, video_ref(item, video), run_key="", protocol=protocol)
+            reference, served = video_ref(item, video), backbone.versions
+            trace = make_trace(plain, result, reference, run_key="", protocol=protocol, served=served)
             for piece in evidence(result, (video.width, video.height)):
                 emit({"type": "evidence", **piece})
             emit(last_event(result, question))

@@ -18,7 +18,7 @@ from videopro.traces.counterfactual import (
     rescore_by_rule,
     without_stored_rounds,
 )
-from videopro.traces.log import TraceLog, read_traces, set_aside_traces
+from videopro.traces.log import NO_REDO, OTHER_FILES, Redo, TraceLog, read_traces, set_aside_traces
 from videopro.traces.prompt_kinds import (
     PLAN_KINDS,
     REFERENCE_FORMS,
@@ -34,6 +34,7 @@ from videopro.traces.record import (
     FALLBACK,
     FORCED,
     NO_SUBTITLES,
+    REDONE,
     SCHEMA,
     THOUGHTS,
     Call,
@@ -93,7 +94,11 @@ __all__ = [
     "FALLBACK",
     "FORCED",
     "CUT_OFF",
+    "NO_REDO",
     "NO_SUBTITLES",
+    "OTHER_FILES",
+    "REDONE",
+    "Redo",
     "Failure",
     "FallbackRule",
     "FinalRule",

@@ -8,7 +8,7 @@ is in the log is not written again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from videopro.errors import RunError
@@ -18,7 +18,29 @@ from videopro.traces.record import LaterSchema, Round, Trace, UnstorableTrace
 
 # A message names at most this many ranges of foreign lines.
 _MAX_RANGES = 5
+# What to do where the files of a run are not those that its answers are about.
+OTHER_FILES = "put it back, give another --output, or give --redo-changed to answer those questions again"
 _OUTCOME = "a question without another line is not answered yet; the run's own command answers it"
+
+
+@dataclass(frozen=True)
+class Redo:
+    """Which answered questions of a run are answered again."""
+
+    errors: bool = False
+    """Those that ended in an error."""
+    changed: frozenset[tuple[str, str, str]] = frozenset()
+    """(question, `VideoRef.id`, `VideoRef.text_id`) of answers about a film or a text that has changed."""
+
+    def is_changed(self, trace: Trace) -> bool:
+        """Whether the answer is about a film or a text that has changed."""
+        return (trace.question_id, trace.video.id, trace.video.text_id) in self.changed
+
+    def __contains__(self, trace: Trace) -> bool:
+        return (self.errors and trace.error is not None) or self.is_changed(trace)
+
+
+NO_REDO = Redo()
 
 
 def set_aside_traces(path: Path) -> SetAside:
@@ -51,10 +73,10 @@ class TraceLog:
     `refresh` or `append` is called.
 
     Every line must belong to the run `run_key`, or, if that is None, to the run of the first line. A line
-    that is no trace is put into `set_aside`, and its question counts as not answered. With
-    `writable`, a missing file is created (its folder must exist). With `redo_errors`, a question whose trace
-    has an error counts as not done until this object sees another trace of it; both lines stay in the file.
-    Raises RunError for a file that cannot be opened.
+    that is no trace is put into `set_aside`, and its question counts as not answered. With `writable`, a
+    missing file is created (its folder must exist). A question whose trace is in `redo` counts as not done
+    until this object sees another trace of it; both lines stay in the file. Raises RunError for a file that
+    cannot be opened.
     """
 
     def __init__(
@@ -63,7 +85,7 @@ class TraceLog:
         *,
         run_key: str | None = None,
         writable: bool = True,
-        redo_errors: bool = False,
+        redo: Redo = NO_REDO,
         set_aside: SetAside | None = None,
     ) -> None:
         self.path = path
@@ -71,7 +93,9 @@ class TraceLog:
         self._run_key = run_key
         self._done: set[str] = set()
         self._writable = writable
-        self._redo_errors = redo_errors
+        self._redo = redo
+        self._contents: dict[tuple[str, str], tuple[str, str]] = {}
+        """What the answers are about: the hash, and the first question about it, by `VideoRef.contents`."""
         self._offset = 0
         self._line = 0
         # A question whose trace a power cut takes is answered again, so none needs to wait for the disk.
@@ -115,11 +139,14 @@ class TraceLog:
 
     def append_all(self, traces: Sequence[Trace]) -> int:
         """Write traces at once, all or none. Returns how many were written: those whose question was not
-        done. Raises as `append`."""
+        done. Raises as `append`, and RunError for another film or text than an earlier answer's."""
         lines = {trace.question_id: _line_of(trace) for trace in traces}
         with self._file.locked():
             self._read_new()
             new = {name: line for name, line in lines.items() if not self.is_done(name)}
+            for trace in traces:
+                if trace.question_id in new:
+                    self._check_contents(trace)
             if new:
                 # First: a trace never names a head that is not there.
                 self._heads.store(_heads_of(trace for trace in traces if trace.question_id in new))
@@ -150,9 +177,13 @@ class TraceLog:
                 foreign.append((self._line, trace.run_key))
                 continue
             traces.append(trace)
-            # Only errors that were in the file before this object was created are redone.
-            if not (self._redo_errors and first_time and trace.error):
-                self._done.add(trace.question_id)
+            # Only what was in the file before this object was created is redone.
+            if first_time and trace in self._redo:
+                self._done.discard(trace.question_id)
+                continue
+            self._done.add(trace.question_id)
+            for what, content in trace.video.contents().items():
+                self._contents[what] = (content, trace.question_id)
         if foreign:
             raise RunError(
                 f"{self.path}: {_line_ranges([line for line, _ in foreign])} of another run (run_key "
@@ -161,6 +192,16 @@ class TraceLog:
             )
         self._offset += len(new)
         return traces
+
+    def _check_contents(self, trace: Trace) -> None:
+        """Raise RunError if the trace is about another film or text than earlier ones of the same name."""
+        for (video, kind), content in trace.video.contents().items():
+            before, question = self._contents.setdefault((video, kind), (content, trace.question_id))
+            if content != before:
+                raise RunError(
+                    f"{self.path}: {kind} of {video!r} ({trace.video.path}) is not the one that question "
+                    f"{question!r} was answered about; {trace.question_id!r} was not written: {OTHER_FILES}"
+                )
 
 
 def _heads_of(traces: Iterable[Trace]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
@@ -37,6 +38,9 @@ THOUGHTS = "thoughts"
 
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""
+
+REDONE = "answered again, as its film, subtitles or transcript had changed"
+"""The note of a question that --redo-changed asked again."""
 
 
 # pydantic's parser refuses a byte order mark and half of a surrogate pair, which `parse_json` reads. It takes
@@ -408,7 +412,15 @@ class VideoRef:
     duration: float = 0.0
     """Seconds."""
     subtitles: str = ""
-    """The subtitle file that synthesis gave to its modules; empty: none, or not recorded."""
+    """The subtitle file that was read; empty: none, or a transcript."""
+    text_id: str = ""
+    """Hash of that file's content, or of the transcript's lines; empty: neither was read."""
+
+    def contents(self) -> dict[tuple[str, str], str]:
+        """The hashes of what was seen and read, by the video's key and what it is."""
+        text = PurePath(self.subtitles).name or "transcript"
+        ids = {(self.key, "video"): self.id, (self.key, text): self.text_id}
+        return {what: content for what, content in ids.items() if content}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
-from videopro.video.decoding import check_no_url, made_ahead
+from videopro.video.decoding import check_no_url, content_id, content_if_readable, made_ahead
 from videopro.video.finding import (
     FILM_ENDINGS,
     SUBTITLE_ENDINGS,
@@ -47,6 +47,8 @@ __all__ = [
     "check_nearest_intact",
     "check_no_url",
     "clue_times",
+    "content_id",
+    "content_if_readable",
     "distinct_frames",
     "embedded_subtitles",
     "has_embedded_subtitles",

@@ -14,7 +14,7 @@ import math
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from av.subtitles.subtitle import AssSubtitle
 
 from videopro.errors import SubtitleError, VideoError
 from videopro.storage import encodable, parse_json
-from videopro.video.decoding import Deadline, open_container, probe_video
+from videopro.video.decoding import Deadline, content_id, open_container, probe_video
 from videopro.video.subtitle_times import TIMES, SubtitleKind, check_times, no_times, without_signs
 from videopro.video.subtitle_tracks import SubtitleTrack, choose_tracks, lines_of, track_order
 
@@ -81,6 +81,8 @@ class Subtitles:
     source: str
     is_transcribed: bool = False
     """Whether a model heard them, which it may have misheard."""
+    id: str = field(default="", compare=False)
+    """Hash of the content: of the file that they are from (`content_id`), or of a transcript's lines."""
 
     def between(self, start: float, end: float) -> tuple[SubtitleLine, ...]:
         """The lines shown at some time in [start, end) seconds; a line without length is shown at its
@@ -131,7 +133,7 @@ def load_subtitles(
             replace(line, start=line.start - start_offset, end=line.end - start_offset)
             for line in embedded.lines
         ]
-        return Subtitles(_cut(lines, duration), embedded.source)
+        return Subtitles(_cut(lines, duration), embedded.source, id=content_id(path))
     text = _decode(_read(path), path)
     if path.suffix.lower() == ".jsonl":
         return Subtitles(_cut(_sentences(text, path, start_offset), duration), str(path))
@@ -145,7 +147,7 @@ def load_subtitles(
     else:
         cues = _unrolled(_cues(text, path))
         lines = [SubtitleLine(line.start - start_offset, line.end - start_offset, line.text) for line in cues]
-    return Subtitles(_cut(lines, duration), str(path))
+    return Subtitles(_cut(lines, duration), str(path), id=content_id(path))
 
 
 def embedded_subtitles(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from tests.support.server_cases import Make
 from tests.support.stub_server import StubServer
+from videopro.backbones import folder_fingerprint
 from videopro.backbones.server.profile import ServerProfile
 
 
@@ -88,3 +90,23 @@ def test_each_thing_is_asked_once(make: Make) -> None:
         # The engine, and a video at two start times.
         assert len(stub.chats) == 3
         assert len(backbone.notes) == 2
+
+
+def test_the_version_of_vllm_and_the_files_of_its_model_are_known(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    card = {"id": "served", "owned_by": "vllm", "root": str(tmp_path)}
+    with StubServer(models=[card], version="0.33.0") as stub:
+        backbone = make(stub)
+        for _ in range(2):
+            assert backbone.versions == {
+                "vllm": "0.33.0",
+                "served model": folder_fingerprint(tmp_path),
+            }
+        assert [seen.path for seen in stub.seen].count("/version") == 1
+        # What its processor makes of a video cannot be known from here.
+        identity = backbone.identity()
+        assert identity["video_prompt"] == identity["video_positions"] == "the server's own, not known here"
+    with StubServer(models=[card | {"root": "org/name"}]) as stub:
+        assert make(stub).versions == {}
+    with StubServer(models=[{"id": "served", "owned_by": "sglang"}], version="1") as stub:
+        assert make(stub).versions == {}

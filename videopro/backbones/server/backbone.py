@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# What a run's key says of the prompt that the server's own processor makes of a video.
+_UNKNOWN = "the server's own, not known here"
+
 
 class ServerPrefix(Prefix):
     """Frames encoded as JPEGs once.
@@ -176,6 +179,10 @@ class ServerBackbone(Backbone):
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.profile.notes
 
+    @property
+    def versions(self) -> Mapping[str, str]:  # type: ignore[override]
+        return self.profile.versions
+
     # -- identity
 
     def identity(self, *, form: Any = None) -> dict[str, object]:
@@ -205,6 +212,8 @@ class ServerBackbone(Backbone):
             "frames": self.frames,
             "pixels": self.pixels,
             "video": profile.video_form if form is None else form,
+            "video_prompt": _UNKNOWN,
+            "video_positions": _UNKNOWN,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
             **({} if record is None or is_implied else record.identity()),

@@ -24,7 +24,13 @@ import orjson
 
 from videopro.backbones.address import default_key_name, read_address
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
+from videopro.backbones.server.completion import (
+    Completion,
+    InvalidReply,
+    read_completion,
+    read_models,
+    read_version,
+)
 from videopro.backbones.server.connection import Connection, Disconnected, ErrorReply, Redirected
 from videopro.backbones.server.failures import (
     FIELD_STATUSES,
@@ -110,6 +116,18 @@ class Endpoint:
     def models(self) -> list[dict[str, Any]]:
         """The entries of /models; empty if the server does not list its models."""
         return self._wait(self._models())
+
+    def version(self) -> str:
+        """The version that vLLM gives of itself; empty from another server, and if it does not reply."""
+
+        async def ask() -> str:
+            assert self._connection is not None
+            try:
+                return read_version(await self._connection.version())
+            except (ErrorReply, Redirected, Disconnected, TimeoutError, InvalidReply):
+                return ""
+
+        return self._wait(ask())
 
     def close(self) -> None:
         """Cancel requests in flight and close the connections; calling it again does nothing."""

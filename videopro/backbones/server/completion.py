@@ -18,6 +18,7 @@ from videopro.storage import InvalidJson, parse_json, printable
 # An upper bound for token ids and token counts; a larger number is invalid.
 _Count = Annotated[int, Field(ge=0, le=2**40)]
 _LONGEST_PATH = 4096
+_LONGEST_VERSION = 100
 # Maximum characters of a server's error message.
 _LONGEST_MESSAGE = 400
 # Fields of a message, and types of parts, that hold thoughts; types of parts that are text. Other parts, such
@@ -145,6 +146,14 @@ def read_completion(body: bytes) -> Completion:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part) for part in first["loc"])
         raise InvalidReply(f"{path}: {first['msg']}") from None
+
+
+def read_version(body: bytes) -> str:
+    """The version in vLLM's reply to /version. Raises InvalidReply."""
+    version = _object(body).get("version")
+    if not isinstance(version, str):
+        raise InvalidReply("no version in it")
+    return printable(version, _LONGEST_VERSION)
 
 
 def read_models(body: bytes) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -133,18 +133,22 @@ class Connection:
 
     async def post_chat(self, content: bytes) -> bytes:
         """The reply to a chat request, whose body is JSON."""
+        # Not by `chat.completions`, which would encode the body here, in the event loop.
+        return await self._read(self._client.post, "/chat/completions", content=content)
+
+    async def version(self) -> bytes:
+        """vLLM's own version, as JSON, which it has beside /v1."""
+        return await self._read(self._client.get, str(self._client.base_url.join("../version")))
+
+    async def _read(self, send: Callable[..., Awaitable[Any]], path: str, **content: bytes) -> bytes:
         import openai
         from openai._constants import RAW_RESPONSE_HEADER
 
         # As `with_streaming_response` sets it: the reply is read here, up to LARGEST_BODY.
         headers = {"Content-Type": "application/json", RAW_RESPONSE_HEADER: "stream"}
         with _translated_errors():
-            # Not by `chat.completions`, which would encode the body here, in the event loop.
-            response = await self._client.post(
-                "/chat/completions",
-                cast_to=openai.AsyncAPIResponse[bytes],
-                content=content,
-                options={"headers": headers},
+            response = await send(
+                path, cast_to=openai.AsyncAPIResponse[bytes], options={"headers": headers}, **content
             )
             try:
                 return await _body(response)

@@ -150,6 +150,14 @@ class ServerProfile:
         return {"root": root, **({"files": folder_fingerprint(folder)} if folder.is_dir() else {})}
 
     @property
+    @_once
+    def versions(self) -> dict[str, str]:
+        """Of vLLM, and of the model's files if they are on this machine; empty if neither is known."""
+        version = self._endpoint.version() if self.engine == "vllm" else ""
+        files = self.weights.get("files")
+        return {**({"vllm": version} if version else {}), **({"served model": files} if files else {})}
+
+    @property
     def adapter_root(self) -> object:
         """Where the server has the adapter from; None without one, or if it does not say."""
         adapter = self._config.adapter_model

@@ -51,6 +51,10 @@ class BackboneWrapper(Backbone):
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.inner.notes
 
+    @property
+    def versions(self) -> Mapping[str, str]:  # type: ignore[override]
+        return self.inner.versions
+
     def identity(self) -> dict[str, object]:
         return self.inner.identity()
 

@@ -41,6 +41,7 @@ class Keeper:
         self._run = AskedRun(folder)
         self._run.folder.check()
         self._identity: Mapping[str, Any] = {}
+        self._served: Mapping[str, str] = {}
 
     @property
     def recorded_method(self) -> Mapping[str, Any]:
@@ -64,12 +65,13 @@ class Keeper:
     def open(self, settings: Mapping[str, Any], backbone: Backbone) -> None:
         """Compare the model too, and make the folder if it is new."""
         self._run.open(settings, {**self._identity, "model": dict(backbone.identity())})
+        self._served = backbone.versions
 
     def keep(self, item: Item, result: Result, video: Video, protocol: Protocol) -> Stored:
         """Add the question, also one that has an error in place of an answer."""
         # The folder may be opened from another one, or moved.
         reference = replace(video_ref(item, video), path=str(item.video.absolute()))
-        trace = make_trace(item, result, reference, run_key="", protocol=protocol)
+        trace = make_trace(item, result, reference, run_key="", protocol=protocol, served=self._served)
         try:
             added = self._run.add_numbered(trace)
         finally:

@@ -48,6 +48,7 @@ def run_config(config: PromptsConfig, planner: AskedPlanner, benchmark: Benchmar
         workers=config.workers,
         in_flight=config.in_flight,
         redo_errors=config.redo_errors,
+        redo_changed=config.redo_changed,
     )
 
 

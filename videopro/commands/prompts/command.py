@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone
+from videopro.backbones import Backbone, library_versions, load_backbone
 from videopro.benchmarks import Benchmark
 from videopro.cli import exit_status, needs_extra, read_yaml
 from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
@@ -28,7 +28,6 @@ from videopro.data_synthesis.decontamination import EvaluationVideo, EvaluationV
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card, prompts_card_text
 from videopro.errors import ConfigError
-from videopro.methods import versions
 from videopro.runs import RunFolder
 
 COMMAND = PROMPTS
@@ -131,7 +130,7 @@ def _about(config: PromptsConfig, source: Benchmark, trained: int, reference: st
         },
         "run keys": {name: run["run_key"] for name, run in runs.items()},
         "videos of SFT known": trained,
-        "versions": versions(),
+        "versions": library_versions(),
     }
 
 

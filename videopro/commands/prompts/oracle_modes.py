@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, library_versions
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import read_yaml
 from videopro.commands.prompts.asking import NATIVE, ask
@@ -26,7 +26,6 @@ from videopro.data_synthesis.card import (
 )
 from videopro.data_synthesis.datasets import GRPO
 from videopro.errors import ConfigError, RunError, cannot_write
-from videopro.methods import versions
 from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Trace
@@ -85,7 +84,7 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
     about = {
         "source": source.name,
         "settings": {"seed": config.seed, "tau": config.tau},
-        "versions": versions(),
+        "versions": library_versions(),
     }
     if distinct:
         run = read_yaml(RunFolder(config.output / NATIVE).config)

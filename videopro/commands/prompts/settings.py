@@ -65,6 +65,10 @@ class PromptsConfig(QuestionSettings):
         metadata=setting("videos that each worker asks about at a time; unset: as of videopro infer"),
     )
     redo_errors: bool = field(default=False, metadata=setting("retry questions that ended in an error"))
+    redo_changed: bool = field(
+        default=False,
+        metadata=setting("ask questions again whose film, subtitles or transcript is another one now"),
+    )
 
     def __post_init__(self) -> None:
         if (self.rows is None) == (not self.source):

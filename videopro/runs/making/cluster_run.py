@@ -80,7 +80,7 @@ class ClusterSupervisor:
         """
         assert self._pool is not None
         folder = job.folder
-        with closing(TraceLog(folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)) as log:
+        with closing(TraceLog(folder.traces, run_key=job.run_key, redo=job.redo)) as log:
             log.refresh()
             pool_work = self._pool.run(
                 _open_units(job.units, log),

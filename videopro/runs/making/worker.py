@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from videopro.backbones import Backbone, check_alive
@@ -37,7 +38,18 @@ from videopro.errors import (
 from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
 from videopro.question import Parser
 from videopro.runs.folder import RunFolder
-from videopro.traces import Failure, Result, SharedClock, Trace, TraceLog, VideoRef, failed_result
+from videopro.traces import (
+    NO_REDO,
+    REDONE,
+    Failure,
+    Redo,
+    Result,
+    SharedClock,
+    Trace,
+    TraceLog,
+    VideoRef,
+    failed_result,
+)
 from videopro.video import Video
 
 # Seconds between two checks of an idle worker for work that another worker has left.
@@ -77,7 +89,7 @@ class WorkerJob:
     units: tuple[Unit[Item], ...]
     protocol: BenchmarkProtocol
     seed: int
-    redo_errors: bool = False
+    redo: Redo = NO_REDO
     parser: Parser | None = None
     """The official answer parser, if it is the benchmark's own."""
     in_flight: int | None = None
@@ -131,6 +143,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
             pending = units.pending()
             if not pending:
                 return
+            # Fewer towards the end, so that each worker gets its share of the last units.
             units.most = min(most, share_of_units(len(pending), job.workers))
             begun = [units.take(unit) for unit in pending]
             if any(begun) or units.wait() or len(units.pending()) < len(pending):
@@ -140,7 +153,6 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
 
 class _Units:
     """The units of a run, of which this process answers some at a time. Leaving the `with` block does not
-    # Fewer towards the end, so that each worker gets its share of the last units.
     wait for those that are being answered: nothing more of them is written."""
 
     def __init__(self, job: WorkerJob, answerer: UnitAnswerer, in_flight: int) -> None:
@@ -148,7 +160,7 @@ class _Units:
         self._answerer = answerer
         self.most = in_flight
         """Units in flight at a time, at most as many as at first."""
-        self._log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
+        self._log = TraceLog(job.folder.traces, run_key=job.run_key, redo=job.redo)
         self._log_lock = threading.Lock()
         self._is_open = True
         self._threads = ThreadPoolExecutor(in_flight, "unit")
@@ -248,7 +260,7 @@ def answer_unit(
                     check_alive(backbone, result.error.message)
                 # An error of the machine is blamed on the questions without a result.
                 ids.remove(item.id)
-                yield _trace(item, result, video, job)
+                yield _trace(item, result, video, job, backbone.versions)
             report.answering([])
 
 
@@ -278,7 +290,7 @@ def blame_machine(error: BaseException, folder: RunFolder) -> None:
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
     """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
     died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
-    return _trace(item, Result(error=died), video_ref(item), job)
+    return _trace(item, Result(error=died), video_ref(item), job, {})
 
 
 def _with_times_scaled(trace: Trace, factor: float) -> Trace:
@@ -298,8 +310,9 @@ def _with_times_scaled(trace: Trace, factor: float) -> Trace:
     return replace(trace, cost=trace.cost.scaled(factor), rounds=tuple(rounds))
 
 
-def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob) -> Trace:
-    return make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol, parser=job.parser)
+def _trace(item: Item, result: Result, video: VideoRef, job: WorkerJob, served: Mapping[str, str]) -> Trace:
+    key, protocol, parser = job.run_key, job.protocol, job.parser
+    return make_trace(item, result, video, run_key=key, protocol=protocol, parser=parser, served=served)
 
 
 def _results(
@@ -316,10 +329,17 @@ def _results(
         return
     reference = video_ref(items[0], video)
     meters = chain([meter], iter(Meter, None))
+    texts: dict[Path | None, tuple[str, str]] = {}
+    again = {question for question, *_ in job.redo.changed}
 
     def new_context() -> MethodContext:
-        return MethodContext(video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing)
+        return MethodContext(
+            video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing, texts=texts
+        )
 
     doing("answering")
     for item, result in answer_each(method, items, new_context):
-        yield item, replace(result, notes=(*video.notes, *backbone.notes, *result.notes)), reference
+        redone = (REDONE,) if item.id in again else ()
+        notes = (*redone, *video.notes, *backbone.notes, *result.notes)
+        file, text = texts.get(item.subtitles, ("", ""))
+        yield item, replace(result, notes=notes), replace(reference, subtitles=file, text_id=text)

@@ -73,11 +73,13 @@ from videopro.traces.scoring.verdicts import (
     exclusions,
     exclusions_text,
     is_answerable,
+    mixed_versions,
     official_records_of,
     records_of,
     score_trace,
     stand_ins,
     stand_ins_text,
+    versions_used,
 )
 from videopro.traces.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
@@ -129,6 +131,8 @@ __all__ = [
     "lack_of_model",
     "macro_accuracy",
     "exclusions_text",
+    "mixed_versions",
+    "versions_used",
     "mean_costs",
     "mean_frames_seen",
     "normalized_tokens",

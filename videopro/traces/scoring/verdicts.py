@@ -78,6 +78,25 @@ def stand_ins_text(counts: Mapping[str, int]) -> str:
     return "{frames} damaged frames (questions: {questions}, videos: {videos})".format(**counts)
 
 
+def versions_used(traces: Sequence[Trace]) -> dict[str, dict[str, int]]:
+    """How many questions each version of a library, of this package or of what is served has answered."""
+    used: dict[str, Counter[str]] = {}
+    for trace in traces:
+        for name, version in trace.versions.items():
+            used.setdefault(name, Counter())[version] += 1
+    return {name: dict(counts) for name, counts in used.items()}
+
+
+def mixed_versions(used: Mapping[str, Mapping[str, int]]) -> str:
+    """Of `versions_used`, what answered in several versions: "torch 2.11.0 (7), 2.14.1 (5)", in brackets
+    the questions. Empty if nothing did."""
+    return "; ".join(
+        f"{name} " + ", ".join(f"{version} ({count})" for version, count in counts.items())
+        for name, counts in used.items()
+        if len(counts) > 1
+    )
+
+
 def is_answerable(trace: Trace) -> bool:
     """Whether a method could have answered: no error shows without a program."""
     return trace.error is None or trace.error.type not in INPUT_ERRORS

@@ -131,12 +131,13 @@ def _of_frames(folder: Path) -> str:
     )
 
 
-def content_id(path: Path, size: int) -> str:
+def content_id(path: Path) -> str:
     """32 hex digits that identify a file's content: SHA-256 of its size and of five blocks of 256 KiB, at the
     start, at each quarter and at the end. A file of up to 1.25 MiB is read whole. Unlike the path, the id
     survives a move. Two files that differ only between the blocks have the same id, which does not happen to
-    compressed video by accident.
+    compressed video by accident. Raises VideoError as `check_file`, OSError for one that cannot be read.
     """
+    size = check_file(path).st_size
     digest = hashlib.sha256(size.to_bytes(8, "little"))
     with open(path, "rb") as file:
         if size <= 5 * _BLOCK:
@@ -146,6 +147,14 @@ def content_id(path: Path, size: int) -> str:
                 file.seek((size - _BLOCK) * quarter // 4)
                 digest.update(file.read(_BLOCK))
     return digest.hexdigest()[:32]
+
+
+def content_if_readable(path: Path) -> str | None:
+    """The same; None if it is not a readable file."""
+    try:
+        return content_id(path)
+    except (VideoError, OSError):
+        return None
 
 
 def check_complete(path: Path, size: int) -> None:

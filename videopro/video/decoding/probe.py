@@ -80,7 +80,7 @@ def probe_video(path: Path, timeout: float) -> Probe:
     deadline = Deadline(timeout)
     state = check_file(path)
     try:
-        identity = content_id(path, state.st_size)
+        identity = content_id(path)
         check_complete(path, state.st_size)
     except OSError as error:
         raise VideoError(
