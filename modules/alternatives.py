@@ -24,6 +24,7 @@ depend on them.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -91,15 +92,19 @@ def first_values(
         "query_mc": ("mc", LETTERS[: len(values.get("choices") or ())]),
         "query_count": ("count", tuple(str(number) for number in range(int(values.get("most", 9)) + 1))),
     }
+    # Some number from a half to 1 that no program can tell from a model's.
+    asked = " ".join(value for value in values.values() if isinstance(value, str))
+    sure = 0.5 + zlib.crc32(asked.encode("utf-8", "surrogatepass")) / 2**33
     if module.name in reply:
         mode, letters = reply[module.name]
         choices = tuple(values.get("choices") or ())
-        letters_share = dict.fromkeys(letters, _UNSURE)
+        rest = dict.fromkeys(letters, (1 - sure) / max(1, len(letters) - 1))
         return [
-            AnswerHandle(Answer(letter, _UNSURE, letters_share, letter), mode, choices) for letter in letters
+            AnswerHandle(Answer(letter, sure, {**rest, letter: sure}, letter), mode, choices)
+            for letter in letters
         ]
     if module.name == "query_frames":
-        return [AnswerHandle(Answer(None, _UNSURE, {}, text), "frames") for text in texts]
+        return [AnswerHandle(Answer(None, sure, {}, text), "frames") for text in texts]
     if module.name in ("run_ocr", "get_subtitle_hints"):
         return ["", *texts]
     if module.name == "detect_object":
@@ -131,7 +136,7 @@ def _other_answers(answer: AnswerHandle, texts: Sequence[str]) -> Iterator[Answe
         letters = dict(reply.letters)
         if reply.letter is not None:
             letters[other], letters[reply.letter] = letters[reply.letter], letters[other]
-        raw = reply.raw if answer.mode == "count" else other
+        raw = reply.raw.replace(reply.letter, other, 1) if reply.letter is not None else other
         yield replace(answer, reply=replace(reply, letter=other, letters=letters, raw=raw))
 
 
