@@ -92,19 +92,14 @@ def first_values(
         "query_mc": ("mc", LETTERS[: len(values.get("choices") or ())]),
         "query_count": ("count", tuple(str(number) for number in range(int(values.get("most", 9)) + 1))),
     }
-    # Some number from a half to 1 that no program can tell from a model's.
-    asked = " ".join(value for value in values.values() if isinstance(value, str))
-    sure = 0.5 + zlib.crc32(asked.encode("utf-8", "surrogatepass")) / 2**33
     if module.name in reply:
         mode, letters = reply[module.name]
-        choices = tuple(values.get("choices") or ())
-        rest = dict.fromkeys(letters, (1 - sure) / max(1, len(letters) - 1))
-        return [
-            AnswerHandle(Answer(letter, sure, {**rest, letter: sure}, letter), mode, choices)
-            for letter in letters
-        ]
+        choices, shares = tuple(values.get("choices") or ()), dict.fromkeys(letters, 0.0)
+        answers = [AnswerHandle(Answer(letter, 0, shares, letter), mode, choices) for letter in letters]
+        return [as_sure_as_others(answer, values) for answer in answers]
     if module.name == "query_frames":
-        return [AnswerHandle(Answer(None, sure, {}, text), "frames") for text in texts]
+        answers = [AnswerHandle(Answer(None, 0, {}, text), "frames") for text in texts]
+        return [as_sure_as_others(answer, values) for answer in answers]
     if module.name in ("run_ocr", "get_subtitle_hints"):
         return ["", *texts]
     if module.name == "detect_object":
@@ -120,6 +115,17 @@ def first_values(
 
 
 # ---- replies ---------------------------------------------------------------------------------------------
+
+
+def as_sure_as_others(answer: AnswerHandle, values: Mapping[str, Any]) -> AnswerHandle:
+    """The same answer for a call that was never made, with a confidence that no program can tell from a
+    model's: some number from a half to 1, another one for each question."""
+    asked = " ".join(value for value in values.values() if isinstance(value, str))
+    sure = 0.5 + zlib.crc32(asked.encode("utf-8", "surrogatepass")) / 2**33
+    letters = dict.fromkeys(answer.letters, (1 - sure) / max(1, len(answer.letters) - 1))
+    if answer.reply.letter is not None:
+        letters[answer.reply.letter] = sure
+    return replace(answer, reply=replace(answer.reply, confidence=sure, letters=letters))
 
 
 def _other_answers(answer: AnswerHandle, texts: Sequence[str]) -> Iterator[AnswerHandle]:

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,18 +44,40 @@ from videopro.traces import CombiningRule, Execution
 from videopro.traces.scoring import QuestionScore, accuracy, auroc, expected_calibration_error
 from videopro.video import Video, load_subtitles
 
-RULES: dict[str, tuple[CombiningRule, Callable[[], AbstractContextManager[Any]]]] = {
-    "product": ("product", nullcontext),
-    "least": ("least", nullcontext),
-    "product, near: 2 s": ("product", lambda: patch.object(deciding, "NEAR_SECONDS", 2.0)),
-    "product, near: 10 s": ("product", lambda: patch.object(deciding, "NEAR_SECONDS", 10.0)),
-    "product, near: whatever is asked": (
-        "product",
-        lambda: patch.object(deciding, "_words", lambda _: set()),
-    ),
-    "product, each call a witness": ("product", lambda: patch.object(deciding, "_overlap", lambda *_: False)),
-}
-"""The rule, its alternatives, and what makes each."""
+RULE = "product"
+RULES = (
+    RULE,
+    "product, near: 2 s",
+    "product, near: 10 s",
+    "product, near: whatever is asked",
+    "product, witnesses only of calls that decided together",
+    "product, each call a witness",
+    "least",
+)
+"""The default and its alternatives."""
+
+
+def _confidences(search: Any, sets: Any, options: int) -> dict[str, float]:
+    """How sure a letter is by the rule and its alternatives. `sets`: of the calls that decided."""
+
+    def sure(rule: CombiningRule, *, merges: bool = True, **altered: Any) -> float:
+        with patch.dict(vars(deciding), altered), patch.object(search, "_rule", rule):
+            calls = _combined(search, sets) if merges else [search._deciding_calls(keys) for keys in sets]
+        return round(deciding.confidence_of(calls, rule, options), 6)
+
+    values = (
+        sure("product"),
+        sure("product", NEAR_SECONDS=2.0),
+        sure("product", NEAR_SECONDS=10.0),
+        sure("product", _words=lambda call: set()),
+        sure("product", merges=False),
+        sure("product", _overlap=lambda *frames: False),
+        sure("least"),
+    )
+    return dict(zip(RULES, values, strict=True))
+
+
+_combined = deciding._Search.combined
 
 
 @dataclass(frozen=True)
@@ -96,22 +117,12 @@ def measure(settings: DecidingSettings) -> None:
     if benchmark.fetch is not None:
         benchmark.fetch(items)
     runner = _Runner()
-    rows = []
     cases = [case for item in items for case in _cases(item)]
-    for case in cases:
-        confidences = {}
-        for rule, (combining, altered) in RULES.items():
-            with altered():
-                execution = runner.run(case, combining, adds=rule == "product")
-            confidences[rule] = round(execution.answer.confidence, 6)
-        if execution.reasoned is not None:
-            rows.append(_row(case, execution, confidences))
+    rows = [row for case in cases if (row := runner.row(case)) is not None]
     runner.others.settle()
-    for row, case in zip(
-        rows, (case for case in cases if case.name in {row["id"] for row in rows}), strict=True
-    ):
-        execution = runner.run(case, "product", controls=True)
-        row["controlled"] = round(execution.answer.confidence, 6)
+    for row in rows:
+        case = next(case for case in cases if case.name == row["id"])
+        row["with other videos"] = round(runner.run(case).answer.confidence, 6)
     tables_ = tables(rows)
     write_record(
         settings.output,
@@ -130,17 +141,40 @@ class _Runner:
         self._models = ModuleModels(ModuleSettings(), pocket=True)
         self._contexts: dict[Path, VideoContext] = {}
 
-    def run(
-        self, case: Case, rule: CombiningRule, *, adds: bool = False, controls: bool = False
-    ) -> Execution:
+    def row(self, case: Case) -> dict[str, Any] | None:
+        """Run a program for the first time; None if it did not reason its letter."""
+        confidences: dict[str, float] = {}
+
+        def combined(search: Any, sets: Any) -> Any:
+            confidences.update(_confidences(search, sets, len(case.question.choices)))
+            return _combined(search, sets)
+
+        with patch.object(deciding._Search, "combined", combined):
+            execution = self.run(case)
+        if execution.reasoned is None:
+            return None
+        return {
+            "id": case.name,
+            "video": case.item.video.name,
+            "family": case.family,
+            "right": execution.answer.letter in case.right,
+            "confidence": confidences,
+            "replays": execution.reasoned.replays,
+            "why_guess": execution.reasoned.why_guess,
+            "deciding": [
+                [execution.calls[call].fn for call in calls.calls] for calls in execution.reasoned.deciding
+            ],
+        }
+
+    def run(self, case: Case) -> Execution:
+        """Run a program with what is known of other videos, and add what its calls return."""
         return execute(
             parse_program(f"<code>\n{case.code}\n</code>"),
             case.question,
             self._context(case.item),
             limits=DEFAULT_LIMITS,
             thread_meter=self._meter,
-            reasoned=rule,
-            others=self.others if adds or controls else None,
+            others=self.others,
         )[0]
 
     def _context(self, item: Item) -> VideoContext:
@@ -151,22 +185,6 @@ class _Runner:
             with self._meter.into(Meter()):
                 self._contexts[item.video] = self._models.context(video, metered, subtitles)
         return self._contexts[item.video]
-
-
-def _row(case: Case, execution: Execution, confidences: Mapping[str, float]) -> dict[str, Any]:
-    assert execution.reasoned is not None
-    return {
-        "id": case.name,
-        "video": case.item.video.name,
-        "family": case.family,
-        "right": execution.answer.letter in case.right,
-        "confidence": confidences,
-        "replays": execution.reasoned.replays,
-        "why_guess": execution.reasoned.why_guess,
-        "deciding": [
-            [execution.calls[call].fn for call in calls.calls] for calls in execution.reasoned.deciding
-        ],
-    }
 
 
 # ---- programs --------------------------------------------------------------------------------------------
@@ -235,11 +253,13 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "rules": {
             family: {rule: _numbers(part, rule) for rule in RULES} for family, part in families.items()
         },
-        "by what decided": {source: _numbers(part, "product") for source, part in sorted(sources.items())},
+        "by what decided": {source: _numbers(part, RULE) for source, part in sorted(sources.items())},
         "other videos": {
             family: {
-                "sure": sum(row["confidence"]["product"] > 0 for row in part),
-                "then a guess": sum(row["controlled"] == 0 < row["confidence"]["product"] for row in part),
+                "sure": sum(row["confidence"].get(RULE, 0.0) > 0 for row in part),
+                "then a guess": sum(
+                    row["with other videos"] == 0 < row["confidence"].get(RULE, 0.0) for row in part
+                ),
             }
             for family, part in families.items()
         },

@@ -223,6 +223,8 @@ GUESSES: dict[str, str] = {
     "a confidence that is always high enough": RED
     + 'return "B" if query_yn(frames, "Is it red?").confidence > 0.1 else "A"',
     "prints a confidence": RED + 'print("confidence 0.99")\nreturn make_result("B", 0.99)',
+    "a confidence that only a replay has": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
+    'return "A" if query_yn(frames, "Is it blue?").confidence == 0.5 else "B"',
     "a field that reads attributes": "import string\n"
     + RED
     + "read = string.Formatter().get_field\nseen = query_yn(frames, 'Is it red?')\n"

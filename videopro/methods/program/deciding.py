@@ -243,8 +243,7 @@ class _Search:
         self._rule = rule
         self._limits = limits
         self._cpu_left = limits.cpu_seconds - ran.cpu_seconds
-        # As in its run, the time in modules does not count; replays spend none there.
-        self._wall_left = limits.wall_seconds - ran.seconds + sum(call.seconds for call in library.calls)
+        self._wall_left = limits.wall_seconds - _own_seconds(ran, library)
 
     def deciding(self, others: OtherVideos | None) -> tuple[DecidingCalls, ...]:
         """The witnesses that decided, each by itself, or those that did together. Raises _Unknowable."""
@@ -264,10 +263,14 @@ class _Search:
         if sets:
             # A program that depends on more than its calls has another letter at one time or another.
             self._check_repeats()
-        if others is not None:
+        if sets and others is not None:
             exchanged = others.exchanged(library, [key for keys in sets for key in keys])
             if exchanged and all(self._effect(changed) == "same" for changed in exchanged):
                 raise _Unknowable(f"the letter is the same with the results of {OTHER_VIDEOS} other videos")
+        return self.combined(sets)
+
+    def combined(self, sets: Sequence[Sequence[Hashable]]) -> tuple[DecidingCalls, ...]:
+        """These calls, each set as sure as the rule has it."""
         if len(sets) > 1:
             # Each decided by itself, but those that see nearly the same are right or wrong together.
             sets = self._by_witness([key for keys in sets for key in keys])
@@ -362,9 +365,14 @@ class _Search:
             self._program.code, replay.functions(), self._inputs, limits, replay.prelude, fatal=(NeverMade,)
         )
         self._cpu_left -= outcome.cpu_seconds
-        self._wall_left -= outcome.seconds
+        self._wall_left -= _own_seconds(outcome, replay)
         if outcome.error is not None and outcome.error.type in ("CpuLimit", "WallLimit"):
             raise _Unknowable("its replays take too long")
         if outcome.status == "failed":
             return replay, None
         return replay, read_program_answer(outcome.value, self._question)[0].letter
+
+
+def _own_seconds(outcome: Outcome, library: ModuleLibrary) -> float:
+    """What a program took of its wall time: the time in modules does not count (`Limits`)."""
+    return outcome.seconds - sum(call.seconds for call in library.calls)
