@@ -17,6 +17,7 @@ letter becomes a guess.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,36 +45,38 @@ from videopro.traces import CombiningRule, Execution
 from videopro.traces.scoring import QuestionScore, accuracy, auroc, expected_calibration_error
 from videopro.video import Video, load_subtitles
 
-RULE = "product"
-RULES = (
-    RULE,
-    "product, near: 2 s",
-    "product, near: 10 s",
-    "product, near: whatever is asked",
-    "product, witnesses only of calls that decided together",
-    "product, each call a witness",
-    "least",
+# What is altered in `deciding` for each alternative to its witnesses.
+_WITNESSES: dict[str, dict[str, Any]] = {
+    "5 s": {},
+    "2 s": {"NEAR_SECONDS": 2.0},
+    "10 s": {"NEAR_SECONDS": 10.0},
+    "5 s, whatever is asked": {"_words": lambda call: set()},
+    "each call": {"_overlap": lambda *frames: False},
+}
+RULES = tuple(
+    f"{rule}, {near}{scope}"
+    for rule in ("product", "least")
+    for near in _WITNESSES
+    for scope in (", all", ", together")
 )
-"""The default and its alternatives."""
+"""How confidences are combined; which calls are one witness; of all deciding calls, or only of those that
+decided together."""
+RULE = "product, 5 s, all"
+"""That of `deciding`."""
 
 
 def _confidences(search: Any, sets: Any, options: int) -> dict[str, float]:
-    """How sure a letter is by the rule and its alternatives. `sets`: of the calls that decided."""
+    """How sure a letter is by each rule. `sets`: of the calls that decided."""
 
-    def sure(rule: CombiningRule, *, merges: bool = True, **altered: Any) -> float:
-        with patch.dict(vars(deciding), altered), patch.object(search, "_rule", rule):
-            calls = _combined(search, sets) if merges else [search._deciding_calls(keys) for keys in sets]
+    def sure(rule: CombiningRule, near: str, is_all: bool) -> float:
+        with patch.dict(vars(deciding), _WITNESSES[near]), patch.object(search, "rule", rule):
+            apart = len(sets) > 1 and is_all
+            parts = search._by_witness([key for keys in sets for key in keys]) if apart else sets
+            calls = [search._deciding_calls(keys) for keys in parts]
         return round(deciding.confidence_of(calls, rule, options), 6)
 
-    values = (
-        sure("product"),
-        sure("product", NEAR_SECONDS=2.0),
-        sure("product", NEAR_SECONDS=10.0),
-        sure("product", _words=lambda call: set()),
-        sure("product", merges=False),
-        sure("product", _overlap=lambda *frames: False),
-        sure("least"),
-    )
+    rules: tuple[CombiningRule, ...] = ("product", "least")
+    values = (sure(*each) for each in itertools.product(rules, _WITNESSES, (True, False)))
     return dict(zip(RULES, values, strict=True))
 
 
@@ -158,7 +161,7 @@ class _Runner:
             "video": case.item.video.name,
             "family": case.family,
             "right": execution.answer.letter in case.right,
-            "confidence": confidences,
+            "confidence": confidences or dict.fromkeys(RULES, 0.0),
             "replays": execution.reasoned.replays,
             "why_guess": execution.reasoned.why_guess,
             "deciding": [
@@ -256,10 +259,8 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "by what decided": {source: _numbers(part, RULE) for source, part in sorted(sources.items())},
         "other videos": {
             family: {
-                "sure": sum(row["confidence"].get(RULE, 0.0) > 0 for row in part),
-                "then a guess": sum(
-                    row["with other videos"] == 0 < row["confidence"].get(RULE, 0.0) for row in part
-                ),
+                "sure": sum(row["confidence"][RULE] > 0 for row in part),
+                "then a guess": sum(row["with other videos"] == 0 < row["confidence"][RULE] for row in part),
             }
             for family, part in families.items()
         },

@@ -37,7 +37,7 @@ import math
 import re
 import threading
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, Literal
 
 from cachetools import LRUCache
@@ -220,40 +220,33 @@ def _holds_handles(value: Any) -> bool:
 # ---- the search ------------------------------------------------------------------------------------------
 
 
+@dataclass
 class _Search:
     """Finds out which calls of one program decided its letter."""
 
-    def __init__(
-        self,
-        program: Program,
-        question: Question,
-        library: ModuleLibrary,
-        inputs: Mapping[str, Any],
-        letter: str,
-        rule: CombiningRule,
-        limits: Limits,
-        ran: Outcome,
-    ) -> None:
-        self.replays = 0
-        self._program = program
-        self._question = question
-        self._library = library
-        self._inputs = inputs
-        self._letter = letter
-        self._rule = rule
-        self._limits = limits
-        self._cpu_left = limits.cpu_seconds - ran.cpu_seconds
-        self._wall_left = limits.wall_seconds - _own_seconds(ran, library)
+    program: Program
+    question: Question
+    library: ModuleLibrary
+    inputs: Mapping[str, Any]
+    letter: str
+    rule: CombiningRule
+    limits: Limits
+    ran: InitVar[Outcome]
+    replays: int = 0
+
+    def __post_init__(self, ran: Outcome) -> None:
+        self._cpu_left = self.limits.cpu_seconds - ran.cpu_seconds
+        self._wall_left = self.limits.wall_seconds - _own_seconds(ran, self.library)
 
     def deciding(self, others: OtherVideos | None) -> tuple[DecidingCalls, ...]:
         """The witnesses that decided, each by itself, or those that did together. Raises _Unknowable."""
-        library = self._library
+        library = self.library
         if not library.is_replayable:
             raise _Unknowable("a call of it could not be served")
-        if telling := tells_replays(self._program.code):
+        if telling := tells_replays(self.program.code):
             raise _Unknowable(f"it uses {telling}, by which it may tell a replay from its run")
         self._check_repeats()
-        texts = self._question.choices
+        texts = self.question.choices
         alternatives = {
             key: other_results(call, texts, library.context) for key, call in library.made.items()
         }
@@ -277,7 +270,7 @@ class _Search:
         return tuple(self._deciding_calls(keys) for keys in sets)
 
     def _by_witness(self, keys: Sequence[Hashable]) -> list[list[Hashable]]:
-        parts = ([key for key in keys if key in witness] for witness in witnesses(self._library))
+        parts = ([key for key in keys if key in witness] for witness in witnesses(self.library))
         return [part for part in parts if part]
 
     def _decides(self, key: Hashable, results: Sequence[Any]) -> bool:
@@ -309,17 +302,17 @@ class _Search:
         return list(changed)
 
     def _sureness(self, key: Hashable) -> float:
-        confidence = self._library.made[key].confidence
+        confidence = self.library.made[key].confidence
         return math.inf if confidence is None else confidence
 
     def _deciding_calls(self, keys: Sequence[Hashable]) -> DecidingCalls:
-        made = self._library.made
+        made = self.library.made
         sure = [
             # Of calls that see nearly the same, the least sure one's.
             min((c for key in witness if (c := made[key].confidence) is not None), default=None)
             for witness in self._by_witness(keys)
         ]
-        return DecidingCalls(tuple(made[key].position for key in keys), _together(sure, self._rule))
+        return DecidingCalls(tuple(made[key].position for key in keys), _together(sure, self.rule))
 
     # ---- replays -------------------------------------------------------------------------------------------
 
@@ -331,7 +324,7 @@ class _Search:
             raise _Unknowable(
                 f"{call}() is not cached and looks at the video: it has no kept result"
             ) from None
-        if letter != self._letter or list(dict.fromkeys(replay.repeated)) != list(self._library.made):
+        if letter != self.letter or list(dict.fromkeys(replay.repeated)) != list(self.library.made):
             raise _Unknowable("it does not do the same with the same results")
 
     def _effect(self, changed: Mapping[Hashable, Any]) -> Effect:
@@ -345,9 +338,9 @@ class _Search:
             letters.append(letter)
             if not replay.is_guessed:
                 break
-        if any(letter not in (self._letter, None) for letter in letters):
+        if any(letter not in (self.letter, None) for letter in letters):
             return "other"
-        return "same" if self._letter in letters else "none"
+        return "same" if self.letter in letters else "none"
 
     def _replay(self, changed: Mapping[Hashable, Any], guess: int = 0) -> tuple[ReplayLibrary, str | None]:
         """Run the program with these results changed. Returns its calls, and its letter (None: it failed, or
@@ -355,14 +348,14 @@ class _Search:
         if self._cpu_left <= 0 or self._wall_left <= 0:
             raise _Unknowable("its replays take too long")
         self.replays += 1
-        replay = ReplayLibrary(self._library, self._question, changed, guess)
+        replay = ReplayLibrary(self.library, self.question, changed, guess)
         limits = replace(
-            self._limits,
-            cpu_seconds=min(self._limits.cpu_seconds, self._cpu_left),
-            wall_seconds=min(self._limits.wall_seconds, self._wall_left),
+            self.limits,
+            cpu_seconds=min(self.limits.cpu_seconds, self._cpu_left),
+            wall_seconds=min(self.limits.wall_seconds, self._wall_left),
         )
         outcome = run(
-            self._program.code, replay.functions(), self._inputs, limits, replay.prelude, fatal=(NeverMade,)
+            self.program.code, replay.functions(), self.inputs, limits, replay.prelude, fatal=(NeverMade,)
         )
         self._cpu_left -= outcome.cpu_seconds
         self._wall_left -= _own_seconds(outcome, replay)
@@ -370,7 +363,7 @@ class _Search:
             raise _Unknowable("its replays take too long")
         if outcome.status == "failed":
             return replay, None
-        return replay, read_program_answer(outcome.value, self._question)[0].letter
+        return replay, read_program_answer(outcome.value, self.question)[0].letter
 
 
 def _own_seconds(outcome: Outcome, library: ModuleLibrary) -> float:
