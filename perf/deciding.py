@@ -17,7 +17,6 @@ letter becomes a guess.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,42 +44,34 @@ from videopro.traces import CombiningRule, Execution
 from videopro.traces.scoring import QuestionScore, accuracy, auroc, expected_calibration_error
 from videopro.video import Video, load_subtitles
 
-# What is altered in `deciding` for each alternative to its witnesses.
-_WITNESSES: dict[str, dict[str, Any]] = {
-    "5 s": {},
-    "2 s": {"NEAR_SECONDS": 2.0},
-    "10 s": {"NEAR_SECONDS": 10.0},
-    "5 s, whatever is asked": {"_words": lambda call: set()},
-    "each call": {"_overlap": lambda *frames: False},
+RULES: dict[str, tuple[CombiningRule, dict[str, Any], bool]] = {
+    "product": ("product", {}, False),
+    "product, near calls whatever they ask": ("product", {"_words": lambda call: set()}, False),
+    "product, near calls also where each decided alone": ("product", {}, True),
+    "product, each call a witness": ("product", {"_overlap": lambda *frames: False}, False),
+    "least": ("least", {}, False),
 }
-RULES = tuple(
-    f"{rule}, {near}{scope}"
-    for rule in ("product", "least")
-    for near in _WITNESSES
-    for scope in (", all", ", together")
-)
-"""How confidences are combined; which calls are one witness; of all deciding calls, or only of those that
-decided together."""
-RULE = "product, 5 s, all"
-"""That of `deciding`."""
+"""The default and its alternatives: how confidences are combined, what is altered in `deciding`, and whether
+calls that decided alone are joined to witnesses too."""
+RULE = "product"
 
 
-def _confidences(search: Any, sets: Any, options: int) -> dict[str, float]:
+def _confidences(search: Any, sets: Sequence[Sequence[Any]], options: int) -> dict[str, float]:
     """How sure a letter is by each rule. `sets`: of the calls that decided."""
 
-    def sure(rule: CombiningRule, near: str, is_all: bool) -> float:
-        with patch.dict(vars(deciding), _WITNESSES[near]), patch.object(search, "rule", rule):
-            apart = len(sets) > 1 and is_all
-            parts = search._by_witness([key for keys in sets for key in keys]) if apart else sets
+    def sure(rule: CombiningRule, altered: dict[str, Any], is_joined: bool) -> float:
+        with patch.dict(vars(deciding), altered), patch.object(search, "rule", rule):
+            parts = sets
+            if is_joined and len(sets) > 1:
+                decided = [key for keys in sets for key in keys]
+                joined = (
+                    [key for key in decided if key in near] for near in deciding.witnesses(search.library)
+                )
+                parts = [part for part in joined if part]
             calls = [search._deciding_calls(keys) for keys in parts]
         return round(deciding.confidence_of(calls, rule, options), 6)
 
-    rules: tuple[CombiningRule, ...] = ("product", "least")
-    values = (sure(*each) for each in itertools.product(rules, _WITNESSES, (True, False)))
-    return dict(zip(RULES, values, strict=True))
-
-
-_combined = deciding._Search.combined
+    return {name: sure(*rule) for name, rule in RULES.items()}
 
 
 @dataclass(frozen=True)
@@ -146,14 +137,19 @@ class _Runner:
 
     def row(self, case: Case) -> dict[str, Any] | None:
         """Run a program for the first time; None if it did not reason its letter."""
-        confidences: dict[str, float] = {}
+        found: list[tuple[Any, Sequence[Any]]] = []
+        deciding_calls = deciding._Search._deciding_calls
 
-        def combined(search: Any, sets: Any) -> Any:
-            confidences.update(_confidences(search, sets, len(case.question.choices)))
-            return _combined(search, sets)
+        def keep(search: Any, keys: Sequence[Any]) -> Any:
+            found.append((search, keys))
+            return deciding_calls(search, keys)
 
-        with patch.object(deciding._Search, "combined", combined):
+        with patch.object(deciding._Search, "_deciding_calls", keep):
             execution = self.run(case)
+        confidences = dict.fromkeys(RULES, 0.0)
+        if found:
+            sets = [keys for _, keys in found]
+            confidences = _confidences(found[0][0], sets, len(case.question.choices))
         if execution.reasoned is None:
             return None
         return {
@@ -161,7 +157,7 @@ class _Runner:
             "video": case.item.video.name,
             "family": case.family,
             "right": execution.answer.letter in case.right,
-            "confidence": confidences or dict.fromkeys(RULES, 0.0),
+            "confidence": confidences,
             "replays": execution.reasoned.replays,
             "why_guess": execution.reasoned.why_guess,
             "deciding": [

@@ -121,8 +121,8 @@ REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
     ),
     "neighbouring frames that must all agree": (
         RED + 'return "B" if all([query_yn(frame, "Is it red?") for frame in frames]) else "A"',
-        [("query_yn",) * 4],
-        0.8,
+        [("query_yn",)] * 4,
+        0.8**4,
         0.8,
     ),
     "text that was read": (

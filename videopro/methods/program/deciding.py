@@ -16,16 +16,16 @@ run again, in the same sandbox and with no model, with something else that one c
 - If no call decided by itself, as in `a or b` when both hold, or a vote with a margin, several are changed
   together: the least sure one first, then the next as well, until the letter changes. Those of them that are
   needed decided together. Only one such set is looked for.
-- Deciding calls that see nearly the same are one *witness* (`witnesses`), as sure as the least sure of them:
-  thirty looks at one scene are right or wrong together.
+- Calls that see nearly the same are one *witness* (`witnesses`): thirty looks at one scene are right or wrong
+  together. Among those that decided together it is as sure as the least sure of them.
 
 Nothing decided: the letter is the same whatever the calls return, and stays a guess with confidence 0. So
 does that of a program with something in its text that may tell a replay from a run (`isolated`), of one that
 does not repeat itself, of one whose run and replays together take more than a program's time, and of one that
 gives the same letter with what its calls returned on other videos (`OtherVideos`).
 
-The confidence of the letter is the product of those of the deciding witnesses, as if their errors were
-independent, or the least of them. Several that decided together are wrong only if each is: their confidence
+The confidence of the letter is the product of those of the deciding calls, as if their errors were
+independent, or the least of them. Witnesses that decided together are wrong only if each is: their confidence
 is 1 minus the product of the complements, or the greatest. A call without a confidence, such as a search,
 changes nothing beside others. Where only such calls decided, nothing says how sure the letter is: it has the
 confidence of chance, one in the number of options.
@@ -258,20 +258,14 @@ class _Search:
             self._check_repeats()
         if sets and others is not None:
             exchanged = others.exchanged(library, [key for keys in sets for key in keys])
-            if exchanged and all(self._effect(changed) == "same" for changed in exchanged):
+            if exchanged and all(map(self._is_same, exchanged)):
                 raise _Unknowable(f"the letter is the same with the results of {OTHER_VIDEOS} other videos")
-        return self.combined(sets)
-
-    def combined(self, sets: Sequence[Sequence[Hashable]]) -> tuple[DecidingCalls, ...]:
-        """These calls, each set as sure as the rule has it."""
-        if len(sets) > 1:
-            # Each decided by itself, but those that see nearly the same are right or wrong together.
-            sets = self._by_witness([key for keys in sets for key in keys])
         return tuple(self._deciding_calls(keys) for keys in sets)
 
-    def _by_witness(self, keys: Sequence[Hashable]) -> list[list[Hashable]]:
-        parts = ([key for key in keys if key in witness] for witness in witnesses(self.library))
-        return [part for part in parts if part]
+    def _is_same(self, changed: Mapping[Hashable, Any]) -> bool:
+        """Whether the letter is the same with these results, and they are all that the program asks for."""
+        replay, letter = self._replay(changed)
+        return letter == self.letter and self.library.made.keys() >= set(replay.repeated)
 
     def _decides(self, key: Hashable, results: Sequence[Any]) -> bool:
         """Whether another letter comes out for one of these results, or none for any of them."""
@@ -306,12 +300,13 @@ class _Search:
         return math.inf if confidence is None else confidence
 
     def _deciding_calls(self, keys: Sequence[Hashable]) -> DecidingCalls:
+        """One call, or several that decided together: of those that see nearly the same, the least sure one
+        counts."""
         made = self.library.made
-        sure = [
-            # Of calls that see nearly the same, the least sure one's.
-            min((c for key in witness if (c := made[key].confidence) is not None), default=None)
-            for witness in self._by_witness(keys)
-        ]
+        sure = []
+        for witness in witnesses(self.library) if len(keys) > 1 else [set(keys)]:
+            confidences = [made[key].confidence for key in keys if key in witness]
+            sure += [min((c for c in confidences if c is not None), default=None)]
         return DecidingCalls(tuple(made[key].position for key in keys), _together(sure, self.rule))
 
     # ---- replays -------------------------------------------------------------------------------------------
