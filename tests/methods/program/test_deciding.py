@@ -282,9 +282,15 @@ def test_a_letter_that_no_call_decided_stays_a_guess(
 
 
 OTHER_MINUTES = [
-    ("grey", colour, "grey", "blue", "red", "green") for colour in ("blue", "green", "blue", "grey", "red")
+    ("grey", ten, "grey", "blue", twenty, "green")
+    for ten, twenty in (
+        ("blue", "red"),
+        ("green", "red"),
+        ("blue", "grey"),
+        ("grey", "red"),
+        ("green", "grey"),
+    )
 ]
-OTHER_MINUTES[2] = (*OTHER_MINUTES[2][:5], "grey")
 ALWAYS = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red, blue, green or grey?") else "A"'
 RED_AT_TEN = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") else "A"'
 
@@ -292,10 +298,10 @@ RED_AT_TEN = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") e
 @pytest.mark.parametrize(
     ("body", "others", "confidence"),
     [
-        (ALWAYS, 4, 0.0),
-        (ALWAYS, 3, 0.8),  # Too few to say that it is the same on every video.
-        (RED_AT_TEN, 4, 0.8),  # No on each of the first four.
-        (RED_AT_TEN + "\nquery_yn(video, 'Seen?')", 4, 0.8),
+        (ALWAYS, 5, 0.0),
+        (ALWAYS, 4, 0.8),  # Too few to say that it is the same on every video.
+        (RED_AT_TEN, 5, 0.8),  # No on each of the five.
+        (RED_AT_TEN + "\nquery_yn(video, 'Seen?')", 5, 0.8),
     ],
 )
 def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
@@ -322,7 +328,7 @@ def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
     assert execution.answer.confidence == pytest.approx(confidence)
     assert asked == 0  # Each call is kept from before.
     assert execution.reasoned is not None
-    assert ("4 other videos" in execution.reasoned.why_guess) == (confidence == 0)
+    assert ("5 other videos" in execution.reasoned.why_guess) == (confidence == 0)
 
 
 def test_chance_that_the_names_do_not_show_is_caught_by_repeating(

@@ -56,9 +56,10 @@ REASONED_HELP = (
     "the calls that decided it), or none (0: it is a guess)"
 )
 NEAR_SECONDS = 5.0
-"""Frames that are at most this far apart show nearly the same; chosen with the rule."""
-OTHER_VIDEOS = 4
-"""With how many other videos' results a letter is tried (`OtherVideos`)."""
+"""Frames that are at most this far apart show nearly the same."""
+OTHER_VIDEOS = 5
+"""With how many other videos' results a letter is tried (`OtherVideos`): the least with which no honest program
+became a guess on pocket's val."""
 
 
 class _Unknowable(Exception):
