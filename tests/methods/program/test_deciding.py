@@ -163,6 +163,22 @@ REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
         0.8,
         0.8,
     ),
+    "much of what programs are written with": (
+        "import math, re\nfrom collections import Counter, defaultdict\nfrom typing import List\n"
+        "def votes(found: List[str], least: int = 1) -> Counter:\n"
+        "    return Counter(text.strip().lower() for text in found if len(text) >= least)\n"
+        + RED
+        + "seen, times = defaultdict(list), []\nfor n, frame in enumerate(frames):\n    try:\n"
+        '        seen["red"].append(str(query_yn(frames, "Is it red?")))\n'
+        "        times.append(round(getattr(frame, 'time', 0.0), 2))\n"
+        "    except (ValueError, KeyError) as error:\n        print(error.args)\n"
+        'print("{:.1f} {}".format(math.floor(sum(times)), times[:2]), f"{times[0]:.2f}")\n'
+        'best, count = votes(seen["red"]).most_common(1)[0]\nmatch best:\n'
+        '    case "yes" if re.search(r"^y", best):\n        return "B"\n    case _:\n        return "A"',
+        [("query_yn",)],
+        0.8,
+        0.8,
+    ),
     "no letter otherwise": (
         RED + 'return {"Yes": "B"}[query_yn(frames, "Is it red?").answer]',
         [("query_yn",)],

@@ -58,8 +58,8 @@ REASONED_HELP = (
 NEAR_SECONDS = 5.0
 """Frames that are at most this far apart show nearly the same."""
 OTHER_VIDEOS = 5
-"""With how many other videos' results a letter is tried (`OtherVideos`): the least with which no honest program
-became a guess on pocket's val."""
+"""With how many other videos' results a letter is tried (`OtherVideos`): the least with which no honest
+program became a guess on pocket's val."""
 
 
 class _Unknowable(Exception):
