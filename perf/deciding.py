@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class DecidingSettings:
     """Which questions are asked, and where the results go."""
 
     split: str = field(default="val", metadata=setting("pocket's split"))
-    limit: int = field(default=220, metadata=setting("questions, of whole videos in a drawn order"))
+    limit: int = field(default=110, metadata=setting("questions, of whole videos in a drawn order"))
     output: Path = field(
         default=ROOT / "perf" / "deciding.json", metadata=setting("file for the rows and the tables")
     )
@@ -100,7 +100,7 @@ class Case:
     family: str
     code: str
     question: Question
-    right: Sequence[str]
+    right: Container[str]
     item: Item
 
 
@@ -152,6 +152,8 @@ class _Runner:
             confidences = _confidences(found[0][0], sets, len(case.question.choices))
         if execution.reasoned is None:
             return None
+        sets_ = execution.reasoned.deciding
+        decided = {execution.calls[call].fn for calls in sets_ for call in calls.calls}
         return {
             "id": case.name,
             "video": case.item.video.name,
@@ -160,9 +162,7 @@ class _Runner:
             "confidence": confidences,
             "replays": execution.reasoned.replays,
             "why_guess": execution.reasoned.why_guess,
-            "deciding": [
-                [execution.calls[call].fn for call in calls.calls] for calls in execution.reasoned.deciding
-            ],
+            "decided by": " + ".join(sorted(decided)) or "nothing",
         }
 
     def run(self, case: Case) -> Execution:
@@ -245,9 +245,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for row in rows:
         families[row["family"]].append(row)
         if row["family"] == "reasoned":
-            sources[
-                " + ".join(sorted({fn for calls in row["deciding"] for fn in calls})) or "nothing"
-            ].append(row)
+            sources[row["decided by"]].append(row)
     return {
         "rules": {
             family: {rule: _numbers(part, rule) for rule in RULES} for family, part in families.items()
