@@ -8,7 +8,14 @@ if __name__ != "videopro.modules":
 
 from videopro.modules.alternatives import other_results
 from videopro.modules.errors import ArgumentError, CallError, ModelError, ModuleError
-from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
+from videopro.modules.library import (
+    MadeCall,
+    ModuleLibrary,
+    VideoContext,
+    available_modules,
+    call_key,
+    module,
+)
 from videopro.modules.loading import (
     OPTIONS_FLAG,
     PAPER_HELP,
@@ -41,6 +48,7 @@ from videopro.modules.transcripts import (
 __all__ = [
     "ArgumentError",
     "CallError",
+    "MadeCall",
     "ModelError",
     "ModuleError",
     "ModuleLibrary",
@@ -60,6 +68,7 @@ __all__ = [
     "api_reference",
     "available_modules",
     "cache_need",
+    "call_key",
     "check_scope",
     "check_speech",
     "expects_pocket",

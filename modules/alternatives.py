@@ -24,6 +24,7 @@ depend on them.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -93,13 +94,12 @@ def first_values(
     }
     if module.name in reply:
         mode, letters = reply[module.name]
-        choices = tuple(values.get("choices") or ())
-        letters_share = dict.fromkeys(letters, _UNSURE)
-        return [
-            AnswerHandle(Answer(letter, _UNSURE, letters_share, letter), mode, choices) for letter in letters
-        ]
+        choices, shares = tuple(values.get("choices") or ()), dict.fromkeys(letters, 0.0)
+        answers = [AnswerHandle(Answer(letter, 0, shares, letter), mode, choices) for letter in letters]
+        return [as_sure_as_others(answer, values) for answer in answers]
     if module.name == "query_frames":
-        return [AnswerHandle(Answer(None, _UNSURE, {}, text), "frames") for text in texts]
+        answers = [AnswerHandle(Answer(None, 0, {}, text), "frames") for text in texts]
+        return [as_sure_as_others(answer, values) for answer in answers]
     if module.name in ("run_ocr", "get_subtitle_hints"):
         return ["", *texts]
     if module.name == "detect_object":
@@ -117,6 +117,17 @@ def first_values(
 # ---- replies ---------------------------------------------------------------------------------------------
 
 
+def as_sure_as_others(answer: AnswerHandle, values: Mapping[str, Any]) -> AnswerHandle:
+    """The same answer for a call that was never made, with a confidence that no program can tell from a
+    model's: some number from a half to 1, another one for each question."""
+    asked = " ".join(value for value in values.values() if isinstance(value, str))
+    sure = 0.5 + zlib.crc32(asked.encode("utf-8", "surrogatepass")) / 2**33
+    letters = dict.fromkeys(answer.letters, (1 - sure) / max(1, len(answer.letters) - 1))
+    if answer.reply.letter is not None:
+        letters[answer.reply.letter] = sure
+    return replace(answer, reply=replace(answer.reply, confidence=sure, letters=letters))
+
+
 def _other_answers(answer: AnswerHandle, texts: Sequence[str]) -> Iterator[AnswerHandle]:
     reply = answer.reply
     if answer.mode in ("frames", "words"):
@@ -131,7 +142,7 @@ def _other_answers(answer: AnswerHandle, texts: Sequence[str]) -> Iterator[Answe
         letters = dict(reply.letters)
         if reply.letter is not None:
             letters[other], letters[reply.letter] = letters[reply.letter], letters[other]
-        raw = reply.raw if answer.mode == "count" else other
+        raw = reply.raw.replace(reply.letter, other, 1) if reply.letter is not None else other
         yield replace(answer, reply=replace(reply, letter=other, letters=letters, raw=raw))
 
 

@@ -1,22 +1,29 @@
-"""How well a confidence fits that was carried through a program (`videopro.methods.program.deciding`): by the
-product of the deciding calls' confidences, and by the least of them.
+"""How well a confidence fits that was carried through a program (`videopro.methods.program.deciding`), by the
+rule and by its alternatives.
 
     python -m perf.deciding [--split val] [--limit N] [--output perf/deciding.json]
 
-Runs the programs of `pocket-teacher:logic`, without faults, on pocket's questions, and counts those whose
-letter came straight from no call: accuracy, mean confidence, expected calibration error (ten bins) and AUROC
-by each rule, with and without calls that decided only together, and by what decided. The rows are kept; the
-same command asks only the questions that the file does not have, up to --limit.
+Four programs are run on each of pocket's questions that they know how to ask about:
+
+    reasoned   `pocket-teacher:logic` without faults, if its letter comes straight from no call
+    vote       each option is asked about in ten neighbouring frames, and most times yes wins
+    gate       of the question with two options, right and wrong: A if the first one is confirmed, else B
+    constant   A if a question that is about no video is answered with yes, else B
+
+Of each: accuracy, mean confidence, expected calibration error (ten bins) and AUROC. When all have run, they
+are run again with what their calls returned on the other videos (`OtherVideos`), and those are counted whose
+letter becomes a guess.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from perf import ROOT
 from perf.command import run_command
@@ -28,15 +35,43 @@ from videopro.benchmarks import Item
 from videopro.cli import CommandLine, setting
 from videopro.executor import DEFAULT_LIMITS, parse_program
 from videopro.methods.planners.pocket_teacher.logic import logic_variant
-from videopro.methods.planners.pocket_teacher.reading import parse_question
-from videopro.methods.program import confidence_of, execute
+from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion, parse_question
+from videopro.methods.planners.pocket_teacher.variants import program, quote
+from videopro.methods.program import OtherVideos, deciding, execute
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext
-from videopro.question import right_letters
-from videopro.traces import CombiningRule, DecidingCalls, Execution, ReasonedRule
+from videopro.question import Question, right_letters
+from videopro.traces import CombiningRule, Execution
 from videopro.traces.scoring import QuestionScore, accuracy, auroc, expected_calibration_error
 from videopro.video import Video, load_subtitles
 
-RULES: tuple[CombiningRule, ...] = ("product", "least")
+RULES: dict[str, tuple[CombiningRule, dict[str, Any], bool]] = {
+    "product": ("product", {}, False),
+    "product, near calls whatever they ask": ("product", {"_words": lambda call: set()}, False),
+    "product, near calls also where each decided alone": ("product", {}, True),
+    "product, each call a witness": ("product", {"_overlap": lambda *frames: False}, False),
+    "least": ("least", {}, False),
+}
+"""The default and its alternatives: how confidences are combined, what is altered in `deciding`, and whether
+calls that decided alone are joined to witnesses too."""
+RULE = "product"
+
+
+def _confidences(search: Any, sets: Sequence[Sequence[Any]], options: int) -> dict[str, float]:
+    """How sure a letter is by each rule. `sets`: of the calls that decided."""
+
+    def sure(rule: CombiningRule, altered: dict[str, Any], is_joined: bool) -> float:
+        with patch.dict(vars(deciding), altered), patch.object(search, "rule", rule):
+            parts = sets
+            if is_joined and len(sets) > 1:
+                decided = [key for keys in sets for key in keys]
+                joined = (
+                    [key for key in decided if key in near] for near in deciding.witnesses(search.library)
+                )
+                parts = [part for part in joined if part]
+            calls = [search._deciding_calls(keys) for keys in parts]
+        return round(deciding.confidence_of(calls, rule, options), 6)
+
+    return {name: sure(*rule) for name, rule in RULES.items()}
 
 
 @dataclass(frozen=True)
@@ -44,7 +79,7 @@ class DecidingSettings:
     """Which questions are asked, and where the results go."""
 
     split: str = field(default="val", metadata=setting("pocket's split"))
-    limit: int = field(default=220, metadata=setting("questions, of whole videos in a drawn order"))
+    limit: int = field(default=110, metadata=setting("questions, of whole videos in a drawn order"))
     output: Path = field(
         default=ROOT / "perf" / "deciding.json", metadata=setting("file for the rows and the tables")
     )
@@ -57,168 +92,189 @@ COMMAND = CommandLine(
 )
 
 
+@dataclass(frozen=True)
+class Case:
+    """A program about a question, and the letters that are right."""
+
+    name: str
+    family: str
+    code: str
+    question: Question
+    right: Container[str]
+    item: Item
+
+
 def measure(settings: DecidingSettings) -> None:
-    """Ask the questions that the file does not have, and write tables of all."""
-    rows: dict[str, Any] = {}
-    if settings.output.exists():
-        recorded = json.loads(settings.output.read_text(encoding="utf-8"))
-        rows = recorded["questions"] if recorded["split"] == settings.split else {}
+    """Run all programs under each rule, and again with what is known of other videos; write tables."""
     benchmark = benchmarks.load("pocket", split=settings.split)
     items = benchmark.select(limit=settings.limit)
-    for row in _asked([item for item in items if item.id not in rows], benchmark):
-        rows[row.pop("id")] = row
-        if len(rows) % 11 == 0:
-            _write(settings, rows)
-    _write(settings, rows)
-    print(json.dumps(tables(rows), indent=1))
-
-
-def _write(settings: DecidingSettings, rows: Mapping[str, Any]) -> None:
-    write_record(
-        settings.output,
-        {"split": settings.split, "tables": tables(rows), "questions": dict(sorted(rows.items()))},
-    )
-
-
-def _asked(items: Sequence[Item], benchmark: Any) -> Iterator[dict[str, Any]]:
-    if not items:
-        return
     if benchmark.fetch is not None:
         benchmark.fetch(items)
-    backbone = load_backbone("pocket")
-    meter = ThreadMeter()
-    models = ModuleModels(ModuleSettings(), pocket=True)
-    contexts: dict[Path, VideoContext] = {}
-    for item in items:
-        context = contexts.get(item.video)
-        if context is None:
-            video = Video.open(item.video)
-            subtitles = load_subtitles(item.subtitles, duration=video.duration) if item.subtitles else None
-            metered = MeteredBackbone(share_backbone(backbone, adapter=False), meter)
-            with meter.into(Meter()):
-                contexts = {item.video: models.context(video, metered, subtitles)}
-            context = contexts[item.video]
-        yield _row(item, context, meter)
-    backbone.close()
+    runner = _Runner()
+    cases = [case for item in items for case in _cases(item)]
+    rows = [row for case in cases if (row := runner.row(case)) is not None]
+    runner.others.settle()
+    for row in rows:
+        case = next(case for case in cases if case.name == row["id"])
+        row["with other videos"] = round(runner.run(case).answer.confidence, 6)
+    tables_ = tables(rows)
+    write_record(
+        settings.output,
+        {"split": settings.split, "tables": tables_, "programs": sorted(rows, key=lambda row: row["id"])},
+    )
+    print(json.dumps(tables_, indent=1))
 
 
-def _row(item: Item, context: VideoContext, meter: ThreadMeter) -> dict[str, Any]:
-    reading = parse_question(item.question.text)
-    row: dict[str, Any] = {
-        "id": item.id,
-        "video": str(item.video.name),
-        "kind": reading.kind,
-        "how": "no program",
-    }
-    variant = logic_variant(reading)
-    if variant is None:
-        return row
-    program = parse_program(variant.reply)
+class _Runner:
+    """Runs programs with pocket's models."""
 
-    def run(rule: ReasonedRule) -> Execution:
-        return execute(
-            program, item.question, context, limits=DEFAULT_LIMITS, thread_meter=meter, reasoned=rule
-        )[0]
+    def __init__(self) -> None:
+        self.others = OtherVideos()
+        self._backbone = load_backbone("pocket")
+        self._meter = ThreadMeter()
+        self._models = ModuleModels(ModuleSettings(), pocket=True)
+        self._contexts: dict[Path, VideoContext] = {}
 
-    execution = run("product")
-    runs: dict[CombiningRule, Execution] = dict.fromkeys(RULES, execution)
-    if execution.reasoned is not None and any(len(calls.calls) > 1 for calls in execution.reasoned.deciding):
-        # By the other rule calls that decided together have another confidence. Its calls are all kept.
-        runs["least"] = run("least")
-    right = right_letters(item.answer, item.question.choices)
-    row |= {
-        "how": execution.status if execution.reasoned is None else "reasoned",
-        "right": execution.answer.letter in right,
-        "confidence": round(execution.answer.confidence, 6),
-    }
-    if execution.status == "ok" and execution.reasoned is None:
-        row["how"] = "straight"
-    if execution.reasoned is not None:
-        row |= {
+    def row(self, case: Case) -> dict[str, Any] | None:
+        """Run a program for the first time; None if it did not reason its letter."""
+        found: list[tuple[Any, Sequence[Any]]] = []
+        deciding_calls = deciding._Search._deciding_calls
+
+        def keep(search: Any, keys: Sequence[Any]) -> Any:
+            found.append((search, keys))
+            return deciding_calls(search, keys)
+
+        with patch.object(deciding._Search, "_deciding_calls", keep):
+            execution = self.run(case)
+        confidences = dict.fromkeys(RULES, 0.0)
+        if found:
+            sets = [keys for _, keys in found]
+            confidences = _confidences(found[0][0], sets, len(case.question.choices))
+        if execution.reasoned is None:
+            return None
+        sets_ = execution.reasoned.deciding
+        decided = {execution.calls[call].fn for calls in sets_ for call in calls.calls}
+        return {
+            "id": case.name,
+            "video": case.item.video.name,
+            "family": case.family,
+            "right": execution.answer.letter in case.right,
+            "confidence": confidences,
             "replays": execution.reasoned.replays,
             "why_guess": execution.reasoned.why_guess,
-            "options": len(item.question.choices),
-            "deciding": [
-                {
-                    "calls": [execution.calls[call].fn for call in calls.calls],
-                    **{
-                        rule: None
-                        if (sure := _sets(runs[rule])[number].confidence) is None
-                        else round(sure, 6)
-                        for rule in RULES
-                    },
-                }
-                for number, calls in enumerate(_sets(execution))
-            ],
+            "decided by": " + ".join(sorted(decided)) or "nothing",
         }
-    return row
+
+    def run(self, case: Case) -> Execution:
+        """Run a program with what is known of other videos, and add what its calls return."""
+        return execute(
+            parse_program(f"<code>\n{case.code}\n</code>"),
+            case.question,
+            self._context(case.item),
+            limits=DEFAULT_LIMITS,
+            thread_meter=self._meter,
+            others=self.others,
+        )[0]
+
+    def _context(self, item: Item) -> VideoContext:
+        if item.video not in self._contexts:
+            video = Video.open(item.video)
+            subtitles = load_subtitles(item.subtitles, duration=video.duration) if item.subtitles else None
+            metered = MeteredBackbone(share_backbone(self._backbone, adapter=False), self._meter)
+            with self._meter.into(Meter()):
+                self._contexts[item.video] = self._models.context(video, metered, subtitles)
+        return self._contexts[item.video]
 
 
-def _sets(execution: Execution) -> tuple[DecidingCalls, ...]:
-    assert execution.reasoned is not None
-    return execution.reasoned.deciding
+# ---- programs --------------------------------------------------------------------------------------------
+
+_VOTE = """
+votes = [sum(query_yn(frame, {prompt}) == "Yes" for frame in frames) for choice in choices]
+return "ABCDEFGH"[votes.index(max(votes))]"""
+_GATE = """
+choice = choices[0]
+return "A" if query_yn(frames, {prompt}) == "Yes" else "B\""""
+_CONSTANT = """
+frames = extract_frames(video, num_frames=8)
+return "A" if query_yn(frames, "Is this a video?") == "Yes" else "B\""""
+
+
+def _cases(item: Item) -> Iterator[Case]:
+    question, reading = item.question, parse_question(item.question.text)
+    right = right_letters(item.answer, question.choices)
+    variant = logic_variant(reading)
+    if variant is not None:
+        yield Case(item.id, "reasoned", variant.code, question, right, item)
+    yield Case(f"{item.id} constant", "constant", program(_CONSTANT), question, right, item)
+    if (look := _look(reading)) is None:
+        return
+    frames, prompt = look
+    yield Case(
+        f"{item.id} vote", "vote", program(frames + _VOTE.format(prompt=prompt)), question, right, item
+    )
+    first = question.letters.index(min(right))
+    pair = [question.choices[first], question.choices[first - 1]]
+    is_first = sum(item.id.encode()) % 2
+    two = Question(question.text, tuple(pair if is_first else reversed(pair)))
+    gate = program(frames + _GATE.format(prompt=prompt))
+    yield Case(f"{item.id} gate", "gate", gate, two, ["A" if is_first else "B"], item)
+
+
+def _look(reading: ParsedQuestion) -> tuple[str, str] | None:
+    """Lines of a program that take ten neighbouring frames, and what is asked of them about a choice."""
+    if reading.kind == "weather":
+        return "frames = trim_frames(video, 0, 10, num_frames=10)", 'f"Is it {choice} here?"'
+    if reading.kind == "spoken":
+        found = f"start, end = get_informative_subtitles(video, {quote(reading.line)}, top_k=1)[0]"
+        prompt = "Is this the {choice}?"
+    elif reading.kind in ("color", "shape"):
+        found = f"start, end = get_informative_clips(video, {quote(reading.subject)}, top_k=1)[0][0]"
+        prompt = f"Is the {reading.thing} {{choice}}?" if reading.kind == "color" else "Is there a {choice}?"
+    else:
+        return None
+    return f"{found}\nframes = trim_frames(video, start, end, num_frames=10)", "f" + quote(prompt)
 
 
 # ---- tables ----------------------------------------------------------------------------------------------
 
 
-def tables(rows: Mapping[str, Any]) -> dict[str, Any]:
+def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The numbers of all rows."""
-    reasoned = {name: row for name, row in rows.items() if row["how"] == "reasoned"}
-    by_source: dict[str, dict[str, Any]] = defaultdict(dict)
-    by_kind: dict[str, dict[str, Any]] = defaultdict(dict)
-    for name, row in reasoned.items():
-        calls = {fn for calls in row["deciding"] for fn in calls["calls"]}
-        by_source[" + ".join(sorted(calls)) or "nothing"][name] = row
-        by_kind[row["kind"]][name] = row
+    families: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    sources: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        families[row["family"]].append(row)
+        if row["family"] == "reasoned":
+            sources[row["decided by"]].append(row)
     return {
-        "programs": dict(Counter(row["how"] for row in rows.values()).most_common()),
-        "straight": _numbers(
-            {name: row for name, row in rows.items() if row["how"] == "straight"},
-            lambda row: row["confidence"],
-        ),
         "rules": {
-            f"{rule}{'' if together else ', each call by itself'}": _numbers(
-                reasoned, lambda row, rule=rule, together=together: _sure(row, rule, together)
-            )
-            for rule in RULES
-            for together in (True, False)
+            family: {rule: _numbers(part, rule) for rule in RULES} for family, part in families.items()
         },
-        "earlier rule (0)": _numbers(reasoned, lambda row: 0.0),
-        "by what decided": {
-            source: {rule: _numbers(part, lambda row, rule=rule: _sure(row, rule, True)) for rule in RULES}
-            for source, part in sorted(by_source.items())
-        },
-        "by kind": {
-            kind: {rule: _numbers(part, lambda row, rule=rule: _sure(row, rule, True)) for rule in RULES}
-            for kind, part in sorted(by_kind.items())
+        "by what decided": {source: _numbers(part, RULE) for source, part in sorted(sources.items())},
+        "other videos": {
+            family: {
+                "sure": sum(row["confidence"][RULE] > 0 for row in part),
+                "then a guess": sum(row["with other videos"] == 0 < row["confidence"][RULE] for row in part),
+            }
+            for family, part in families.items()
         },
         "replays of a program": {
-            "mean": round(sum(row["replays"] for row in reasoned.values()) / max(1, len(reasoned)), 1),
-            "most": max((row["replays"] for row in reasoned.values()), default=0),
+            "mean": round(sum(row["replays"] for row in rows) / max(1, len(rows)), 1),
+            "most": max((row["replays"] for row in rows), default=0),
         },
     }
 
 
-def _sure(row: Mapping[str, Any], rule: CombiningRule, together: bool) -> float:
-    sets = [
-        DecidingCalls(tuple(range(len(calls["calls"]))), calls[rule])
-        for calls in row["deciding"]
-        if together or len(calls["calls"]) == 1
-    ]
-    return confidence_of(sets, rule, row["options"])
-
-
-def _numbers(rows: Mapping[str, Any], sure: Any) -> dict[str, Any]:
+def _numbers(rows: Sequence[Mapping[str, Any]], rule: str) -> dict[str, Any]:
     scores = [
-        QuestionScore(name, row["video"], row["right"], None, False, sure(row)) for name, row in rows.items()
+        QuestionScore(row["id"], row["video"], row["right"], None, False, row["confidence"][rule])
+        for row in rows
     ]
     share = accuracy(scores)
-    mean = sum(score.confidence for score in scores) / len(scores) if scores else None
     return {
         "n": share.n,
         "accuracy": _short(share.accuracy),
-        "mean confidence": _short(mean),
+        "mean confidence": _short(sum(score.confidence for score in scores) / len(scores)),
         "ece": _short(expected_calibration_error(scores)),
         "auroc": _short(auroc(scores)),
     }

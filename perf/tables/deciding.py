@@ -1,4 +1,4 @@
-"""The table of how well confidences fit that were carried through programs."""
+"""The tables of how well confidences fit that were carried through programs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from typing import Any
 
 from perf.tables.shared import Record, Table, Tables
 
-_RULES = {
-    "product": "product",
-    "least": "least",
-    "product, each call by itself": "product, without calls that decided together",
-    "least, each call by itself": "least, without calls that decided together",
-}
-
-_NUMBERS = ("mean confidence", "ece", "auroc")
+_HEAD = ["n", "right, in %", "mean confidence", "ECE", "AUROC"]
 
 
 def _calibration(record: Record) -> Table:
-    tables = record["tables"]
-    rows = [[label, *_cells(tables["rules"][rule])] for rule, label in _RULES.items()]
-    rows.append(["guesses (earlier versions)", *_cells(tables["earlier rule (0)"])])
-    return ["confidence", "n", "right, in %", "mean confidence", "ECE", "AUROC"], rows
+    rows = [
+        [family, rule, *_cells(numbers)]
+        for family, rules in record["tables"]["rules"].items()
+        for rule, numbers in rules.items()
+        if family != "constant"
+    ]
+    return ["programs", "confidence", *_HEAD], rows
 
 
 def _sources(record: Record) -> Table:
     rows = [
-        [f"`{source}`" if source != "nothing" else "no call", *_cells(numbers["product"])]
+        [f"`{source}`" if source != "nothing" else "no call", *_cells(numbers)]
         for source, numbers in record["tables"]["by what decided"].items()
     ]
-    return ["what decided", "n", "right, in %", "mean confidence", "ECE", "AUROC"], rows
+    return ["what decided", *_HEAD], rows
+
+
+def _others(record: Record) -> Table:
+    rows = [
+        [family, str(counts["sure"]), str(counts["then a guess"])]
+        for family, counts in record["tables"]["other videos"].items()
+    ]
+    return ["programs", "with a confidence above 0", "of these then a guess"], rows
 
 
 def _cells(numbers: Mapping[str, Any]) -> list[str]:
@@ -47,4 +51,5 @@ def _cells(numbers: Mapping[str, Any]) -> list[str]:
 TABLES: Tables = {
     ("perf/deciding.json", "calibration of reasoned letters"): _calibration,
     ("perf/deciding.json", "calibration by what decided"): _sources,
+    ("perf/deciding.json", "with other videos"): _others,
 }

@@ -30,14 +30,14 @@ QUESTION = Question("What is shown at the red place?", ("blue", "red", "green", 
 
 
 @functools.cache
-def video() -> Video:
-    """The minute, two frames a second, 64x48."""
+def video(scenes: tuple[str, ...] = SCENES) -> Video:
+    """The minute, or one of other colours, two frames a second, 64x48."""
     path = Path(tempfile.mkdtemp()) / "scenes.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=2)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
         stream.options = {"preset": "ultrafast"}
-        for colour in SCENES:
+        for colour in scenes:
             for _ in range(20):
                 image = np.full((48, 64, 3), COLOURS[colour], dtype=np.uint8)
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
@@ -107,8 +107,10 @@ LINES = (
 )
 
 
-def context(backbone: Backbone | None = None, **models: Any) -> VideoContext:
-    """A context of the minute with everything that a program may need."""
+def context(
+    backbone: Backbone | None = None, scenes: tuple[str, ...] = SCENES, **models: Any
+) -> VideoContext:
+    """A context of the minute, or of one of other colours, with everything that a program may need."""
     from videopro.modules.models.detection import BackboneDetector
 
     answers = backbone if backbone is not None else SceneBackbone()
@@ -119,7 +121,7 @@ def context(backbone: Backbone | None = None, **models: Any) -> VideoContext:
         "detector": BackboneDetector(answers),
         **models,
     }
-    return VideoContext(video(), answers, **given)
+    return VideoContext(video(scenes), answers, **given)
 
 
 class ScriptedPlanner(Planner):

@@ -28,7 +28,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import Limits, Program, parse_program
-from videopro.methods.program import execute
+from videopro.methods.program import OtherVideos, execute
 from videopro.modules import ModuleModels, VideoContext
 from videopro.modules.calls import CallCache
 from videopro.traces import Execution, Failure, ReasonedRule
@@ -98,6 +98,7 @@ class ProgramRunner:
         self._limits = limits
         self._reasoned = reasoned
         self._nearest_intact = nearest_intact
+        self._others = OtherVideos()
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
@@ -153,6 +154,7 @@ class ProgramRunner:
                 future.cancel()
             wait(futures)
             self._forget()
+            self._others.settle()
         bug = next((error for run in futures if not run.cancelled() and (error := run.exception())), None)
         if bug is not None:
             raise bug
@@ -181,6 +183,7 @@ class ProgramRunner:
                     limits=self._limits,
                     thread_meter=self._counted,
                     reasoned=self._reasoned,
+                    others=self._others,
                 )
         except (VideoError, SubtitleError) as error:
             self._leave_out(f"video {row.video}", error)

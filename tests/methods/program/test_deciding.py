@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
+from tests.support.reason_world import QUESTION, SCENES, SceneBackbone, context, reply
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
-from videopro.methods.program import execute
-from videopro.modules import VideoContext
+from videopro.executor import run as executor_run
+from videopro.methods.program import OtherVideos, execute
+from videopro.modules import ModuleLibrary, VideoContext
 from videopro.modules.calls import MODULES, CallContext, SingleFrame
 from videopro.traces import Execution, ReasonedRule
 
@@ -81,11 +82,47 @@ REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
         0.8,
     ),
     "a vote with a margin": (
-        "yes = 0\nfor at in (10, 12, 14):\n"
-        '    yes += bool(query_yn(trim_frames(video, at, at + 1, num_frames=1), "Is it red?"))\n'
+        "yes = 0\nfor at in (4, 24, 44):\n"
+        '    yes += bool(query_yn(trim_frames(video, at, at + 1, num_frames=1), "Is it grey?"))\n'
         'return "B" if yes >= 2 else "A"',
         [("query_yn", "query_yn")],
         0.96,
+        0.8,
+    ),
+    # From here on, several calls see nearly the same: they are as sure as one.
+    "thirty neighbouring frames, against the right letter": (
+        "yes = 0\nfor n in range(30):\n    frame = trim_frames(video, 10 + n / 4, 11 + n / 4, num_frames=1)\n"
+        '    yes += bool(query_yn(frame, "Is it red?"))\nreturn "A" if yes > 15 else "B"',
+        [("query_yn",) * 15],
+        0.8,
+        0.8,
+    ),
+    "one frame, asked in other words": (
+        RED
+        + 'yes = [query_yn(frames[0], text) for text in ("Is it red?", "Is this scene red?", "All red, 2?", '
+        '"Does the whole scene look red?")]\nreturn "B" if sum(map(bool, yes)) >= 2 else "A"',
+        [("query_yn",) * 3],
+        0.8,
+        0.8,
+    ),
+    "overlapping parts of a frame": (
+        RED + "parts = [crop(frames[0], [0, 0, x / 10, 1]) for x in range(5, 10)]\n"
+        'return "B" if any([query_yn(part, "Is it red?") for part in parts]) else "A"',
+        [("query_yn",) * 5],
+        0.8,
+        0.8,
+    ),
+    "both halves of a frame, which are two": (
+        RED + "halves = [crop_left(frames[0]), crop_right(frames[0])]\n"
+        'return "B" if any([query_yn(half, "Is it red?") for half in halves]) else "A"',
+        [("query_yn",) * 2],
+        0.96,
+        0.8,
+    ),
+    "neighbouring frames that must all agree": (
+        RED + 'return "B" if all([query_yn(frame, "Is it red?") for frame in frames]) else "A"',
+        [("query_yn",)] * 4,
+        0.8**4,
         0.8,
     ),
     "text that was read": (
@@ -123,6 +160,22 @@ REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
         'start = get_informative_clips(video, "red", top_k=1)[0][0][0]\n' + GREY + "late = start >= 5\n"
         'return "B" if late and query_yn(grey, "Is it grey?") else "A"',
         [("get_informative_clips",), ("query_yn",)],
+        0.8,
+        0.8,
+    ),
+    "much of what programs are written with": (
+        "import math, re\nfrom collections import Counter, defaultdict\nfrom typing import List\n"
+        "def votes(found: List[str], least: int = 1) -> Counter:\n"
+        "    return Counter(text.strip().lower() for text in found if len(text) >= least)\n"
+        + RED
+        + "seen, times = defaultdict(list), []\nfor n, frame in enumerate(frames):\n    try:\n"
+        '        seen["red"].append(str(query_yn(frames, "Is it red?")))\n'
+        "        times.append(round(getattr(frame, 'time', 0.0), 2))\n"
+        "    except (ValueError, KeyError) as error:\n        print(error.args)\n"
+        'print("{:.1f} {}".format(math.floor(sum(times)), times[:2]), f"{times[0]:.2f}")\n'
+        'best, count = votes(seen["red"]).most_common(1)[0]\nmatch best:\n'
+        '    case "yes" if re.search(r"^y", best):\n        return "B"\n    case _:\n        return "A"',
+        [("query_yn",)],
         0.8,
         0.8,
     ),
@@ -186,6 +239,31 @@ GUESSES: dict[str, str] = {
     "a confidence that is always high enough": RED
     + 'return "B" if query_yn(frames, "Is it red?").confidence > 0.1 else "A"',
     "prints a confidence": RED + 'print("confidence 0.99")\nreturn make_result("B", 0.99)',
+    "a confidence that only a replay has": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
+    'return "A" if query_yn(frames, "Is it blue?").confidence == 0.5 else "B"',
+    "a field that reads attributes": "import string\n"
+    + RED
+    + "read = string.Formatter().get_field\nseen = query_yn(frames, 'Is it red?')\n"
+    'read("0.__globals__", (execute_command,), {})\nreturn "B" if seen else "A"',
+    "the fields of a text": RED + "seen = query_yn(frames, 'Is it red?')\n"
+    'where = "{0.__code__}".format(execute_command)\nreturn "B" if seen else "A"',
+    "the fields of a text that is put together": RED + "seen = query_yn(frames, 'Is it red?')\n"
+    'where = ("{0._" + "_code__}").format(execute_command)\nreturn "B" if seen else "A"',
+    "a class pattern": "import collections\n"
+    + RED
+    + "seen = query_yn(frames, 'Is it red?')\nmatch collections:\n    case object(_sys=s):\n        pass\n"
+    'return "B" if seen else "A"',
+    "a hint that is evaluated": "import typing\n"
+    + RED
+    + "seen = query_yn(frames, 'Is it red?')\ndef hinted(x: 'globals()'): pass\n"
+    'typing.get_type_hints(hinted)\nreturn "B" if seen else "A"',
+    "a class": RED + "class Seen:\n    yes = query_yn(frames, 'Is it red?')\nreturn 'B' if Seen.yes else 'A'",
+    "a builtin under a local name": "def other():\n    dir = 1\n"
+    + RED
+    + "seen = query_yn(frames, 'Is it red?')\ndir(execute_command)\nreturn 'B' if seen else 'A'",
+    "a module's loader": "from math import __loader__ as found\n"
+    + RED
+    + "return 'B' if query_yn(frames, 'Is it red?') else 'A'",
     "a clock": "import time\n" + RED + "began = time.monotonic()\nyes = query_yn(frames, 'Is it red?')\n"
     'if time.monotonic() - began < 1:\n    return "B" if yes else "A"\nreturn "B"',
     "a clock that was got elsewhere": "import calendar\n"
@@ -217,6 +295,56 @@ def test_a_letter_that_no_call_decided_stays_a_guess(
     assert execution.reasoned is not None
     assert not execution.reasoned.deciding
     assert execution.reasoned.why_guess
+
+
+OTHER_MINUTES = [
+    ("grey", ten, "grey", "blue", twenty, "green")
+    for ten, twenty in (
+        ("blue", "red"),
+        ("green", "red"),
+        ("blue", "grey"),
+        ("grey", "red"),
+        ("green", "grey"),
+    )
+]
+ALWAYS = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red, blue, green or grey?") else "A"'
+RED_AT_TEN = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") else "A"'
+
+
+@pytest.mark.parametrize(
+    ("body", "others", "confidence"),
+    [
+        (ALWAYS, 5, 0.0),
+        (ALWAYS, 4, 0.8),  # Too few to say that it is the same on every video.
+        (RED_AT_TEN, 5, 0.8),  # No on each of the five.
+        (RED_AT_TEN + "\nquery_yn(video, 'Seen?')", 5, 0.8),
+    ],
+)
+def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
+    body: str, others: int, confidence: float
+) -> None:
+    """Its text shows nothing. What the same call returned on other videos does, and no model is asked."""
+    known = OtherVideos()
+    program = parse_program(reply(body))
+
+    def run_on(scenes: tuple[str, ...]) -> tuple[Execution, int]:
+        backbone, meter = SceneBackbone(), ThreadMeter()
+        minute = context(MeteredBackbone(backbone, meter), scenes)
+        limits = DEFAULT_LIMITS
+        execution, _ = execute(program, QUESTION, minute, limits=limits, thread_meter=meter, others=known)
+        return execution, len(backbone.asked)
+
+    for scenes in OTHER_MINUTES[:others]:
+        # What a batch's other programs found is not known yet, whichever ran first.
+        assert run_on(scenes)[0].answer.confidence == pytest.approx(0.8)
+    assert run_on(SCENES)[0].answer.confidence == pytest.approx(0.8)
+    known.settle()
+    execution, asked = run_on(SCENES)
+    assert execution.answer.letter == "B"
+    assert execution.answer.confidence == pytest.approx(confidence)
+    assert asked == 0  # Each call is kept from before.
+    assert execution.reasoned is not None
+    assert ("5 other videos" in execution.reasoned.why_guess) == (confidence == 0)
 
 
 def test_chance_that_the_names_do_not_show_is_caught_by_repeating(
@@ -275,6 +403,21 @@ def test_replays_share_the_processor_time_of_one_program(
     assert short.answer.confidence == 0
     assert short.reasoned is not None
     assert short.reasoned.why_guess == "its replays take too long"
+
+
+def test_replays_have_the_time_that_the_run_left() -> None:
+    """A program that takes two thirds of its processor time cannot be run again."""
+    body = "for n in range(5_000_000):\n    n + 1\n" + GREY
+    body += 'return "B" if query_yn(grey, "Is it grey?") else "A"'
+    backbone, meter = SceneBackbone(), ThreadMeter()
+    minute, program = context(MeteredBackbone(backbone, meter)), parse_program(reply(body))
+    library = ModuleLibrary(minute)
+    inputs = {"video": library.video, "question": QUESTION.text, "choices": list(QUESTION.choices)}
+    took = executor_run(program.code, library.functions(), inputs, prelude=library.prelude).cpu_seconds
+    for factor, confidence in ((1.5, 0.0), (20, 0.8)):
+        limits = replace(DEFAULT_LIMITS, cpu_seconds=factor * took)
+        execution, _ = execute(program, QUESTION, minute, limits=limits, thread_meter=meter)
+        assert (execution.answer.letter, execution.answer.confidence) == ("B", pytest.approx(confidence))
 
 
 def test_a_replay_asks_no_model_and_a_straight_letter_is_not_replayed(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
+from tests.support.fakes import COLOURS
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply, video
 from tests.support.reward_world import make, row, rows, score
 from videopro.errors import DatasetError
 from videopro.executor import parse_program
@@ -164,6 +165,21 @@ def test_a_right_letter_that_calls_decided_earns_all_of_equation_3(
     assert score(rewards, [row()], [REASONED[name]]) == [(1, 1, 1)]
     assert score(strict, [row()], [REASONED[name]]) == [(0, 0, 0)]
     assert score(rewards, [row(answer="A")], [REASONED[name]]) == [(0, 1, 1)]
+
+
+def test_a_constant_behind_a_gate_earns_nothing_once_it_was_seen_on_other_videos(
+    rewards: ProgramRewards,
+) -> None:
+    """A question that is answered with yes on every video: five others in an earlier batch show it."""
+    gate = reply(
+        'frames = trim_frames(video, 10, 19)\nalways = query_yn(frames, "Is it red, blue, green or grey?")\n'
+        'return "B" if always == "Yes" else "A"'
+    )
+    others = [("grey", colour, "red", "blue", "grey", "green") for colour in COLOURS]
+    others.append(("red", "blue") * 3)
+    batch = [row(video=str(video(scenes).path)) for scenes in others]
+    assert score(rewards, batch, [gate] * len(batch)) == [(1, 1, 1)] * 5
+    assert score(rewards, [row()], [gate]) == [(0, 1, 1)]
 
 
 def test_each_part_of_the_strict_rule_can_be_had_alone() -> None:

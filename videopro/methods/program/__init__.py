@@ -2,7 +2,7 @@
 methods made of them."""
 
 from videopro.methods.program.adapting import paper_backbone
-from videopro.methods.program.deciding import REASONED, REASONED_HELP, confidence_of
+from videopro.methods.program.deciding import REASONED, REASONED_HELP, OtherVideos
 from videopro.methods.program.execution import INPUTS, NO_PROGRAM, answer_natively, execute, run_parallel
 from videopro.methods.program.guarding import error_of_look
 from videopro.methods.program.needs import program_needs
@@ -25,6 +25,7 @@ from videopro.methods.program.rounds import (
 __all__ = [
     "INPUTS",
     "NO_PROGRAM",
+    "OtherVideos",
     "REASONED",
     "REASONED_HELP",
     "Reasoner",
@@ -33,7 +34,6 @@ __all__ = [
     "Refinement",
     "answer_natively",
     "build_refinement",
-    "confidence_of",
     "cost_of_rounds",
     "derive_seed",
     "error_of_look",

@@ -20,7 +20,7 @@ from videopro.errors import (
 )
 from videopro.executor import Limits, Outcome, Program, ZygoteGone, calling_line, run, use_frames
 from videopro.methods.observer import Observer
-from videopro.methods.program.deciding import REASONED, reasoned_confidence
+from videopro.methods.program.deciding import REASONED, OtherVideos, reasoned_confidence
 from videopro.methods.program.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.modules import ModelError, ModuleLibrary, VideoContext
 from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
@@ -49,22 +49,22 @@ def execute(
     thread_meter: ThreadMeter,
     observer: Observer | None = None,
     reasoned: ReasonedRule = REASONED,
+    others: OtherVideos | None = None,
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
     `thread_meter` is the meter of the context's backbone. `reasoned`: what makes the confidence of a letter
-    that comes straight from no call. A failed program has an execution too: also one
-    whose request the video, a model or a library could not serve. Raises VideoProError for an error that
-    shows without a program and for one of the sandbox, and the machine's errors.
+    that comes straight from no call. `others`: what is known of other videos, with which such a letter is
+    controlled; the program's calls are added to it. A failed program has an execution too: also one whose
+    request the video, a model or a library could not serve. Raises VideoProError for an error that shows
+    without a program and for one of the sandbox, and the machine's errors.
     """
     if not program.code.strip():
         faults = " ".join(program.faults)
         error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {faults}")
         execution, log = Execution("failed", error=error), error.log
     else:
-        attempt = partial(
-            _run, program, question, context, limits, thread_meter, observer=observer, reasoned=reasoned
-        )
+        attempt = partial(_run, program, question, context, limits, thread_meter, observer, reasoned, others)
         try:
             execution, log = attempt()
         except ZygoteGone:
@@ -85,6 +85,7 @@ def _run(
     thread_meter: ThreadMeter,
     observer: Observer | None,
     reasoned: ReasonedRule,
+    others: OtherVideos | None,
 ) -> tuple[Execution, str]:
     library = ModuleLibrary(context, use_frames=use_frames, line=calling_line, question=question)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
@@ -97,6 +98,8 @@ def _run(
         except MachineFailed as failed:
             raise failed.error from None
         guard.settle()
+    if others is not None:
+        others.add(library)
     if outcome.status == "failed":
         return Execution(
             "failed",
@@ -111,7 +114,7 @@ def _run(
     # A letter straight from a call has that call's confidence.
     if reasoned != "none" and answer.letter is not None and answer.confidence == 0:
         confidence, how = reasoned_confidence(
-            program, question, library, inputs, answer.letter, reasoned, limits
+            program, question, library, inputs, answer.letter, reasoned, limits, outcome, others
         )
         answer = replace(answer, confidence=confidence)
     execution = Execution(
