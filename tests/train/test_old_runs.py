@@ -178,7 +178,7 @@ def test_an_adapter_writes_the_programs_that_it_wrote(
     before = json.loads((old / "infer" / "traces.jsonl").read_text().splitlines()[-1])
     words = "--benchmark jsonl --root training --method program --model training/base "
     words += "--output training/again --backbone adapter=training/sft-end frames=4 pixels=4096 "
-    words += "--options temperature=0 max_new_tokens=8 together=2 "
+    words += "--options temperature=0 max_new_tokens=8 max_parallel=2 "
     words += "encoder=none text_encoder=none ocr=none detector=none"
     assert infer.main(words.split()) == 0
     traces = [json.loads(line) for line in (old / "again" / "traces.jsonl").read_text().splitlines()]

@@ -7,7 +7,7 @@ ignored, and a row without a video is text only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class SFTRow:
     """The text before the video."""
     reference: ReferenceForm = "none"
     """What the prompt says of the modules."""
-    where: str = ""
+    where: str = field(default="", compare=False)
     """Its file and line, for messages."""
 
 

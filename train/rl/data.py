@@ -10,7 +10,7 @@ log of its failure), "native_refinement" and "program_refinement" (a program wit
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class GRPORow(RewardRow):
     """What the prompt says of the modules."""
     modules: tuple[str, ...] = ()
     """The names of those that it says something of."""
-    where: str = ""
+    where: str = field(default="", compare=False)
     """Its file and line, for messages."""
 
     @property
