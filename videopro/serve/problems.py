@@ -8,6 +8,7 @@ import traceback
 from typing import Any
 
 from videopro.errors import BackboneError, VideoProError, is_full
+from videopro.storage import encodable
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"
@@ -74,7 +75,7 @@ def body_of(problem: Problem) -> dict[str, Any]:
     """The body of the reply, in OpenAI's form."""
     return {
         "error": {
-            "message": str(problem),
+            "message": encodable(str(problem)),
             "type": problem.kind,
             "param": problem.param,
             "code": problem.code,
