@@ -21,13 +21,14 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
+from videopro.cli import cache_root
 from videopro.errors import SubtitleError, VideoError
 from videopro.pocket import NOTE
 from videopro.serve.folders import FilmFolders
-from videopro.serve.pocket_films import is_made_here
 from videopro.serve.problems import Problem
 from videopro.storage import encodable, printable, write_atomically
 from videopro.video import (
@@ -46,6 +47,7 @@ _ABOUT = "about.json"
 _STEM = "film"
 _CHUNK = 2**20
 _LONGEST_NAME = 200
+_KEPT_VIDEOS = 64
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,6 @@ class FilmStore:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while a film is put in its place: two clients may bring the same one."""
-        self._videos: dict[Path, Video] = {}
         self._kept: dict[Path, int] = {}
         """Bytes for which room is kept, by the file that is being uploaded."""
         self.incoming.mkdir(parents=True, exist_ok=True)
@@ -189,16 +190,6 @@ class FilmStore:
             raise Problem(410, message, code="film_changed")
         return film
 
-    def video(self, film: Film) -> Video:
-        """The opened film. Raises VideoError."""
-        with self._lock:
-            video = self._videos.get(film.path)
-        if video is None:
-            video = Video.open(film.path)
-            with self._lock:
-                self._videos[film.path] = video
-        return video
-
     def add(self, part: Path, name: str, digest: str) -> Film:
         """Keep an uploaded file, or recognise a film that is here; `part`, a file in `incoming`, is gone
         afterwards in either case. `digest`: the SHA-256 of its content in hex. Raises Problem for a file that
@@ -222,7 +213,7 @@ class FilmStore:
         finally:
             part.unlink(missing_ok=True)
         size = path.stat().st_size
-        if is_made_here(size, digest):
+        if (size, digest) in _pocket_films():
             # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
             note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
             write_atomically(path.with_suffix(NOTE), json.dumps(note))
@@ -279,9 +270,8 @@ class FilmStore:
         with self._writing:
             with self._lock:
                 film = self._films.pop(id, None)
-                if film is None:
-                    raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
-                self._videos.pop(film.path, None)
+            if film is None:
+                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
     def _keep(self, film: Film) -> Film:
@@ -290,8 +280,17 @@ class FilmStore:
         write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
         with self._lock:
             self._films[film.id] = film
-            self._videos.pop(film.path, None)
         return film
+
+
+def video_of(film: Film) -> Video:
+    """The film, opened once. Raises VideoError."""
+    return _open(film.path, film.modified)
+
+
+@lru_cache(_KEPT_VIDEOS)
+def _open(path: Path, modified: int) -> Video:
+    return Video.open(path)
 
 
 def _id(digest: str) -> str:
@@ -378,3 +377,12 @@ def _in(home: Path, named: str) -> Path:
     """A recorded path; of a file of the store where it is now."""
     path = Path(named)
     return home / path.name if path.parent.name == home.name else path
+
+
+def _pocket_films() -> Iterator[tuple[int, str]]:
+    """The sizes and SHA-256 of the pocket videos that were made on this machine."""
+    for note in cache_root().glob(f"pocket-*/*/videos/*{NOTE}"):
+        try:
+            yield from [tuple(file) for file in json.loads(note.read_bytes())["files"].values()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue

@@ -17,10 +17,9 @@ from videopro.errors import ConfigError, VideoProError, current_cancellation
 from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.mcp import results
-from videopro.serve.mcp.asking import answered, doing_of
 from videopro.serve.mcp.calling import call, call_whole, frames_of, not_empty, part_of
 from videopro.serve.mcp.films import OfferedFilms
-from videopro.serve.mcp.structured import structured, with_evidence
+from videopro.serve.mcp.results import answered, doing_of, structured, with_evidence
 from videopro.serve.mcp.work import AtOnce, Calls, InLine, Tell, Turn, work_for
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import client_of
