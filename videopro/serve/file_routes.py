@@ -15,8 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, Response
 
 from videopro.errors import Cancellation, VideoError
-from videopro.serve.films import Film, video_of
-from videopro.serve.folders import PREFIX
+from videopro.serve.films import FOLDER_PREFIX, Film, video_of
 from videopro.serve.limits import SUBTITLE_BYTES
 from videopro.serve.multipart import receive_file
 from videopro.serve.problems import Problem
@@ -163,7 +162,7 @@ async def films_in_folders(request: Request) -> dict[str, Any]:
 async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
     """A film in a folder as a file object, with its id."""
     state = state_of(request)
-    return await file_object(state, await film_named(state, PREFIX + film.path, Cancellation()))
+    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path, Cancellation()))
 
 
 def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:

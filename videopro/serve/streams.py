@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
 import orjson
@@ -33,11 +33,9 @@ class EventStream(Response):
         lines: AsyncIterator[bytes],
         *,
         on_hang_up: Callable[[], None] = lambda: None,
-        headers: Mapping[str, str] | None = None,
     ) -> None:
         # nginx would otherwise hold events back until it has a page of them.
-        unbuffered = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(headers={**unbuffered, **(headers or {})})
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._lines = lines
         self._on_hang_up = on_hang_up
