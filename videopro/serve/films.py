@@ -123,14 +123,14 @@ class FilmStore:
 
     def __init__(self, folder: Path, limit_bytes: int, folders: Sequence[Path] = ()) -> None:
         self.incoming = folder / "incoming"
-        """Where uploads are written until they are whole (`new_part`)."""
+        """Where uploads are written until they are whole."""
         self.limit_bytes = limit_bytes
         self.folders = FilmFolders(folders)
         self._folder = folder / "films"
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while a film is put in its place: two clients may bring the same one."""
-        self._kept: dict[Path, int] = {}
+        self._kept: dict[Path | None, int] = {}
         """Bytes for which room is kept, by the file that is being uploaded."""
         self.incoming.mkdir(parents=True, exist_ok=True)
         self._folder.mkdir(exist_ok=True)
@@ -153,7 +153,7 @@ class FilmStore:
     def receive(self, most: int, *, is_film: bool = True) -> Iterator[Incoming]:
         """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was added.
         Room is kept for films."""
-        part = self.new_part()
+        part = self.incoming / f"{_PART}{uuid.uuid4().hex}"
         try:
             yield Incoming(part, most, self._keep_room if is_film else lambda part, size: None)
         finally:
@@ -171,10 +171,6 @@ class FilmStore:
                 )
                 raise Problem(413, message, code="no_room", param="file")
             self._kept[part] = size
-
-    def new_part(self) -> Path:
-        """A path for a file that is being uploaded; it is not there yet."""
-        return self.incoming / f"{_PART}{uuid.uuid4().hex}"
 
     def all(self) -> list[Film]:
         """All films, newest first."""
@@ -195,15 +191,10 @@ class FilmStore:
         return film
 
     def add(self, part: Path, name: str, digest: str) -> Film:
-        """Keep an uploaded file, or recognise a film that is here; `part`, a file in `incoming`, is gone
-        afterwards in either case. `digest`: the SHA-256 of its content in hex. Raises Problem for a file that
-        is no film."""
+        """Keep an uploaded file (`receive`), or recognise a film that is here. `digest`: the SHA-256 of its
+        content in hex. Raises Problem for a file that is no film."""
+        id = _id(digest)
         with self._writing:
-            return self._add(part, name, digest)
-
-    def _add(self, part: Path, name: str, digest: str) -> Film:
-        try:
-            id = _id(digest)
             with self._lock:
                 film = self._films.get(id)
             if film is not None and not _has_changed(film):
@@ -214,14 +205,14 @@ class FilmStore:
             home.mkdir(exist_ok=True)
             path = home / f"{_STEM}{ending if ending in FILM_ENDINGS else '.mp4'}"
             part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-        size = path.stat().st_size
-        if (size, digest) in _pocket_films():
-            # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
-            note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
-            write_atomically(path.with_suffix(NOTE), json.dumps(note))
-        return self._keep(_film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)))
+            size = path.stat().st_size
+            if (size, digest) in _pocket_films():
+                # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
+                note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
+                write_atomically(path.with_suffix(NOTE), json.dumps(note))
+            return self._keep(
+                _film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)), part
+            )
 
     def from_folder(self, relative: str, check: Callable[[], None] = lambda: None) -> Film:
         """The film at a relative path of the operator's folders. `check` is called while its content is read,
@@ -249,24 +240,22 @@ class FilmStore:
         """Keep subtitles for a film, in place of those that it has. Raises Problem for a file that is
         none."""
         with self._writing:
-            return self._set_subtitles(self.get(id), name, content)
-
-    def _set_subtitles(self, film: Film, name: str, content: bytes) -> Film:
-        ending = PurePath(name).suffix.lower()
-        home = self._folder / film.id
-        home.mkdir(exist_ok=True)
-        path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
-        new = home / f"new-{path.name}"
-        try:
-            new.write_bytes(content)
-            load_subtitles(new, duration=film.duration)
-            new.replace(path)
-        except SubtitleError as error:
-            message = str(error).replace(str(new), _printable_name(name))
-            raise Problem(400, message, code="no_subtitles", param="file") from error
-        finally:
-            new.unlink(missing_ok=True)
-        return self._keep(replace(film, subtitles=path))
+            film = self.get(id)
+            ending = PurePath(name).suffix.lower()
+            home = self._folder / film.id
+            home.mkdir(exist_ok=True)
+            path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
+            new = home / f"new-{path.name}"
+            try:
+                new.write_bytes(content)
+                load_subtitles(new, duration=film.duration)
+                new.replace(path)
+            except SubtitleError as error:
+                message = str(error).replace(str(new), _printable_name(name))
+                raise Problem(400, message, code="no_subtitles", param="file") from error
+            finally:
+                new.unlink(missing_ok=True)
+            return self._keep(replace(film, subtitles=path))
 
     def delete(self, id: str) -> None:
         """Forget a film; an uploaded one is removed, one in a folder stays there. Raises Problem for an
@@ -278,12 +267,14 @@ class FilmStore:
                 raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
-    def _keep(self, film: Film) -> Film:
+    def _keep(self, film: Film, part: Path | None = None) -> Film:
+        """Remember a film; from now on it takes the room that was kept for `part`."""
         about = {**asdict(film), "path": str(film.path)}
         about["subtitles"] = None if film.subtitles is None else str(film.subtitles)
         write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
         with self._lock:
             self._films[film.id] = film
+            self._kept.pop(part, None)
         return film
 
 
