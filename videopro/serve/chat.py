@@ -17,13 +17,12 @@ from starlette.responses import JSONResponse, Response
 
 from videopro.errors import Cancellation
 from videopro.question import prompts
-from videopro.serve.events import Event
+from videopro.serve.events import Event, EventStream, event_line, until_hang_up
 from videopro.serve.problems import Problem, body_of
 from videopro.serve.question_routes import MOST_EARLIER, AskedOptions
 from videopro.serve.questions import HUNG_UP, AskedQuestion
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import ServerState, client_of, film_named, state_of
-from videopro.serve.streams import EventStream, event_line, until_hang_up
 
 router = APIRouter()
 

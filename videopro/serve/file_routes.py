@@ -15,13 +15,13 @@ from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, Response
 
 from videopro.errors import Cancellation, VideoError
+from videopro.serve.events import EventStream, event_line
 from videopro.serve.films import FOLDER_PREFIX, Film, video_of
 from videopro.serve.limits import SUBTITLE_BYTES
 from videopro.serve.multipart import receive_file
 from videopro.serve.problems import Problem
 from videopro.serve.requests import called_by_name
 from videopro.serve.state import ServerState, film_named, state_of
-from videopro.serve.streams import EventStream, event_line
 
 router = APIRouter()
 

@@ -14,8 +14,7 @@ from cachetools import LRUCache
 
 from videopro.errors import ConfigError, VideoProError, acquired, check_cancelled
 from videopro.modules import VideoContext
-from videopro.serve.answering import Answerer
-from videopro.serve.film_indexes import FilmIndexes
+from videopro.serve.answering import Answerer, FilmIndexes
 from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
 from videopro.serve.mcp.work import Tell
 from videopro.serve.problems import Problem
