@@ -22,8 +22,8 @@ def read_program_answer(
     none), and the confidence that the program claimed, or None.
 
     `answers` are the answers of the program's answering calls, in order (`ModuleLibrary.answers`). A bare
-    letter or text is matched to the last call with that answer. An answer with other options is matched to
-    the question's option with the same text.
+    letter or text is matched to the last call that chose an option, if it chose this one. An answer with
+    other options is matched to the question's option with the same text.
     """
     claim: float | None = None
     if isinstance(value, Mapping):
@@ -52,10 +52,10 @@ def read_program_answer(
     raw = abbreviate(value.raw_output if isinstance(value, AnswerHandle) else text, 4000)
     if letter is None:
         return Answer(raw=raw), claim
-    # The last call with that answer: programs ask again where they were unsure.
-    for source in reversed(answers):
-        if _letter_of(source, question) == letter:
-            return _answer_of_call(source, letter, question), claim
+    # The last call: among many, one or another gives any letter.
+    named = [source for source in answers if _letter_of(source, question)]
+    if named and _letter_of(named[-1], question) == letter:
+        return _answer_of_call(named[-1], letter, question), claim
     return Answer(letter, raw=raw), claim
 
 

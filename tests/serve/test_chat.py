@@ -110,9 +110,9 @@ def test_another_film_begins_another_conversation() -> None:
         {"role": "assistant", "content": [{"type": "text", "text": "No."}]},
         {"role": "user", "content": "Sure?"},
     ]
-    read = read_messages(messages)
-    assert (read.film, read.question) == ("file-2", "Sure?")
-    assert [(each.question, each.answer) for each in read.earlier] == [("Is it blue?", "No.")]
+    film, question, earlier = read_messages(messages)
+    assert (film, question) == ("file-2", "Sure?")
+    assert [(each.question, each.answer) for each in earlier] == [("Is it blue?", "No.")]
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,20 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def uploaded(store: FilmStore, content: bytes, name: str = "a film.mp4") -> Film:
-    part = store.new_part()
-    part.write_bytes(content)
-    return store.add(part, name, hashlib.sha256(content).hexdigest())
+    with store.receive(10**9) as incoming:
+        incoming.write(content)
+        return store.add(incoming.path, name, incoming.digest)
+
+
+def test_a_film_takes_its_room_once(tmp_path: Path, films: Path) -> None:
+    content = (films / "deep" / "red.mp4").read_bytes()
+    store = FilmStore(tmp_path, 2 * len(content))
+    with store.receive(10**9) as first, store.receive(10**9) as second:
+        first.write(content)
+        store.add(first.path, "red.mp4", first.digest)
+        second.write(bytes(len(content)))
+        with pytest.raises(Problem, match="larger than"):
+            second.write(b"0")
 
 
 def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path, films: Path) -> None:

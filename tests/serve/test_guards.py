@@ -18,7 +18,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(
         folder,
         keys=("sesame", "other"),
-        hosts=("films.example",),
+        hosts=("Films.example",),
         origins=("https://allowed.example",),
         json_bytes=1000,
     )
@@ -85,6 +85,10 @@ def test_pages_of_other_sites_are_refused(keyed: World) -> None:
         ("[2001:db8::1]:8080", 200),
         ("films.localhost", 200),
         ("films.example", 200),
+        ("FILMS.example:8080", 200),
+        ("evil.example@127.0.0.1", 403),
+        ("127.0.0.1#evil.example", 403),
+        ("localhost:evil.example", 403),
         ("2130706433", 403),
         ("192.168.1.7.evil.example", 403),
         ("", 403),
@@ -144,6 +148,25 @@ def test_no_header_is_a_crash(world: World, name: str, value: str) -> None:
         assert world.client.get(f"/v1/{path}", headers=headers).status_code < 500
     for path in ("files", f"files/{film}/subtitles", "videopro/questions", "chat/completions"):
         assert 400 <= world.client.post(f"/v1/{path}", headers=headers, content=b"--").status_code < 500
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        (
+            "chat/completions",
+            b'{"model": "colours", "messages": [{"role": "user", "content": ['
+            b'{"type": "text", "text": "Which?"},'
+            b'{"type": "file", "file": {"file_id": "folder:\\ud800"}}]}]}',
+        ),
+        ("chat/completions", b"[" * 40_000),
+        ("chat/completions", b'{"n": ' + b"9" * 5000 + b"}"),
+    ],
+)
+def test_no_json_is_a_crash(world: World, path: str, sent: bytes) -> None:
+    reply = world.client.post(f"/v1/{path}", headers={"Content-Type": "application/json"}, content=sent)
+    assert 400 <= reply.status_code < 500
+    assert reply.json()["error"]["code"] != "no_route"
 
 
 def test_replies_let_a_browser_run_nothing_of_a_film(keyed: World) -> None:

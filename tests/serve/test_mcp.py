@@ -39,7 +39,7 @@ from videopro.question import Answer, Question
 from videopro.serve import Answerer, ServeLimits
 from videopro.serve.guards import HANG_UP
 from videopro.serve.mcp import OfferedFilms, create_mcp, mcp_app
-from videopro.serve.mcp.asking import answered
+from videopro.serve.mcp.results import answered
 from videopro.serve.mcp.work import AtOnce, Calls, work_for
 from videopro.traces import AGENT, Result, Round
 

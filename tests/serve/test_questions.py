@@ -213,3 +213,14 @@ def test_the_models_of_a_method_stay_when_clients_set_other_options(
         world.answered(world.ask(film, options={"temperature": number / 10, "max_new_tokens": 100 + number}))
     assert loaded == ["clip:numbers"]
     world.close()
+
+
+def test_a_question_that_a_killed_server_left_is_read_without_a_complaint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = World(tmp_path)
+    question = killed.ask(killed.film(), question="Which? (slow)")
+    # Under way in one server, and so left by another that begins in its folder.
+    assert state(World(tmp_path), question) == "stopped"
+    killed.close()
+    assert capsys.readouterr().err == ""

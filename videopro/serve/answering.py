@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cachetools import LRUCache
-
 from videopro.backbones import Backbone, load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
@@ -28,22 +26,19 @@ from videopro.methods import (
     make_trace,
     video_ref,
 )
-from videopro.modules import check_scope, is_of_pocket, is_pocket
+from videopro.modules import ModuleModels, check_scope, is_of_pocket, is_pocket
 from videopro.question import Question
 from videopro.runs import asked_identity
-from videopro.serve.film_indexes import FilmIndexes
-from videopro.serve.films import Film
+from videopro.serve.films import Film, video_of
 from videopro.serve.loaded_model import LoadedModel
 from videopro.serve.prepared_methods import PreparedMethods
 from videopro.serve.requests import AskRequest, called_by_name, with_names
 from videopro.serve.rounds import RoundsSoFar
 from videopro.storage import encodable
 from videopro.traces import Trace
-from videopro.video import Video
 
 Emit = Callable[[dict[str, Any]], None]
 
-_KEPT_VIDEOS = 64
 _POCKET_ONLY = (
     "this is the pocket model, which knows the generated pocket videos only; it answers about no other film"
 )
@@ -83,10 +78,8 @@ class Answerer:
         self.offered = self._methods.offered
         """What a question may set."""
         self._loaded = LoadedModel(model, self._methods.model_settings(), load)
-        self._indexes = FilmIndexes(
-            self._methods.module_settings, is_pocket=lambda: is_pocket(self._loaded.backbone)
-        )
-        self._videos: LRUCache[tuple[Path, int], Video] = LRUCache(_KEPT_VIDEOS)
+        self._indexes = FilmIndexes(self._module_models)
+        self._modules: ModuleModels | None = None
         self._lock = threading.Lock()
 
     @property
@@ -186,7 +179,7 @@ class Answerer:
             begun(rounds)
             with called_by_name(self._names(film)):
                 prepared, protocol = self._methods.of(request)
-                backbone, video = self._loaded.backbone_for(prepared), self._video(film)
+                backbone, video = self._loaded.backbone_for(prepared), video_of(film)
             question = self._question(request)
             item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
 
@@ -225,7 +218,7 @@ class Answerer:
     def has_index(self, film: Film) -> bool:
         """Whether the clips of a film are indexed for programs to search. True where no index is used. A
         large encoder is not loaded just to say so: until one is, no index is known."""
-        return self._indexes.has(lambda: self._video(film), may_load=self.is_pocket)
+        return self._indexes.has(film, may_load=self.is_pocket)
 
     def index(self, film: Film, emit: Emit, cancellation: Cancellation) -> None:
         """Index the clips of a film, if they are not, and tell the progress. Raises VideoProError, and
@@ -236,14 +229,40 @@ class Answerer:
             emit({"type": "progress", "doing": "indexing", "done": done, "total": total})
 
         with cancellable(cancellation), called_by_name(self._names(film)):
-            self._indexes.make(self._video(film), progress)
+            self._indexes.make(film, progress)
 
-    def _video(self, film: Film) -> Video:
-        key = (film.path, film.modified)
+    def _module_models(self) -> ModuleModels:
         with self._lock:
-            video = self._videos.get(key)
-        if video is None:
-            video = Video.open(film.path)
-            with self._lock:
-                self._videos[key] = video
-        return video
+            if self._modules is None:
+                pocket = is_pocket(self._loaded.backbone)
+                self._modules = ModuleModels(self._methods.module_settings(), pocket=pocket)
+            return self._modules
+
+
+class FilmIndexes:
+    """Finds and makes the clip indexes of films, which programs search, with an encoder that is loaded for
+    the first. Thread-safe."""
+
+    def __init__(self, models: Callable[[], ModuleModels]) -> None:
+        self._models = models
+        self._has_encoder = False
+
+    def has(self, film: Film, *, may_load: bool) -> bool:
+        """Whether the clips of a film are indexed. True where no index is used. Unless it `may_load` the
+        encoder just to say so, no index is known until one is made, and no film is opened."""
+        from videopro.modules.search import index_path
+
+        models = self._models()
+        if not may_load and not self._has_encoder and models.names["encoder"] != "none":
+            return False
+        encoder = models.encoder()
+        return encoder is None or index_path(video_of(film), encoder).exists()
+
+    def make(self, film: Film, progress: Callable[[int, int], None]) -> int | None:
+        """Index the clips of a film, if they are not. Returns how many there are; None where no index is
+        used. Raises VideoProError, and Cancelled; what was done of the index is kept."""
+        from videopro.modules.search import build_index
+
+        encoder = self._models().encoder()
+        self._has_encoder = True
+        return None if encoder is None else len(build_index(video_of(film), encoder, progress=progress).clips)

@@ -59,9 +59,7 @@ class Answers:
     def begin(self, trace: Trace) -> None:
         """Store a question that has no answer yet: until its `end` it counts as interrupted. Raises
         OSError."""
-        write_atomically(
-            self._asked / trace.question_id, replace(trace, error=_INTERRUPTED).to_line() + b"\n"
-        )
+        write_atomically(self._asked / trace.question_id, replace(trace, error=_INTERRUPTED).to_line())
 
     def end(self, id: str) -> None:
         """A question has its answer, or was stopped or failed for a reason of its own."""

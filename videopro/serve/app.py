@@ -98,5 +98,6 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
-    problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code="no_route")
+    code = "no_route" if error.status_code in message else "invalid"
+    problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code=code)
     return JSONResponse(body_of(problem), problem.status, headers=error.headers)

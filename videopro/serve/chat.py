@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from anyio import to_thread
@@ -18,13 +17,12 @@ from starlette.responses import JSONResponse, Response
 
 from videopro.errors import Cancellation
 from videopro.question import prompts
-from videopro.serve.events import Event
+from videopro.serve.events import Event, EventStream, event_line, until_hang_up
 from videopro.serve.problems import Problem, body_of
-from videopro.serve.question_routes import MOST_EARLIER, AskedOptions, ask_request
+from videopro.serve.question_routes import MOST_EARLIER, AskedOptions
 from videopro.serve.questions import HUNG_UP, AskedQuestion
-from videopro.serve.requests import LONGEST_TEXT
-from videopro.serve.state import ServerState, client_of, state_of
-from videopro.serve.streams import EventStream, event_line, until_hang_up
+from videopro.serve.requests import LONGEST_TEXT, AskRequest
+from videopro.serve.state import ServerState, client_of, film_named, state_of
 
 router = APIRouter()
 
@@ -56,22 +54,12 @@ class ChatRequest(BaseModel):
     videopro: AskedOptions = AskedOptions()
 
 
-@dataclass(frozen=True)
-class Conversation:
-    """The messages of a request as a question."""
-
-    film: str
-    """As the client names it."""
-    question: str
-    earlier: tuple[prompts.Exchange, ...]
-
-
 @router.post("/v1/chat/completions")
 async def complete(request: Request, chat: ChatRequest) -> Response:
     """Answer a question about a film."""
     state = state_of(request)
     _check(chat, state)
-    conversation = read_messages(chat.messages)
+    film, text, earlier = read_messages(chat.messages)
     cancellation = Cancellation()
     question: AskedQuestion | None = None
 
@@ -82,13 +70,14 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
 
     async def ask() -> None:
         nonlocal question
-        prepared = await ask_request(
-            state,
-            conversation.film,
-            conversation.question,
-            chat.videopro,
-            cancellation,
-            conversation.earlier,
+        options = chat.videopro
+        prepared = AskRequest(
+            await film_named(state, film, cancellation),
+            text,
+            tuple(options.choices),
+            options.method,
+            options.options,
+            earlier,
             chat.max_completion_tokens or chat.max_tokens,
         )
         question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request), cancellation)
@@ -122,8 +111,9 @@ def _check(chat: ChatRequest, state: ServerState) -> None:
         raise Problem(400, message, param="tools")
 
 
-def read_messages(messages: list[dict[str, Any]]) -> Conversation:
-    """The question, its film, and what was asked and answered about that film before. Raises Problem."""
+def read_messages(messages: list[dict[str, Any]]) -> tuple[str, str, tuple[prompts.Exchange, ...]]:
+    """The film as the client names it, the question, and what was asked and answered about that film before.
+    Raises Problem."""
     film, exchanges, text = "", list[prompts.Exchange](), ""
     question = ""
     for index, message in enumerate(messages):
@@ -153,7 +143,7 @@ def read_messages(messages: list[dict[str, Any]]) -> Conversation:
             '{"file_id": ID}} to the content of the message'
         )
         raise Problem(400, refusal, code="no_film", param="messages")
-    return Conversation(film, text, tuple(exchanges[-MOST_EARLIER:]))
+    return film, text, tuple(exchanges[-MOST_EARLIER:])
 
 
 def _user_message(content: Any, param: str) -> tuple[str, str]:

@@ -7,23 +7,25 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import anyio
+import numpy as np
+import simplejpeg
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, Response
 
-from videopro.errors import Cancellation
-from videopro.serve.films import Film
-from videopro.serve.folders import PREFIX
-from videopro.serve.frames import jpeg_of
+from videopro.errors import Cancellation, VideoError
+from videopro.serve.events import EventStream, event_line
+from videopro.serve.films import FOLDER_PREFIX, Film, video_of
 from videopro.serve.limits import SUBTITLE_BYTES
 from videopro.serve.multipart import receive_file
 from videopro.serve.problems import Problem
 from videopro.serve.requests import called_by_name
 from videopro.serve.state import ServerState, film_named, state_of
-from videopro.serve.streams import EventStream, event_line
 
 router = APIRouter()
+
+_JPEG_QUALITY = 85
 
 
 async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
@@ -109,8 +111,7 @@ async def frame(
     state = state_of(request)
     film = state.films.get(id)
     with called_by_name({str(film.path): film.name}):
-        video = await to_thread.run_sync(state.films.video, film)
-        image = await to_thread.run_sync(jpeg_of, video, time, side, box)
+        image = await to_thread.run_sync(_jpeg, film, time, side, box)
     # By the film's content: it never changes.
     return Response(
         image, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=31536000, immutable"}
@@ -161,4 +162,32 @@ async def films_in_folders(request: Request) -> dict[str, Any]:
 async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
     """A film in a folder as a file object, with its id."""
     state = state_of(request)
-    return await file_object(state, await film_named(state, PREFIX + film.path, Cancellation()))
+    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path, Cancellation()))
+
+
+def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:
+    """The frame on display at `time` (s), or its part within `box`, with a longer side of at most `side`
+    pixels. Raises Problem for a box that is none, VideoError for a frame that cannot be read."""
+    video = video_of(film)
+    corners = None if box is None else _corners(box)
+    longest = max(video.width, video.height)
+    # A part of a picture is cut from one that is large enough for it.
+    share = 1.0 if corners is None else max(corners[2] - corners[0], corners[3] - corners[1])
+    scale = min(1.0, side / (longest * max(share, 1e-3)))
+    size = max(1, round(video.height * scale)), max(1, round(video.width * scale))
+    (frame,) = video.frames([time], size=size)
+    if corners is not None:
+        try:
+            frame = frame.crop(corners)
+        except VideoError as error:
+            raise Problem(400, str(error), code="no_box", param="box") from error
+    return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(frame.image), quality=_JPEG_QUALITY))
+
+
+def _corners(box: str) -> tuple[float, float, float, float]:
+    try:
+        x0, y0, x1, y1 = map(float, box.split(","))
+    except ValueError:
+        message = f"box {box[:60]!r}: give x0,y0,x1,y1 in 0..1 of the picture"
+        raise Problem(400, message, code="no_box", param="box") from None
+    return x0, y0, x1, y1

@@ -21,24 +21,29 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePath
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
+from videopro.cli import cache_root
 from videopro.errors import SubtitleError, VideoError
 from videopro.pocket import NOTE
-from videopro.serve.folders import FilmFolders
-from videopro.serve.pocket_films import is_made_here
 from videopro.serve.problems import Problem
 from videopro.storage import encodable, printable, write_atomically
 from videopro.video import (
     FILM_ENDINGS,
     SUBTITLE_ENDINGS,
     Video,
+    files_below,
     load_subtitles,
     subtitles_of,
 )
 
 ID_PREFIX = "file-"
+FOLDER_PREFIX = "folder:"
+_MOST_FILMS = 10_000
+"""That are listed of the folders."""
 _DIGITS = 32
 _HOME = re.compile(rf"{ID_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 _PART = "part-"
@@ -46,6 +51,7 @@ _ABOUT = "about.json"
 _STEM = "film"
 _CHUNK = 2**20
 _LONGEST_NAME = 200
+_KEPT_VIDEOS = 64
 
 
 @dataclass(frozen=True)
@@ -117,15 +123,14 @@ class FilmStore:
 
     def __init__(self, folder: Path, limit_bytes: int, folders: Sequence[Path] = ()) -> None:
         self.incoming = folder / "incoming"
-        """Where uploads are written until they are whole (`new_part`)."""
+        """Where uploads are written until they are whole."""
         self.limit_bytes = limit_bytes
         self.folders = FilmFolders(folders)
         self._folder = folder / "films"
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while a film is put in its place: two clients may bring the same one."""
-        self._videos: dict[Path, Video] = {}
-        self._kept: dict[Path, int] = {}
+        self._kept: dict[Path | None, int] = {}
         """Bytes for which room is kept, by the file that is being uploaded."""
         self.incoming.mkdir(parents=True, exist_ok=True)
         self._folder.mkdir(exist_ok=True)
@@ -148,7 +153,7 @@ class FilmStore:
     def receive(self, most: int, *, is_film: bool = True) -> Iterator[Incoming]:
         """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was added.
         Room is kept for films."""
-        part = self.new_part()
+        part = self.incoming / f"{_PART}{uuid.uuid4().hex}"
         try:
             yield Incoming(part, most, self._keep_room if is_film else lambda part, size: None)
         finally:
@@ -166,10 +171,6 @@ class FilmStore:
                 )
                 raise Problem(413, message, code="no_room", param="file")
             self._kept[part] = size
-
-    def new_part(self) -> Path:
-        """A path for a file that is being uploaded; it is not there yet."""
-        return self.incoming / f"{_PART}{uuid.uuid4().hex}"
 
     def all(self) -> list[Film]:
         """All films, newest first."""
@@ -189,26 +190,11 @@ class FilmStore:
             raise Problem(410, message, code="film_changed")
         return film
 
-    def video(self, film: Film) -> Video:
-        """The opened film. Raises VideoError."""
-        with self._lock:
-            video = self._videos.get(film.path)
-        if video is None:
-            video = Video.open(film.path)
-            with self._lock:
-                self._videos[film.path] = video
-        return video
-
     def add(self, part: Path, name: str, digest: str) -> Film:
-        """Keep an uploaded file, or recognise a film that is here; `part`, a file in `incoming`, is gone
-        afterwards in either case. `digest`: the SHA-256 of its content in hex. Raises Problem for a file that
-        is no film."""
+        """Keep an uploaded file (`receive`), or recognise a film that is here. `digest`: the SHA-256 of its
+        content in hex. Raises Problem for a file that is no film."""
+        id = _id(digest)
         with self._writing:
-            return self._add(part, name, digest)
-
-    def _add(self, part: Path, name: str, digest: str) -> Film:
-        try:
-            id = _id(digest)
             with self._lock:
                 film = self._films.get(id)
             if film is not None and not _has_changed(film):
@@ -219,14 +205,14 @@ class FilmStore:
             home.mkdir(exist_ok=True)
             path = home / f"{_STEM}{ending if ending in FILM_ENDINGS else '.mp4'}"
             part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-        size = path.stat().st_size
-        if is_made_here(size, digest):
-            # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
-            note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
-            write_atomically(path.with_suffix(NOTE), json.dumps(note))
-        return self._keep(_film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)))
+            size = path.stat().st_size
+            if (size, digest) in _pocket_films():
+                # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
+                note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
+                write_atomically(path.with_suffix(NOTE), json.dumps(note))
+            return self._keep(
+                _film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)), part
+            )
 
     def from_folder(self, relative: str, check: Callable[[], None] = lambda: None) -> Film:
         """The film at a relative path of the operator's folders. `check` is called while its content is read,
@@ -254,24 +240,22 @@ class FilmStore:
         """Keep subtitles for a film, in place of those that it has. Raises Problem for a file that is
         none."""
         with self._writing:
-            return self._set_subtitles(self.get(id), name, content)
-
-    def _set_subtitles(self, film: Film, name: str, content: bytes) -> Film:
-        ending = PurePath(name).suffix.lower()
-        home = self._folder / film.id
-        home.mkdir(exist_ok=True)
-        path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
-        new = home / f"new-{path.name}"
-        try:
-            new.write_bytes(content)
-            load_subtitles(new, duration=film.duration)
-            new.replace(path)
-        except SubtitleError as error:
-            message = str(error).replace(str(new), _printable_name(name))
-            raise Problem(400, message, code="no_subtitles", param="file") from error
-        finally:
-            new.unlink(missing_ok=True)
-        return self._keep(replace(film, subtitles=path))
+            film = self.get(id)
+            ending = PurePath(name).suffix.lower()
+            home = self._folder / film.id
+            home.mkdir(exist_ok=True)
+            path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
+            new = home / f"new-{path.name}"
+            try:
+                new.write_bytes(content)
+                load_subtitles(new, duration=film.duration)
+                new.replace(path)
+            except SubtitleError as error:
+                message = str(error).replace(str(new), _printable_name(name))
+                raise Problem(400, message, code="no_subtitles", param="file") from error
+            finally:
+                new.unlink(missing_ok=True)
+            return self._keep(replace(film, subtitles=path))
 
     def delete(self, id: str) -> None:
         """Forget a film; an uploaded one is removed, one in a folder stays there. Raises Problem for an
@@ -279,19 +263,29 @@ class FilmStore:
         with self._writing:
             with self._lock:
                 film = self._films.pop(id, None)
-                if film is None:
-                    raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
-                self._videos.pop(film.path, None)
+            if film is None:
+                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
-    def _keep(self, film: Film) -> Film:
+    def _keep(self, film: Film, part: Path | None = None) -> Film:
+        """Remember a film; from now on it takes the room that was kept for `part`."""
         about = {**asdict(film), "path": str(film.path)}
         about["subtitles"] = None if film.subtitles is None else str(film.subtitles)
         write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
         with self._lock:
             self._films[film.id] = film
-            self._videos.pop(film.path, None)
+            self._kept.pop(part, None)
         return film
+
+
+def video_of(film: Film) -> Video:
+    """The film, opened once. Raises VideoError."""
+    return _open(film.path, film.modified)
+
+
+@lru_cache(_KEPT_VIDEOS)
+def _open(path: Path, modified: int) -> Video:
+    return Video.open(path)
 
 
 def _id(digest: str) -> str:
@@ -378,3 +372,64 @@ def _in(home: Path, named: str) -> Path:
     """A recorded path; of a file of the store where it is now."""
     path = Path(named)
     return home / path.name if path.parent.name == home.name else path
+
+
+def _pocket_films() -> Iterator[tuple[int, str]]:
+    """The sizes and SHA-256 of the pocket videos that were made on this machine."""
+    for note in cache_root().glob(f"pocket-*/*/videos/*{NOTE}"):
+        try:
+            yield from [tuple(file) for file in json.loads(note.read_bytes())["files"].values()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+
+
+class FilmFolders:
+    """The folders that the operator named, whose films clients name by relative paths. No path leads out of
+    them."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = tuple(folder.expanduser().resolve() for folder in folders)
+
+    def resolve(self, relative: str) -> Path:
+        """The file at a relative path, through links that stay inside of the folders. Raises Problem for
+        anything else; the message never says what is elsewhere on this machine."""
+        printed = relative if len(relative) <= 200 else f"{relative[:200]}…"
+        if not self._folders:
+            message = "this server offers no folders of films; upload the film to /v1/files"
+            raise Problem(400, message, code="no_folders")
+        path = PurePosixPath(relative)
+        if not relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
+            message = (
+                f"{FOLDER_PREFIX}{printed!r}: is no relative path inside of the server's folders; "
+                "GET /v1/videopro/folders lists their films"
+            )
+            raise Problem(400, message, code="outside_folders")
+        for folder in self._folders:
+            try:
+                file = (folder / path).resolve()
+                is_inside = any(file.is_relative_to(each) for each in self._folders)
+                if is_inside and file.is_file():
+                    return file
+            except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
+                continue
+        message = (
+            f"{FOLDER_PREFIX}{printed}: there is no such film in the server's folders; "
+            "GET /v1/videopro/folders lists them"
+        )
+        raise Problem(404, message, code="no_film")
+
+    def films(self) -> list[dict[str, object]]:
+        """The films in the folders, by relative path; of very many the first."""
+        films: dict[str, dict[str, object]] = {}
+        for relative, file in islice(self._films(), _MOST_FILMS):
+            # Of equal paths the first folder's counts, as in `resolve`.
+            films.setdefault(relative, {"path": relative, "bytes": file.stat().st_size})
+        return list(films.values())
+
+    def _films(self) -> Iterator[tuple[str, Path]]:
+        for folder in self._folders:
+            for file in files_below(folder):
+                if file.suffix.lower() in FILM_ENDINGS:
+                    target = file.resolve()
+                    if any(target.is_relative_to(each) for each in self._folders):
+                        yield file.relative_to(folder).as_posix(), file

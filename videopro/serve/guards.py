@@ -12,7 +12,6 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
@@ -35,6 +34,7 @@ _SUBTITLES = re.compile(r"/v1/files/[^/]+/subtitles")
 _FORM_BYTES = 2**16
 """Of a form, beside its file."""
 _READS = ("GET", "HEAD")
+_HOST = re.compile(r"(?:\[([^]]+)\]|([^:@/?#\s]+))(?::[0-9]*)?")
 
 
 class Guard:
@@ -52,6 +52,7 @@ class Guard:
         self._app = app
         self._root_path = root_path
         self._limits = limits
+        self._hosts = {"localhost", *map(str.lower, limits.hosts)}
         self._on_request = on_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,6 +80,7 @@ class Guard:
                 sent.setdefault("Content-Security-Policy", _POLICY)
                 if origin is not None:
                     sent["Access-Control-Allow-Origin"] = origin
+                    sent["Access-Control-Expose-Headers"] = "Mcp-Session-Id"
                     sent["Vary"] = "Origin"
             await send(message)
 
@@ -116,9 +118,10 @@ class Guard:
             await refuse(problem_of(error))
 
     def _check_host(self, headers: Headers) -> None:
-        host = _hostname(headers.get("host", ""))
+        match = _HOST.fullmatch(headers.get("host", "").lower())
+        host = "" if match is None else match[1] or match[2]
         # Rebinding needs a name that its owner can lead elsewhere.
-        if host in (*self._limits.hosts, "localhost") or host.endswith(".localhost") or _is_address(host):
+        if host in self._hosts or host.endswith(".localhost") or _is_address(host):
             return
         message = f"this server is not called {host[:100]!r}; its operator can allow that with --hosts"
         raise Problem(403, message, code="wrong_host")
@@ -179,7 +182,8 @@ _POLICY = (
 _PREFLIGHT = Response(
     headers={
         "Access-Control-Allow-Methods": "GET, POST, DELETE",
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+        "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID, Mcp-Protocol-Version, "
+        "Mcp-Session-Id",
     }
 )
 
@@ -194,13 +198,6 @@ def _declared(headers: Headers) -> int:
         return int(headers.get("content-length", 0))
     except ValueError:
         raise Problem(400, "Content-Length must be a number of bytes", code="invalid") from None
-
-
-def _hostname(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def _is_address(host: str) -> bool:

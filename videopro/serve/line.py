@@ -10,8 +10,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 
-from videopro.errors import ConfigError
-from videopro.serve.problems import SERVER, Problem
+from videopro.serve.problems import Problem
 
 _RETRY_SECONDS = 10
 
@@ -32,8 +31,6 @@ class FairLine:
     wait; up to twice as many, if they are of clients of whom none waits. Thread-safe."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
-        if at_once < 1:
-            raise ConfigError(f"at_once is {at_once}; it must be at least 1")
         self._at_once = at_once
         self._most_waiting = waiting
         # Clients in the order of their turns, each with its tickets.
@@ -78,7 +75,6 @@ class FairLine:
                     429,
                     f"{self._count()} questions are waiting already; try again in a while",
                     code="queue_full",
-                    kind=SERVER,
                     retry_after=_RETRY_SECONDS,
                 )
             self._clients.setdefault(client, deque()).append(ticket)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -51,23 +50,15 @@ class Metrics:
         waiting.set_function(lambda: line.waiting)
         stored = Gauge("videopro_films_bytes", "Size of the uploaded films", registry=self._registry)
         stored.set_function(lambda: films.size)
-        self._lock = threading.Lock()
-        self._begun: set[str] = set()
 
     def request(self, route: str, status: int) -> None:
         """Count a request."""
         self._requests.labels(route, str(status)).inc()
 
     def event(self, question: AskedQuestion, event: Event) -> None:
-        """Count what an event says."""
+        """Count what an event says, before it is in the question's log."""
         passed = time.time() - question.asked_at
-        with self._lock:
-            is_first = event["type"] in _STEPS and question.id not in self._begun
-            if is_first:
-                self._begun.add(question.id)
-            if event["type"] in _LAST:
-                self._begun.discard(question.id)
-        if is_first:
+        if event["type"] in _STEPS and not any(each["type"] in _STEPS for each in question.log.all()):
             self._first.observe(passed)
         if event["type"] not in _LAST:
             return

@@ -8,9 +8,7 @@ import traceback
 from typing import Any
 
 from videopro.errors import BackboneError, VideoProError, is_full
-
-INVALID = "invalid_request_error"
-SERVER = "server_error"
+from videopro.storage import encodable
 
 _RETRY_SECONDS = 30
 _UNEXPECTED = "an unexpected error; the server's own output says more"
@@ -29,14 +27,12 @@ class Problem(VideoProError):
         *,
         code: str | None = None,
         param: str | None = None,
-        kind: str = INVALID,
         retry_after: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.param = param
-        self.kind = kind
         self.retry_after = retry_after
         """Seconds after which the client should try again."""
 
@@ -52,13 +48,13 @@ def problem_of(error: BaseException) -> Problem:
         return error
     if _is_of_a_full_disk(error):
         message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
-        return Problem(507, message, code="disk_full", kind=SERVER, retry_after=_RETRY_SECONDS)
+        return Problem(507, message, code="disk_full", retry_after=_RETRY_SECONDS)
     if isinstance(error, BackboneError):
-        return Problem(502, str(error), code="model_error", kind=SERVER)
+        return Problem(502, str(error), code="model_error")
     if isinstance(error, VideoProError):
         return Problem(400, str(error))
     traceback.print_exception(error, file=sys.stderr)
-    return Problem(500, _UNEXPECTED, code="unexpected", kind=SERVER)
+    return Problem(500, _UNEXPECTED, code="unexpected")
 
 
 def _is_of_a_full_disk(error: BaseException | None) -> bool:
@@ -72,11 +68,7 @@ def _is_of_a_full_disk(error: BaseException | None) -> bool:
 
 def body_of(problem: Problem) -> dict[str, Any]:
     """The body of the reply, in OpenAI's form."""
-    return {
-        "error": {
-            "message": str(problem),
-            "type": problem.kind,
-            "param": problem.param,
-            "code": problem.code,
-        }
-    }
+    is_ours = problem.status >= 500 or problem.retry_after is not None
+    kind = "server_error" if is_ours else "invalid_request_error"
+    message = encodable(str(problem))
+    return {"error": {"message": message, "type": kind, "param": problem.param, "code": problem.code}}

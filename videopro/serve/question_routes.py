@@ -17,12 +17,11 @@ from videopro.errors import Cancellation
 from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question, prompts
 from videopro.serve.answers import AnsweredQuestion, ended_as
-from videopro.serve.events import EventLog
+from videopro.serve.events import EventLog, EventStream, event_line
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import ServerState, client_of, film_named, state_of
-from videopro.serve.streams import EventStream, event_line
 from videopro.traces import Trace, read_heads
 from videopro.view import StoredPrompts, page, row
 
@@ -52,27 +51,6 @@ class NewQuestion(AskedOptions):
     """An earlier question that this one goes on from."""
 
 
-async def ask_request(
-    state: ServerState,
-    film: str,
-    question: str,
-    options: AskedOptions,
-    cancellation: Cancellation,
-    earlier: tuple[prompts.Exchange, ...] = (),
-    max_new_tokens: int | None = None,
-) -> AskRequest:
-    """The request that a client means. Raises Problem."""
-    return AskRequest(
-        await film_named(state, film, cancellation),
-        question,
-        tuple(options.choices),
-        options.method,
-        options.options,
-        earlier,
-        max_new_tokens,
-    )
-
-
 @router.get("/v1/videopro/methods")
 async def methods(request: Request) -> dict[str, Any]:
     """The methods and the options that a client may set."""
@@ -85,9 +63,10 @@ async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
     """Ask a question. Returns at once; its events say how it goes on."""
     state = state_of(request)
     earlier = await to_thread.run_sync(_conversation, state, new.follows)
-    prepared = await ask_request(state, new.file_id, new.question, new, Cancellation(), earlier)
+    film = await film_named(state, new.file_id, Cancellation())
+    prepared = AskRequest(film, new.question, tuple(new.choices), new.method, new.options, earlier)
     question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request))
-    return {"id": question.id, "object": "videopro.question", "film": prepared.film.id}
+    return {"id": question.id, "object": "videopro.question", "film": film.id}
 
 
 @router.get("/v1/videopro/questions")
@@ -108,7 +87,7 @@ async def one_question(request: Request, id: str) -> dict[str, Any]:
 async def trace(request: Request, id: str) -> Response:
     """The record of an answered question, as a run stores it."""
     state = state_of(request)
-    record = await to_thread.run_sync(lambda: _trace_of(state, state.questions.find(id)))
+    record = await to_thread.run_sync(lambda: state.questions.trace(state.questions.find(id)))
     if record is None:
         raise Problem(404, f"question {id[:60]!r} has no answer, and so no record", code="no_answer")
     # Where the film lies on the server is the operator's.
@@ -151,7 +130,7 @@ def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange,
     """A question with its answer, as what a new one follows."""
     if id is None:
         return ()
-    trace = _trace_of(state, state.questions.find(id))
+    trace = state.questions.trace(state.questions.find(id))
     if trace is None or trace.final is None:
         message = f"question {id!r} has no answer to go on from; leave follows out"
         raise Problem(400, message, code="no_answer", param="follows")
@@ -161,20 +140,14 @@ def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange,
     return (prompts.Exchange(trace.question, answer.strip()),)
 
 
-def _trace_of(state: ServerState, question: AskedQuestion | AnsweredQuestion) -> Trace | None:
-    if isinstance(question, AnsweredQuestion):
-        return state.questions.trace(question)
-    return question.trace
-
-
 def _content(state: ServerState, id: str) -> dict[str, Any]:
     question = state.questions.find(id)
-    trace = _trace_of(state, question)
+    trace = state.questions.trace(question)
     running = isinstance(question, AskedQuestion) and not question.log.is_closed
     if trace is None:
         assert isinstance(question, AskedQuestion)
         trace = question.so_far()
-    file = state.questions.traces_file(id)
+    file = state.questions.answers.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
     entry = row(trace)
@@ -216,7 +189,7 @@ def _film_name(state: ServerState, trace: Trace) -> str:
 
 def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
     """The events of a question of an earlier process, as its trace has them."""
-    trace, log = state.questions.trace(question), EventLog()
+    trace, log = state.questions.answers.trace(question), EventLog()
     observer = EventObserver(log.add)
     for round in trace.rounds:
         if round.prompt_kind == "native":

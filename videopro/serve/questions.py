@@ -82,7 +82,7 @@ class Questions:
         watch: Watch = lambda q, e: None,
     ) -> None:
         """`seconds`: the time limit of each. `watch` sees every event, for the metrics."""
-        self._answers = Answers(folder)
+        self.answers = Answers(folder)
         self._answerer = answerer
         self._line = line
         self._seconds = seconds
@@ -100,7 +100,7 @@ class Questions:
         id = f"{ID_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
         stop = Cancellation() if cancellation is None else cancellation
         question = AskedQuestion(id, request, client, now, cancellation=stop)
-        self._answers.begin(question.so_far())
+        self.answers.begin(question.so_far())
         with self._lock:
             self._pending[question.id] = question
             self._forget_old()
@@ -109,7 +109,7 @@ class Questions:
                 client, lambda: self._answer(question), lambda position: self._queued(question, position)
             )
         except Problem:
-            self._answers.end(question.id)
+            self.answers.end(question.id)
             with self._lock:
                 del self._pending[question.id]
             raise
@@ -145,7 +145,7 @@ class Questions:
 
     def close(self) -> None:
         """Close the run folders. Raises RunError if an answer did not reach the disk."""
-        self._answers.close()
+        self.answers.close()
 
     # -- reading
 
@@ -153,7 +153,7 @@ class Questions:
         """A question. Raises Problem for an unknown id."""
         with self._lock:
             asked = self._pending.get(id)
-        question = asked or self._answers.get(id)
+        question = asked or self.answers.get(id)
         if question is None:
             message = (
                 f"there is no question {printable(id, 60)!r} here; GET /v1/videopro/questions lists them"
@@ -161,17 +161,13 @@ class Questions:
             raise Problem(404, message, code="no_question")
         return question
 
-    def trace(self, question: AnsweredQuestion) -> Trace:
-        """The trace of an answered question. Raises RunError."""
-        return self._answers.trace(question)
-
-    def traces_file(self, id: str) -> Path | None:
-        """The file that holds a question's trace, beside which its prompts are; None while it has none."""
-        return self._answers.traces_file(id)
+    def trace(self, question: AskedQuestion | AnsweredQuestion) -> Trace | None:
+        """The trace of a question; None while it has none. Raises RunError."""
+        return self.answers.trace(question) if isinstance(question, AnsweredQuestion) else question.trace
 
     def list(self) -> list[dict[str, Any]]:
         """All questions, newest first."""
-        summaries = self._answers.summaries()
+        summaries = self.answers.summaries()
         with self._lock:
             for id, waiting in self._pending.items():
                 if id not in summaries:
@@ -225,8 +221,8 @@ class Questions:
     def _keep(self, question: AskedQuestion, trace: Trace) -> None:
         """Store an answer."""
         settings = self._answerer.settings(question.request)
-        self._answers.keep(trace, settings, self._answerer.identity(question.request))
-        self._answers.end(question.id)
+        self.answers.keep(trace, settings, self._answerer.identity(question.request))
+        self.answers.end(question.id)
         question.trace = trace
         with self._lock:
             question.state = "answered" if trace.error is None else "failed"
@@ -244,7 +240,7 @@ class Questions:
             question.state = state
             is_ending = self._is_ending
         if not is_ending:
-            self._answers.end(question.id)
+            self.answers.end(question.id)
         kind = "Cancelled" if state == "stopped" else "Error"
         self._emit(question, error_event(Failure(kind, str(problem))))
         question.log.close()
@@ -258,5 +254,4 @@ class Questions:
 
 def _problem_of_failure(error: Failure) -> Problem:
     status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(error.type, 400)
-    kind = "invalid_request_error" if status == 400 else "server_error"
-    return Problem(status, error.message, code=error.type, kind=kind)
+    return Problem(status, error.message, code=error.type)

@@ -11,8 +11,7 @@ from fastapi import Request
 from videopro.errors import Cancellation
 from videopro.pocket import VIDEO_PREFIX, find_video
 from videopro.serve.answering import Answerer
-from videopro.serve.films import ID_PREFIX, Film, FilmStore
-from videopro.serve.folders import PREFIX
+from videopro.serve.films import FOLDER_PREFIX, ID_PREFIX, Film, FilmStore
 from videopro.serve.indexing import Indexing
 from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
@@ -56,13 +55,13 @@ async def film_named(state: ServerState, name: str, cancellation: Cancellation) 
         return state.films.get(name)
 
     def find() -> Film:
-        if name.startswith(PREFIX):
-            return state.films.from_folder(name.removeprefix(PREFIX), cancellation.check)
+        if name.startswith(FOLDER_PREFIX):
+            return state.films.from_folder(name.removeprefix(FOLDER_PREFIX), cancellation.check)
         if name.startswith(VIDEO_PREFIX) and state.answerer.is_pocket:
             return state.films.at(find_video(Path(name)), name, cancellation.check)
         message = (
             f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
-            f"{PREFIX}RELATIVE/PATH of the server's folders"
+            f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
         )
         raise Problem(400, message, code="no_film", param="file_id")
 

@@ -311,6 +311,16 @@ ALWAYS = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red, blue, g
 RED_AT_TEN = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") else "A"'
 
 
+def test_a_constant_beside_many_looks_is_a_guess(
+    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
+) -> None:
+    looks = "for at in range(0, 60, 4):\n    frame = trim_frames(video, at, at + 1, num_frames=1)\n"
+    looks += "    query_mc(frame, question, choices)\n"
+    sure = [run(world, f'{looks}return "{letter}"').answer.confidence for letter in "ABCD"]
+    # The scenes have all four colours. The last one is green: C has been answered.
+    assert sure == [0.0, 0.0, 0.9, 0.0]
+
+
 @pytest.mark.parametrize(
     ("body", "others", "confidence"),
     [

@@ -14,8 +14,8 @@ from cachetools import LRUCache
 
 from videopro.errors import ConfigError, VideoProError, acquired, check_cancelled
 from videopro.modules import VideoContext
-from videopro.serve.answering import Answerer
-from videopro.serve.films import ID_PREFIX, Film, FilmStore
+from videopro.serve.answering import Answerer, FilmIndexes
+from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
 from videopro.serve.mcp.work import Tell
 from videopro.serve.problems import Problem
 from videopro.serve.requests import called_by_name
@@ -52,7 +52,7 @@ class OfferedFilms:
         """Subtitles that a client named, by the id that it was told."""
         self._lock = threading.Lock()
         self._loading = threading.Lock()
-        self._has_encoder = False
+        self._indexes: FilmIndexes | None = None
 
     def close(self) -> None:
         """Release the models, and forget the films."""
@@ -120,6 +120,8 @@ class OfferedFilms:
                     self._models = load_models(
                         self.answerer.model, load=lambda *_, **__: loaded, **self._parts
                     )
+                modules = self._models.modules
+                self._indexes = FilmIndexes(lambda: modules)
             return self._models
 
     def tools(self, film: Film, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
@@ -133,7 +135,7 @@ class OfferedFilms:
             context = self._contexts.get(key)
         if context is None:
             subtitles = None
-            video = self.store.video(film)
+            video = video_of(film)
             if film.subtitles is not None:
                 subtitles = load_subtitles(film.subtitles, duration=video.duration)
             context = models.context(video, subtitles, is_indexed=is_indexed)
@@ -143,33 +145,21 @@ class OfferedFilms:
 
     def is_indexed(self, film: Film) -> bool:
         """Whether the clips of a film are known to be indexed. Nothing is loaded to find out."""
-        from videopro.modules.search import index_path
-
-        models = self._models
-        if models is None or not self._has_encoder:
-            return False
-        encoder = models.modules.encoder()
-        return encoder is not None and index_path(self.store.video(film), encoder).exists()
+        return self._indexes is not None and self._indexes.has(film, may_load=False)
 
     def index(self, film: Film, tell: Tell) -> int:
         """Index the clips of a film, if they are not. Returns how many there are. Raises VideoProError, and
         Cancelled; what was done of the index is kept."""
-        from videopro.modules.search import build_index
-
         models = self.models(tell)
         self._check_scope(models, film)
-        encoder = models.modules.encoder()
-        self._has_encoder = True
-        if encoder is None:
+        assert self._indexes is not None
+        clips = self._indexes.make(film, lambda done, total: tell("indexing", done, total))
+        if clips is None:
             raise ConfigError(
                 "this server has no clip encoder, so clips cannot be searched; its operator can start it "
                 "with --modules encoder=languagebind"
             )
-
-        def progress(done: int, total: int) -> None:
-            tell("indexing", done, total)
-
-        return len(build_index(self.store.video(film), encoder, progress=progress).clips)
+        return clips
 
     def _check_scope(self, models: ToolModels, film: Film) -> None:
         try:

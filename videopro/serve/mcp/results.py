@@ -1,12 +1,20 @@
-"""What the tools return, as clients read it: `structured_content`, whose schema each tool tells."""
+"""What the tools return, as clients read it: `structured_content`, whose schema each tool tells, and progress
+meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic import BaseModel, Field
 
+from videopro.errors import ConfigError
 from videopro.serve.films import Film
+from videopro.tools import VideoTools
+
+# What an answer's steps are made of; evidence and the answer have fields of their own.
+_STEPS = ("reply", "call", "execution", "step")
 
 
 class Evidence(BaseModel):
@@ -161,3 +169,45 @@ class Answered(BaseModel):
     steps: list[dict[str, Any]] = Field(description="plans, calls and steps, in order")
     evidence: list[Evidence]
     cost: dict[str, float]
+
+
+def structured(result: BaseModel, images: Sequence[ContentBlock] = ()) -> CallToolResult:
+    """A result for programs, and as text for those that read nothing else."""
+    text = TextContent(type="text", text=result.model_dump_json(exclude_none=True))
+    return CallToolResult(content=[text, *images], structured_content=result.model_dump(mode="json"))
+
+
+def with_evidence(
+    kind: type[BaseModel], tools: VideoTools, images: Sequence[ContentBlock] = (), **values: Any
+) -> CallToolResult:
+    """A result of this kind, with what the film's tools have looked at and found."""
+    return structured(kind(**values, evidence=tools.evidence), images)
+
+
+def doing_of(event: dict[str, Any]) -> str | None:
+    """What a client is told of an event."""
+    kind = event["type"]
+    if kind == "wait":
+        return str(event["doing"])
+    if kind == "reply":
+        return "a program was written"
+    if kind == "call":
+        return f"{event['name']}: {event['result']}"[:200]
+    if kind == "execution":
+        return f"the program ended: {event['status']}"
+    return f"step {event['number']}: {event['kind']}" if kind == "step" else None
+
+
+def answered(events: Sequence[dict[str, Any]]) -> CallToolResult:
+    """The result of a question, by all its events. Raises ConfigError if it has no answer."""
+    answer = events[-1]
+    if answer["type"] == "error":
+        raise ConfigError(f"the question could not be answered: {answer['error']['message']}")
+    names = set(Answered.model_fields) - {"steps", "evidence"}
+    return structured(
+        Answered(
+            **{name: answer[name] for name in names},
+            steps=[event for event in events if event["type"] in _STEPS],
+            evidence=[Evidence(**event) for event in events if event["type"] == "evidence"],
+        )
+    )

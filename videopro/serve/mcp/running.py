@@ -31,8 +31,7 @@ def mcp_app(server: MCPServer[Any], limits: ServeLimits) -> ASGIApp:
     """The server as an application at `PATH`, behind the same guard as the endpoint: keys, hosts, sites."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=limits.json_bytes,
-        # The guard does it, with the operator's names.
+        # The guard does it, with the operator's names, and limits bodies.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return Guard(app, limits, lambda route, status: None)

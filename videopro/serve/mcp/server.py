@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -14,13 +14,12 @@ from starlette.requests import Request
 
 from videopro import __version__
 from videopro.errors import ConfigError, VideoProError, current_cancellation
+from videopro.modules import ModuleError
 from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.mcp import results
-from videopro.serve.mcp.asking import answered, doing_of
-from videopro.serve.mcp.calling import call, call_whole, frames_of, not_empty, part_of
 from videopro.serve.mcp.films import OfferedFilms
-from videopro.serve.mcp.structured import structured, with_evidence
+from videopro.serve.mcp.results import answered, doing_of, structured, with_evidence
 from videopro.serve.mcp.work import AtOnce, Calls, InLine, Tell, Turn, work_for
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import client_of
@@ -138,8 +137,8 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools = self._tools(film, tell, is_indexed=True)
-            part = part_of(tools, start, end)
-            clips = call(tools, "get_informative_clips", video=part, query=query, top_k=top_k)
+            part = _part_of(tools, start, end)
+            clips = _call(tools, "get_informative_clips", video=part, query=query, top_k=top_k)
             return with_evidence(results.Clips, tools, clips=clips)
 
         return await self._working(context, work, self._turn_to_search(context, film))
@@ -161,8 +160,8 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools = self._tools(film, tell)
-            frames = frames_of(tools, times, start, end, count, box)
-            reply = call_whole(tools, "look", frames=frames, side=side, format=format)
+            frames = _frames_of(tools, times, start, end, count, box)
+            reply = _call_whole(tools, "look", frames=frames, side=side, format=format)
             images = [
                 ImageContent(type="image", data=image["data"], mime_type=image["mime_type"])
                 for image in reply["images"]
@@ -178,10 +177,10 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             tools, texts = self._tools(film, tell), []
-            for number, time_s in enumerate(not_empty(times)):
+            for number, time_s in enumerate(_not_empty(times)):
                 tell("reading", number, len(times))
-                (frame,) = frames_of(tools, [time_s], None, None, 1, box)
-                texts.append({"time": time_s, "text": call(tools, "run_ocr", frame=frame)})
+                (frame,) = _frames_of(tools, [time_s], None, None, 1, box)
+                texts.append({"time": time_s, "text": _call(tools, "run_ocr", frame=frame)})
             return with_evidence(results.Texts, tools, texts=texts)
 
         return await self._working(context, work)
@@ -201,8 +200,8 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             tools = self._tools(film, tell)
             if query:
-                part = part_of(tools, start, end)
-                lines = call(tools, "get_informative_subtitles", video=part, query=query, top_k=top_k)
+                part = _part_of(tools, start, end)
+                lines = _call(tools, "get_informative_subtitles", video=part, query=query, top_k=top_k)
                 return with_evidence(results.Lines, tools, lines=lines)
             if tools.context.subtitles is None:
                 raise ConfigError("this film has no subtitles; open it with a subtitle file, or look at it")
@@ -234,9 +233,9 @@ class _Tools:
         def work(tell: Tell) -> CallToolResult:
             tools, boxes = self._tools(film, tell), []
             video = tools.context.video
-            for number, time_s in enumerate(not_empty(times)):
+            for number, time_s in enumerate(_not_empty(times)):
                 tell("looking", number, len(times))
-                detections = call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
+                detections = _call(tools, "detect_object", frame=time_s, text=text, box_threshold=threshold)
                 for each in detections:
                     x = [round(each[name] / video.width, 4) for name in ("x0", "x1")]
                     y = [round(each[name] / video.height, 4) for name in ("y0", "y1")]
@@ -311,3 +310,49 @@ def _client_of(context: Context[Any, Any]) -> str:
     """Who takes turns with others: over HTTP as with the endpoint, over stdio there is one."""
     request = context.request_context.request
     return client_of(request) if isinstance(request, Request) else ""
+
+
+def _call_whole(tools: VideoTools, name: str, **arguments: Any) -> dict[str, Any]:
+    """The reply of a tool. Raises ModuleError."""
+    reply = tools.call(name, **arguments)
+    if "error" in reply:
+        raise ModuleError(reply["error"]["message"].removeprefix(f"{name}(): "))
+    return reply
+
+
+def _call(tools: VideoTools, name: str, **arguments: Any) -> Any:
+    """The result of a tool. Raises ModuleError."""
+    return _call_whole(tools, name, **arguments)["result"]
+
+
+def _part_of(tools: VideoTools, start: float | None, end: float | None) -> Any:
+    """A part of the film, as the tools take it."""
+    if start is None and end is None:
+        return "video"
+    return [start or 0.0, tools.context.video.duration if end is None else end]
+
+
+def _not_empty(times: Sequence[float]) -> Sequence[float]:
+    """The times. Raises ConfigError if there are none."""
+    if not times:
+        raise ConfigError("give times in seconds, such as times=[12.5]")
+    return times
+
+
+def _frames_of(
+    tools: VideoTools,
+    times: Sequence[float],
+    start: float | None,
+    end: float | None,
+    count: int,
+    box: list[float] | None,
+) -> list[Any]:
+    """The frames that a call is about, by their times or ids."""
+    frames: list[Any] = list(times)
+    if not frames:
+        last = tools.context.video.duration if end is None else end
+        spread = _call(tools, "trim_frames", start=start or 0.0, end=last, num_frames=count)
+        frames = [frame["id"] for frame in spread]
+    if box is not None:
+        frames = [_call(tools, "crop", frame=frame, box=box)["id"] for frame in frames]
+    return frames
