@@ -34,7 +34,6 @@ from videopro.data_synthesis.finishing import finish, source_label
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.identity import (
-    as_it_began,
     as_mapping,
     check_teacher,
     full_identity,
@@ -93,7 +92,6 @@ def run(
     read_vllm_settings(config.engine, config.vllm)
     folder = SynthesisFolder(config.output)
     folder.check()
-    config = as_it_began(config, folder)
 
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:
@@ -245,6 +243,8 @@ def _explore(
             check_model(folder, identity, config.model, config.backbone, load)
         check_teacher(config, folder)
         return
+    # Settled here: a worker's machine may differ from this one.
+    config = replace(config, encoder_dtype=config.encoder_precision)
     check_needs(_needs(config, prepared))
     make_planner = partial(
         load_teacher if config.teacher is not None else no_teacher,

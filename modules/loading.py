@@ -21,7 +21,7 @@ from videopro.errors import BackboneError, ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
-from videopro.modules.models.encoders import AUTO_DTYPE, OLD_DTYPE, check_dtype, resolve_dtype
+from videopro.modules.models.encoders import AUTO_DTYPE, check_dtype, resolve_dtype
 from videopro.modules.presets import PAPER, PAPER_FRAMES
 from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts
 from videopro.pocket import model_dir
@@ -117,7 +117,7 @@ class ModuleSettings:
     def encoder_precision(self) -> str:
         """The precision of the clip encoder on this machine."""
         if self.encoder == "none" and self.encoder_dtype == AUTO_DTYPE:
-            return OLD_DTYPE
+            return "float32"
         return resolve_dtype(self.encoder_dtype)
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:
@@ -206,13 +206,13 @@ class ModuleModels:
             part: folder_fingerprint(folder, also=("*.pth",) if part == "ocr" else ())
             for part, folder in folders.items()
         }
-        parts = {**names, "summarize": self._summarize, "weights": weights}
-        # Only if they are not the old ones, so that older folders keep their keys.
-        if self._clip_times != "video":
-            parts["clip_times"] = self._clip_times
-        if self._encoder_dtype != OLD_DTYPE:
-            parts["encoder_dtype"] = self._encoder_dtype
-        return parts
+        return {
+            **names,
+            "summarize": self._summarize,
+            "weights": weights,
+            "clip_times": self._clip_times,
+            "encoder_dtype": self._encoder_dtype,
+        }
 
     def context(
         self,

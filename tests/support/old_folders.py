@@ -8,18 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import ROOT
-from videopro.benchmarks import load
 
 OLD = ROOT / "tests" / "support" / "old_runs"
-
-
-def unpack_synthesis(folder: Path) -> Path:
-    """Two syntheses, of 4 and of 6 questions, with the videos where they are on this machine."""
-    place = _unpack("synthesis", folder)
-    world = load("pocket", split="train").items[0].video.parents[2]
-    for path in place.rglob("*.jsonl"):
-        path.write_text(path.read_text().replace("POCKET", str(world)))
-    return place
 
 
 def unpack_training(folder: Path) -> Path:
