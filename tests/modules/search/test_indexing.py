@@ -216,35 +216,26 @@ def test_the_precision_is_part_of_the_key_unless_it_is_the_old_one() -> None:
 
 
 @pytest.mark.parametrize("is_gpu", [False, True], ids=["cpu", "gpu"])
-def test_the_machine_decides_unless_a_run_began_in_another_precision(
+def test_the_machine_decides_unless_a_precision_is_named(
     is_gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "_has_gpu", lambda: is_gpu)
-    here, other = ("bfloat16", "float32") if is_gpu else ("float32", "bfloat16")
-    assert ModuleModels(ModuleSettings(), pocket=True).identity().get("encoder_dtype", "float32") == here
-    assert "encoder_dtype" not in ModuleModels(ModuleSettings(encoder="none"), pocket=True).identity()
-    teacher, questions = {"planner": "pocket-teacher"}, Questions(Protocol("robust"))
+    here = "bfloat16" if is_gpu else "float32"
+    assert ModuleModels(ModuleSettings(), pocket=True).identity()["encoder_dtype"] == here
+    # Without an encoder all machines have one key.
+    assert ModuleModels(ModuleSettings(encoder="none"), pocket=True).identity()["encoder_dtype"] == "float32"
+    questions = Questions(Protocol("robust"))
 
-    def settled(recorded: dict[str, Any], **options: Any) -> tuple[str, str, str]:
-        """The precision that workers get, the one in the key ("": none), and what the user is told."""
-        request = RunRequest("videopro", {**teacher, **options}, "pocket", {}, lambda: questions, recorded)
+    def settled(**options: Any) -> tuple[str, str]:
+        """The precision that workers get, and the one in the key."""
+        request = RunRequest(
+            "videopro", {"planner": "pocket-teacher", **options}, "pocket", {}, lambda: questions
+        )
         made = create("videopro", request.options).adapt(request)
-        told = "".join(note for note in made.notes if note.startswith("encoder_dtype"))
-        return made.options["encoder_dtype"], made.method.identity().get("encoder_dtype", ""), told
+        return made.options["encoder_dtype"], made.method.identity()["encoder_dtype"]
 
-    def key(dtype: str) -> str:
-        return "" if dtype == "float32" else dtype
-
-    assert settled({}) == settled({}, encoder_dtype="auto") == (here, key(here), "")
-    assert settled({}, encoder_dtype="float16") == ("float16", "float16", "")
-    # A run of an earlier version, or of a CPU, records none.
-    began = create("videopro", {**teacher, "encoder_dtype": other}).identity()
-    goes_on = f"encoder_dtype: the run goes on with {other}, with which it began"
-    told = f"{goes_on}; a new run on this machine has {here}"
-    assert settled(began) == settled(began, encoder_dtype="auto") == (other, key(other), told)
-    assert settled(began, encoder_dtype=here) == (here, key(here), "")
-    same = create("videopro", {**teacher, "encoder_dtype": here}).identity()
-    assert settled(same) == (here, key(here), "")
+    assert settled() == settled(encoder_dtype="auto") == (here, here)
+    assert settled(encoder_dtype="float16") == ("float16", "float16")
 
 
 def test_an_index_in_float32_is_told_of_where_a_gpu_makes_another(
