@@ -135,9 +135,8 @@ BASE = {"id": "served", "owned_by": "stub", "root": "org/base"}
 def trained(folder: Path, prompts: dict[str, str] | None = None) -> dict[str, Any]:
     """The entry of an adapter that was trained here, whose folder is on this machine."""
     (folder / "adapter_config.json").write_text("{}")
-    (folder / "training_record.json").write_text('{"run": {"frames": 6, "pixels": 1024}}')
-    if prompts is not None:
-        (folder / "videopro.json").write_text(json.dumps({"planner": {"prompts": prompts}}))
+    planner = {} if prompts is None else {"prompts": prompts}
+    (folder / "videopro.json").write_text(json.dumps({"frames": 6, "pixels": 1024, "planner": planner}))
     return {**ADAPTER, "root": str(folder)}
 
 
