@@ -7,7 +7,6 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import recorded_spec
 from videopro.benchmarks import Benchmark
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.settings import SynthesisConfig
@@ -59,9 +58,9 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
         names.remove("encoder_dtype")
     lines = identity_difference(
         {name: recorded[name] for name in names}
-        | {"teacher": _spec(recorded["teacher"]), "teacher_prompts": teacher["prompts"]},
+        | {"teacher": recorded["teacher"], "teacher_prompts": teacher["prompts"]},
         {name: current[name] for name in names}
-        | {"teacher": _spec(config.teacher), "teacher_prompts": _prompts(config)},
+        | {"teacher": config.teacher, "teacher_prompts": _prompts(config)},
     )
     if lines:
         raise RunError(
@@ -73,10 +72,6 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
 def _prompts(config: SynthesisConfig) -> dict[str, str] | None:
     file = config.asked_prompts()
     return None if file is None else dict(file.texts)
-
-
-def _spec(teacher: str | None) -> str | None:
-    return None if teacher is None else recorded_spec(teacher)
 
 
 def as_mapping(config: SynthesisConfig) -> dict[str, Any]:

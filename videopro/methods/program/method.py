@@ -22,7 +22,6 @@ from videopro.backbones import (
     Visual,
     budget_notes,
     check_alive,
-    recorded_spec,
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
@@ -136,7 +135,7 @@ class BaseProgramMethod(Method):
             planner = str(spec_identity(planner)["model"])
         elif self.settings.planner_program is not None:
             planner = recorded_file(planner)
-        return recorded_spec(planner)
+        return planner
 
     def adapt(self, request: RunRequest) -> Adaptation:
         """With what a served planner's own record says of how it is asked. Under a protocol without subtitles
