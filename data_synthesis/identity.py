@@ -13,7 +13,6 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import RunError
 from videopro.methods.planners import Planner
 from videopro.modules import ModuleSettings
-from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.runs import identity_difference
 
 _DECIDING = (
@@ -53,9 +52,6 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     names = {"temperature", "top_p", "max_new_tokens"} & teacher.keys()
     # What the preset stands for is in the other settings.
     names |= {option.name for option in fields(ModuleSettings)} - {"preset"}
-    if config.encoder_dtype == AUTO_DTYPE:
-        # The precision of this machine, where nothing will be computed.
-        names.remove("encoder_dtype")
     lines = identity_difference(
         {name: recorded[name] for name in names}
         | {"teacher": recorded["teacher"], "teacher_prompts": teacher["prompts"]},

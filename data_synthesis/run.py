@@ -56,6 +56,7 @@ from videopro.modules import (
     ModuleModels,
     is_pocket,
 )
+from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.runs import RUN_FIELDS, Served, check_files, check_model, check_questions, read_vllm_settings
 from videopro.traces import Redo
 
@@ -92,6 +93,10 @@ def run(
     read_vllm_settings(config.engine, config.vllm)
     folder = SynthesisFolder(config.output)
     folder.check()
+    if config.encoder_dtype == AUTO_DTYPE:
+        # As the folder began, else this machine's: a worker's may differ.
+        began = folder.settings()["encoder_dtype"] if folder.config.exists() else config.encoder_precision
+        config = replace(config, encoder_dtype=began)
 
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:
@@ -243,8 +248,6 @@ def _explore(
             check_model(folder, identity, config.model, config.backbone, load)
         check_teacher(config, folder)
         return
-    # Settled here: a worker's machine may differ from this one.
-    config = replace(config, encoder_dtype=config.encoder_precision)
     check_needs(_needs(config, prepared))
     make_planner = partial(
         load_teacher if config.teacher is not None else no_teacher,

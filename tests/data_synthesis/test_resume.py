@@ -215,3 +215,13 @@ def test_another_synthesis_is_refused(
     assert expected in capsys.readouterr().err
     assert main(flags(root, out, stub, *FINISHED), load=load_moody) == 0
     assert datasets(out) == before
+
+
+def test_a_folder_keeps_the_precision_of_the_clip_encoder_in_which_it_began(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
+    out, words = tmp_path / "out", ("--limit", "1")
+    assert main(flags(root, out, stub, *words, "--encoder-dtype", "bfloat16"), load=load_moody) == 0
+    assert main(flags(root, out, stub, "--limit", "2"), load=load_moody) == 0
+    assert "encoder_dtype: bfloat16" in (out / "config.yaml").read_text()
+    assert main(flags(root, out, stub, *words, "--encoder-dtype", "float32"), load=load_moody) == 2

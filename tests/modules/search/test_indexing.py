@@ -216,7 +216,7 @@ def test_the_precision_is_part_of_the_key_unless_it_is_the_old_one() -> None:
 
 
 @pytest.mark.parametrize("is_gpu", [False, True], ids=["cpu", "gpu"])
-def test_the_machine_decides_unless_a_precision_is_named(
+def test_the_machine_decides_unless_a_run_began_in_another_precision(
     is_gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "_has_gpu", lambda: is_gpu)
@@ -226,16 +226,18 @@ def test_the_machine_decides_unless_a_precision_is_named(
     assert ModuleModels(ModuleSettings(encoder="none"), pocket=True).identity()["encoder_dtype"] == "float32"
     questions = Questions(Protocol("robust"))
 
-    def settled(**options: Any) -> tuple[str, str]:
+    teacher = {"planner": "pocket-teacher"}
+
+    def settled(recorded: dict[str, Any], **options: Any) -> tuple[str, str]:
         """The precision that workers get, and the one in the key."""
-        request = RunRequest(
-            "videopro", {"planner": "pocket-teacher", **options}, "pocket", {}, lambda: questions
-        )
+        request = RunRequest("videopro", {**teacher, **options}, "pocket", {}, lambda: questions, recorded)
         made = create("videopro", request.options).adapt(request)
         return made.options["encoder_dtype"], made.method.identity()["encoder_dtype"]
 
-    assert settled() == settled(encoder_dtype="auto") == (here, here)
-    assert settled(encoder_dtype="float16") == ("float16", "float16")
+    assert settled({}) == settled({}, encoder_dtype="auto") == (here, here)
+    began = create("videopro", {**teacher, "encoder_dtype": "float16"}).identity()
+    assert settled(began) == settled(began, encoder_dtype="auto") == ("float16", "float16")
+    assert settled(began, encoder_dtype="bfloat16") == ("bfloat16", "bfloat16")
 
 
 def test_an_index_in_float32_is_told_of_where_a_gpu_makes_another(

@@ -48,6 +48,7 @@ from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
+from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
     Cost,
@@ -148,8 +149,10 @@ class BaseProgramMethod(Method):
         questions.require_whole_videos(self.name)
         if questions.protocol.subtitles == "none" and options.get("speech", "auto") == "auto":
             options["speech"] = "none"
+        # As the run began, else this machine's, settled here: a worker's may differ.
+        if "encoder_dtype" in request.recorded and options.get("encoder_dtype", AUTO_DTYPE) == AUTO_DTYPE:
+            options["encoder_dtype"] = request.recorded["encoder_dtype"]
         adapted = self.with_options(options)
-        # Settled here, where the run's key is made: a worker's machine may differ from this one.
         options["encoder_dtype"] = adapted.settings.encoder_precision
         adapted._refuse_open(questions)
         if adapted._prompt_file is not None:
