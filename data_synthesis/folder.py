@@ -47,7 +47,7 @@ class SynthesisFolder(RunFolder):
             yield
 
     def plan(self) -> dict[str, Any] | None:
-        """The plan that was made before its questions were asked; None in a folder of an earlier version."""
+        """The plan that was made before its questions were asked; None: none were."""
         try:
             plan = parse_json(self.plan_json.read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from videopro.errors import RunError
 from videopro.methods.program import derive_seed
 from videopro.modules import named_modules, reference_text
 from videopro.modules.calls import REMOVABLE, ClipTimes
@@ -46,14 +45,13 @@ class RowReference:
     clip_times: ClipTimes = "video"
 
     def text(self, trace: Trace) -> str:
-        """What the prompts about a trace's question say. Raises RunError for a trace of an earlier version,
-        which does not tell."""
+        """What the prompts about a trace's question say."""
         if self.form == "none":
             return ""
         return reference_text(self.form, named_modules(self._names(trace)), self.clip_times)
 
     def columns(self, trace: Trace) -> dict[str, object]:
-        """What a row says of it; nothing without a reference, as in rows of earlier versions."""
+        """What a row says of it; nothing without a reference."""
         if self.form == "none":
             return {}
         group = trace.rounds[0].notes.get(WITHOUT)
@@ -61,14 +59,7 @@ class RowReference:
         return {"reference": self.form, MODULES: self._names(trace), **dropped}
 
     def _names(self, trace: Trace) -> list[str]:
-        notes = trace.rounds[0].notes if trace.rounds else {}
-        if MODULES not in notes:
-            raise RunError(
-                f"question {trace.question_id!r}: was recorded by an earlier version, which did not record "
-                f"its modules, so its rows cannot show them: give --reference none instead of {self.form}, "
-                "or make the synthesis again with another --output"
-            )
-        return notes[MODULES].split()
+        return trace.rounds[0].notes[MODULES].split()
 
 
 NO_REFERENCE = RowReference()

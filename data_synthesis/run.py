@@ -34,7 +34,6 @@ from videopro.data_synthesis.finishing import finish, source_label
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.identity import (
-    as_it_began,
     as_mapping,
     check_teacher,
     full_identity,
@@ -57,6 +56,7 @@ from videopro.modules import (
     ModuleModels,
     is_pocket,
 )
+from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.runs import RUN_FIELDS, Served, check_files, check_model, check_questions, read_vllm_settings
 from videopro.traces import Redo
 
@@ -93,7 +93,10 @@ def run(
     read_vllm_settings(config.engine, config.vllm)
     folder = SynthesisFolder(config.output)
     folder.check()
-    config = as_it_began(config, folder)
+    if config.encoder_dtype == AUTO_DTYPE:
+        # As the folder began, else this machine's: a worker's may differ.
+        began = folder.settings()["encoder_dtype"] if folder.config.exists() else config.encoder_precision
+        config = replace(config, encoder_dtype=began)
 
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:

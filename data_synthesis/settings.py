@@ -69,10 +69,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             "rows of sft.jsonl at most by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
         ),
     )
-    reasoned_confidence: ReasonedRule | None = field(
-        default=None,
-        metadata=setting(f"{REASONED_HELP}; unset: as the folder began, else {REASONED}"),
-    )
+    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
     teacher_prompts: str | None = field(
         default=None,
         metadata=setting("the prompts for an API teacher, in the same form; unset: ours, with the examples"),
@@ -269,7 +266,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             subtitles=self.subtitles == "listed",
             max_parallel=self.max_parallel,
             prompt_file=self.asked_prompts(),
-            reasoned=self.reasoned_confidence or REASONED,
+            reasoned=self.reasoned_confidence,
             drops=ModuleDrops(self.drop_modules or 0.0, self.seed),
             nearest_intact=self.nearest_intact,
         )

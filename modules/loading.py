@@ -7,7 +7,6 @@ loaded stops the run.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +20,7 @@ from videopro.errors import BackboneError, ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
-from videopro.modules.models.encoders import AUTO_DTYPE, OLD_DTYPE, check_dtype, resolve_dtype
+from videopro.modules.models.encoders import AUTO_DTYPE, check_dtype, resolve_dtype
 from videopro.modules.presets import PAPER, PAPER_FRAMES
 from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts
 from videopro.pocket import model_dir
@@ -117,7 +116,7 @@ class ModuleSettings:
     def encoder_precision(self) -> str:
         """The precision of the clip encoder on this machine."""
         if self.encoder == "none" and self.encoder_dtype == AUTO_DTYPE:
-            return OLD_DTYPE
+            return "float32"
         return resolve_dtype(self.encoder_dtype)
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:
@@ -194,8 +193,6 @@ class ModuleModels:
         # One video at a time is indexed or transcribed: the models behind it serve one after another, and
         # many that are decoded from end to end at once would fill the memory.
         self._preparing = threading.Lock()
-        self._unread: dict[str, str] = {}
-        """What to note of videos whose index was there in another precision, by id."""
 
     def identity(self) -> dict[str, object]:
         """What a run's key hashes: the models' names, and the contents of those that are folders."""
@@ -206,13 +203,13 @@ class ModuleModels:
             part: folder_fingerprint(folder, also=("*.pth",) if part == "ocr" else ())
             for part, folder in folders.items()
         }
-        parts = {**names, "summarize": self._summarize, "weights": weights}
-        # Only if they are not the old ones, so that older folders keep their keys.
-        if self._clip_times != "video":
-            parts["clip_times"] = self._clip_times
-        if self._encoder_dtype != OLD_DTYPE:
-            parts["encoder_dtype"] = self._encoder_dtype
-        return parts
+        return {
+            **names,
+            "summarize": self._summarize,
+            "weights": weights,
+            "clip_times": self._clip_times,
+            "encoder_dtype": self._encoder_dtype,
+        }
 
     def context(
         self,
@@ -253,7 +250,6 @@ class ModuleModels:
             else:
                 tracker = self._once("tracker", lambda: load_tracker(name, None))
         index = self.index(video)[0] if is_indexed else None
-        notes += [self._unread[video.id]] if video.id in self._unread else []
         return VideoContext(
             video,
             backbone,
@@ -279,12 +275,9 @@ class ModuleModels:
         encoder = self.encoder()
         if encoder is None:
             return None, ()
-        from videopro.modules.search import index_path, prepare_index, unread_index
+        from videopro.modules.search import index_path, prepare_index
 
         root = self._root / "index"
-        if (note := unread_index(video, encoder, root)) is not None:
-            print(f"{video.path}: {note}", file=sys.stderr)
-            self._unread[video.id] = note
         with self._turn_to_make(index_path(video, encoder, root=root)):
             index, preparation = prepare_index(video, encoder, root=root)
         return index, (preparation,)

@@ -109,11 +109,10 @@ def check_speech(name: str) -> None:
 
 
 def speech_identity(name: str) -> dict[str, object]:
-    """What a run's key hashes of a setting of `speech`: nothing without transcripts, as in the keys of runs
-    from before the method had this setting."""
+    """What a run's key hashes of a setting of `speech`."""
     resolved = resolve_speech(name)
     if resolved == "none":
-        return {}
+        return {"speech": "none"}
     from videopro.modules.models import read_speech
 
     return {"speech": resolved, "speech_model": read_speech(resolved).identity()}

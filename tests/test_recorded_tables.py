@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perf.page_tables import MARK, lines_of, pages
 from tests.support import ROOT
-from tests.support.old_folders import extract
 from tests.support.rounding import rounded
 from videopro.commands import seeds
 from videopro.traces import read_traces
@@ -26,6 +27,19 @@ RESULTS = ROOT / "docs" / "results"
 COMPUTED = "tests/benchmarks/official_scores.py"
 """Scores 18,000 replies: tests/benchmarks/test_official_scores.py compares its table, in the process that has
 scored them."""
+
+
+def extract(archive: Path, folder: Path, among: Collection[str] = ()) -> None:
+    """Unpack an archive of this repository, or of its top folders only those `among`. Python before 3.11.4
+    (Debian 12's) has no filter, and needs none for files of our own."""
+    safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    with tarfile.open(archive) as opened:
+        wanted = [
+            member
+            for member in opened.getmembers()
+            if not among or member.name.removeprefix("./").split("/")[0] in among
+        ]
+        opened.extractall(folder, members=wanted, **safely)
 
 
 def marked() -> list[tuple[Path, str, str, str]]:

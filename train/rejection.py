@@ -154,8 +154,6 @@ def run(config: RejectionConfig) -> str:
     log = config.output.with_name(config.output.name + ".samples")
     # The batch size and the number of workers change only the duration.
     identity = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
-    if config.reasoned_confidence == "none":
-        del identity["reasoned_confidence"]  # As samples of earlier versions, which record none.
     identity = json.loads(json.dumps(identity, default=str))
     right = JsonLinesLog(log, make_folder=True)
     try:

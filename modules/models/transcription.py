@@ -53,8 +53,8 @@ class Transcript:
     """The code that the model detected, or that was asked for."""
     sound_seconds: float = 0.0
     """How much sound was heard."""
-    seconds: float | None = None
-    """How long that took, whichever process did it; None: not recorded, by an earlier version."""
+    seconds: float = 0.0
+    """How long that took, whichever process did it."""
     damaged: int = 0
     """Packets of the sound that could not be decoded."""
     is_new: bool = field(default=False, compare=False)
@@ -74,10 +74,8 @@ class Transcript:
     @property
     def preparation(self) -> Preparation:
         """What it cost."""
-        cost = Cost(seconds=self.seconds or 0.0)
-        return Preparation(
-            "transcript", self.path.stem, cost, self.seconds is not None, audio_seconds=self.sound_seconds
-        )
+        cost = Cost(seconds=self.seconds)
+        return Preparation("transcript", self.path.stem, cost, audio_seconds=self.sound_seconds)
 
 
 def transcript_path(video: Video, speech: SpeechSpec, root: Path) -> Path:
@@ -311,11 +309,7 @@ def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:
 def read_transcript(path: Path) -> Transcript | None:
     """The transcript in a file; None if there is none, or a damaged one."""
     try:
-        document = parse_json(path.read_text(encoding="utf-8"))
-        # Earlier versions wrote the lines alone.
-        if isinstance(document, list):
-            return Transcript(path, _lines(document))
-        return _stored(path, document)
+        return _stored(path, parse_json(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:

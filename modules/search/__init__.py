@@ -8,10 +8,9 @@ from videopro.modules.search.clip_index import (
     clip_bounds,
     default_root,
     index_path,
-    other_precisions,
 )
 from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
-from videopro.modules.search.preparation import prepare_index, unread_index
+from videopro.modules.search.preparation import prepare_index
 from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
 
 __all__ = [
@@ -24,10 +23,8 @@ __all__ = [
     "clip_bounds",
     "default_root",
     "index_path",
-    "other_precisions",
     "prepare_index",
     "read_vectors",
     "search_tokens",
-    "unread_index",
     "write_vectors",
 ]

@@ -30,7 +30,7 @@ import numpy as np
 from videopro.cli import cache_root
 from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders import BATCH_SIZE, DTYPES, VideoTextEncoder
+from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
 from videopro.modules.search.clip_batches import decoded_ahead
 from videopro.modules.search.index_file import (
     DamagedIndex,
@@ -118,29 +118,6 @@ def index_path(
 ) -> Path:
     """The path of an index file, whether it exists or not."""
     return _path(video, encoder.identity(), clip_seconds, root)
-
-
-def other_precisions(
-    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
-) -> list[str]:
-    """The precisions, of `DTYPES`, in which the same encoder's index of this video is there, other than the
-    encoder's own."""
-    identity_here = encoder.identity()
-    identities = {dtype: _in_precision(identity_here, dtype) for dtype in DTYPES}
-    return [
-        dtype
-        for dtype, identity in identities.items()
-        if identity != identity_here and _path(video, identity, clip_seconds, root).exists()
-    ]
-
-
-def _in_precision(identity: object, dtype: str) -> object:
-    """An encoder's identity, and that of the encoder it is built on, in another precision."""
-    if not isinstance(identity, dict):
-        return identity
-    return {
-        name: dtype if name == "dtype" else _in_precision(value, dtype) for name, value in identity.items()
-    }
 
 
 def _path(video: Video, encoder: object, clip_seconds: float, root: Path | None) -> Path:

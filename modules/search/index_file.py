@@ -33,7 +33,7 @@ def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray |
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             if metadata.get(_METADATA) != owner:
-                raise DamagedIndex("belongs to another video or encoder, or to an older version")
+                raise DamagedIndex("belongs to another video or encoder")
             part = file.get_slice(_NAME)
             stored_shape = tuple(part.get_shape())
             # Checked before reading: a header may claim any size.

@@ -13,7 +13,6 @@ from videopro.modules.search.clip_index import (
     build_index,
     default_root,
     index_path,
-    other_precisions,
 )
 from videopro.storage import InvalidJson, parse_json, write_atomically
 from videopro.traces import Cost, Preparation
@@ -41,20 +40,6 @@ def prepare_index(
     key = f"{video.id}/{path.stem}"
     return index, Preparation(
         "index", key, recorded or Cost(), is_known=recorded is not None, stand_ins=index.stand_ins
-    )
-
-
-def unread_index(video: Video, encoder: VideoTextEncoder, root: Path | None = None) -> str | None:
-    """What to tell the user if this encoder's index of a video is missing, but is there in another precision;
-    else None."""
-    if index_path(video, encoder, root=root).exists():
-        return None
-    precisions = other_precisions(video, encoder, root=root)
-    if not precisions:
-        return None
-    return (
-        f"its clip index is there in {' and '.join(precisions)}, and is built again in "
-        f"{encoder.identity()['dtype']}; encoder_dtype={precisions[0]} would read it"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from videopro.backbones import BackboneConfig, read_address, read_spec, recorded_spec, without_address
+from videopro.backbones import BackboneConfig, read_address, read_spec, without_address
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
@@ -136,11 +136,7 @@ def test_every_other_door_refuses_a_secret() -> None:
         assert "pa55" not in str(caught.value), number
 
 
-def test_runs_recorded_with_the_old_default_keep_their_key() -> None:
-    """`api:gpt-5` was OpenAI's; the same run is now started with the address written out."""
-    options = {"planner": "api:gpt-5@https://api.openai.com/v1"}
-    assert create("videopro", options).identity()["planner"] == "api:gpt-5"
-    assert recorded_spec("api:gpt-5@http://host/v1") == "api:gpt-5@http://host/v1"
+def test_a_spec_without_its_address() -> None:
     assert without_address("api:a@b@http://host/v1") == "api:a@b"
     assert without_address("server:qwen") == "server:qwen"
     assert without_address("server:qwen@user:pa55@host") == "server:qwen"

@@ -20,27 +20,6 @@ def test_every_protocol_names_its_source_and_survives_a_run_folder() -> None:
             if protocol.answer_prompt is not None:
                 assert "commit" in protocol.answer_prompt.source
                 assert "{question}" in protocol.answer_prompt.text
-    # Runs that were made before protocols had more fields keep their key.
-    assert Protocol("robust").identity() == {
-        "parser": "robust",
-        "prompt": "multiple_choice",
-        "official_unparsed": "wrong",
-    }
-
-
-def test_the_keys_of_older_runs_under_the_papers_protocol_are_unchanged() -> None:
-    """Fields that are newer than such runs are not in their identities."""
-    newer = {"reply", "sampling", "fps", "max_frames", "asks"}
-    for spec in SPECS.values():
-        for protocol in spec.protocols:
-            if protocol.name == "videopro":
-                assert not newer & set(protocol.identity())
-    judge = SPECS["mmbench_video"].protocols[0].identity()["judge"]
-    assert set(judge) == {"source", "system", "text", "low", "high"}
-    plain = AnswerPrompt("x", "{question}").identity()
-    assert set(plain) == {"source", "text", "option", "subtitles"}
-    begun = AnswerPrompt("x", "{question}", prefill="(").identity()
-    assert set(begun) == {*plain, "prefill"}
 
 
 def test_presets_exist() -> None:

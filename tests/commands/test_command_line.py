@@ -23,11 +23,9 @@ from videopro.cli import (
     CommandLine,
     OptionFlags,
     config_file,
-    constant,
     is_setting,
     setting,
 )
-from videopro.cli.command_line import as_yaml
 from videopro.commands.completion import command_lines, script
 from videopro.errors import ConfigError
 from videopro.methods import METHODS
@@ -54,7 +52,6 @@ class Toy:
     ids: tuple[str, ...] = field(default=(), metadata=setting("some"))
     names: str = field(default="", metadata=setting("joined names", joined=True))
     options: dict[str, Any] = field(default_factory=dict, metadata=setting("more"))
-    pace: int = field(default=3, metadata=constant())
     inner: Inner = field(default_factory=Inner, metadata=setting("nested"))
 
 
@@ -231,7 +228,6 @@ def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
         ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
         ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
         ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
-        ("video: v\npace: 4\n", "pace is no setting any more: it is always 3; leave it out"),
         ("video: v\ninner: {dept: 1}\n", "inner: unknown setting 'dept'; did you mean 'depth'?"),
         ("video: v\ninner: {depth: deep}\n", "inner: depth is 'deep'; it must be a whole number"),
         ("count: 1\n", "'video' is missing; the video"),
@@ -247,16 +243,6 @@ def test_a_file_with_a_mistake_names_it(text: str, expected: str, tmp_path: Path
     assert "\n" not in str(error.value)
 
 
-def test_a_setting_of_earlier_versions_that_is_always_the_same(tmp_path: Path) -> None:
-    """An old config that says the same is read as before; otherwise it is told, and so is a flag."""
-    file = tmp_path / "old.yaml"
-    file.write_text("video: v\npace: 3\n")
-    assert TOY.parse(["--config", str(file)]) == Toy(Path("v"))
-    with pytest.raises(ConfigError, match=r"^pace is no setting any more: it is always 3; leave it out$"):
-        TOY.parse(["v", "--pace", "4"])
-    assert "pace" not in as_yaml(Toy(Path("v")))
-
-
 def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
     spelt = CHOOSER.parse(["--way", "deep", "--options", "share=0.25", "tools=[a, b]", "depth=3", "file=7"])
     words = ["--way", "deep", "--share", "0.25", "--tools", "a", "b", "--depth", "3", "--file", "7"]
@@ -266,7 +252,7 @@ def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
     assert CHOOSER.parse(["--way", "deep", "--count", "4", "--options", "count=5"]) == Chooser(
         "deep", 4, {"count": 5}
     )
-    # A file may have them beside the command's settings, as runs of earlier versions wrote them.
+    # A file may have them beside the command's settings.
     file = tmp_path / "run.yaml"
     file.write_text("way: deep\ncount: 2\noptions: {depth: 5}\nshare: 0.75\nsize: null\n")
     read = CHOOSER.parse(["--config", str(file)])

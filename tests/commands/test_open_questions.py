@@ -14,7 +14,7 @@ from tests.support.method_world import NO_MODELS
 from tests.support.open_questions import COLOURS, load_writing, make_open_folder
 from tests.support.stub_server import StubServer, completion, entry, text_of
 from videopro.backbones import load_backbone
-from videopro.benchmarks import load
+from videopro.benchmarks import Protocol, load
 from videopro.benchmarks.open_judge import JUDGE
 from videopro.commands import compare, infer, seeds
 from videopro.commands.ask import command as ask
@@ -74,11 +74,7 @@ def test_a_folder_with_open_questions(root: Path) -> None:
 def test_a_folder_without_open_questions_keeps_its_protocol(root: Path, tmp_path: Path) -> None:
     lines = (root / "questions.jsonl").read_text().splitlines()
     (tmp_path / "questions.jsonl").write_text(lines[-1] + "\n")
-    assert load("jsonl", root=tmp_path).protocol.identity() == {
-        "parser": "robust",
-        "prompt": "multiple_choice",
-        "official_unparsed": "wrong",
-    }
+    assert load("jsonl", root=tmp_path).protocol == Protocol("robust")
 
 
 @pytest.mark.parametrize(

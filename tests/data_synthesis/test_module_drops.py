@@ -13,11 +13,11 @@ from tests.support.synthesis_runs import flags, rows
 from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
 from tests.support.synthesis_runs import stub as stub
-from tests.support.synthesis_world import load_moody, native, record
-from videopro.data_synthesis.module_drops import ModuleDrops, RowReference
+from tests.support.synthesis_world import load_moody
+from videopro.data_synthesis.module_drops import ModuleDrops
 from videopro.data_synthesis.run import main
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError, RunError
+from videopro.errors import ConfigError
 from videopro.traces import read_traces
 from videopro.train.finetune import read_rows
 from videopro.train.rl import read_grpo_rows
@@ -95,7 +95,7 @@ def test_rows_can_be_written_again_with_another_reference(
     assert main(flags(root, out, stub), load=load_moody) == 0
     plain = (out / "sft.jsonl").read_bytes()
     assert b"Available functions" not in plain
-    assert "drop_modules" not in (out / "card.json").read_text()
+    assert json.loads((out / "card.json").read_text())["about"]["settings"]["drop_modules"] is None
     requests = len(stub.chats)
     again = ("--assemble-only", "--reference", "signatures")
     assert main(flags(root, out, stub, *again), load=load_moody) == 0
@@ -106,16 +106,6 @@ def test_rows_can_be_written_again_with_another_reference(
     dropped = ("--drop-modules", "0.5", "--reference", "compact")
     assert main(flags(root, out, stub, *dropped), load=load_moody) == 2
     assert "drop_modules" in capsys.readouterr().err
-
-
-def test_records_of_earlier_versions_say_so() -> None:
-    trace = record(native("A", 0.9))
-    assert RowReference().text(trace) == ""
-    assert RowReference().columns(trace) == {}
-    with pytest.raises(
-        RunError, match=r"question 'q\w*': was recorded by an earlier version.* --reference none"
-    ):
-        RowReference("compact").text(trace)
 
 
 @pytest.mark.parametrize(

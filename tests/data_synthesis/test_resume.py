@@ -9,12 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.fakes import make_benchmark, make_video
 from tests.support.stub_server import StubFault, StubServer, text_of
@@ -23,11 +21,7 @@ from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
 from tests.support.synthesis_runs import stub as stub
 from tests.support.synthesis_world import RIGHT, load_moody, teach
-from videopro.data_synthesis.folder import SynthesisFolder
-from videopro.data_synthesis.identity import as_it_began, check_teacher
 from videopro.data_synthesis.run import main
-from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.modules.models.encoders import precision
 from videopro.traces import read_traces
 from videopro.video import content_id
 
@@ -223,21 +217,11 @@ def test_another_synthesis_is_refused(
     assert datasets(out) == before
 
 
-@pytest.mark.parametrize("is_gpu", [False, True], ids=["cpu", "gpu"])
-def test_the_clip_encoder_keeps_the_precision_in_which_a_folder_began(
-    is_gpu: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_keeps_the_precision_of_the_clip_encoder_in_which_it_began(
+    root: Path, tmp_path: Path, stub: StubServer
 ) -> None:
-    monkeypatch.setattr(precision, "_has_gpu", lambda: is_gpu)
-    config = SynthesisConfig(
-        source="pocket", output=tmp_path, model="pocket", programs=0, reasoned_confidence="none"
-    )
-    folder = SynthesisFolder(tmp_path)
-    assert as_it_began(config, folder).encoder_dtype == ("bfloat16" if is_gpu else "float32")
-    # Nothing is recorded of float32, as by earlier versions.
-    for modules, dtype in (({}, "float32"), ({"encoder_dtype": "bfloat16"}, "bfloat16")):
-        identity = {"synthesis": {}, "modules": modules, "teacher": {}}
-        recorded = {"identity": identity, "teacher": None, "speech": "none", **modules}
-        folder.config.write_text(yaml.safe_dump(recorded))
-        assert as_it_began(config, folder).encoder_dtype == dtype
-        check_teacher(as_it_began(config, folder), folder)
-        assert as_it_began(replace(config, encoder_dtype="float16"), folder).encoder_dtype == "float16"
+    out, words = tmp_path / "out", ("--limit", "1")
+    assert main(flags(root, out, stub, *words, "--encoder-dtype", "bfloat16"), load=load_moody) == 0
+    assert main(flags(root, out, stub, "--limit", "2"), load=load_moody) == 0
+    assert "encoder_dtype: bfloat16" in (out / "config.yaml").read_text()
+    assert main(flags(root, out, stub, *words, "--encoder-dtype", "float32"), load=load_moody) == 2

@@ -24,7 +24,7 @@ from videopro.benchmarks.base import ROBUST
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.errors import ConfigError
 from videopro.methods import Method, MethodContext, create
-from videopro.methods.native import NativeMethod, NativeSettings
+from videopro.methods.native import NativeSettings
 from videopro.methods.tracing import official_letter
 from videopro.question import Answer
 from videopro.runs import summarize, summary_table
@@ -98,12 +98,6 @@ def test_a_reply_that_names_times_is_an_answer(
     assert execution is not None
     assert execution.calls[0].intervals == expected
     assert execution.status == ("ok" if expected else "empty")
-
-
-def test_new_settings_change_no_key_of_older_runs() -> None:
-    older = {"name": "native", "frames": None, "fps": None, "subtitles": "none"}
-    assert NativeMethod(NativeSettings()).identity() == older
-    assert NativeMethod(NativeSettings(sampling="ends")).identity() == {**older, "sampling": "ends"}
 
 
 def test_frames_follow_the_protocol_and_the_options() -> None:

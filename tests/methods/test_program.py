@@ -394,11 +394,10 @@ def test_no_example_shows_what_was_left_out(group: str) -> None:
     assert not [name for name in names if f"{name}(" in prompt]
 
 
-def test_without_is_a_part_of_the_run_and_older_runs_keep_their_keys() -> None:
+def test_without_is_a_part_of_the_run() -> None:
     def identity(**options: Any) -> dict[str, Any]:
         return create("adaptive", {**OPTIONS, **options}).identity()
 
-    assert "without" not in identity()
     assert identity(without=("retrieval",))["without"] == ["retrieval"]
     assert identity(without="context")["without"] == ["context"]
     both = [identity(without=names) for names in (("retrieval", "context"), ["context", "retrieval"])]

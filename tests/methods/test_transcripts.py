@@ -132,14 +132,11 @@ def test_listed_subtitles_come_first_and_a_film_without_sound_is_answered(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_run_without_transcripts_has_the_key_that_it_had(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_is_not_here_hears_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videopro.modules.transcripts.find_whisper", lambda: None)
     options = {**OPTIONS[name], **reads(name)}
     plain = create(name, options).identity()
-    # Programs had the setting before.
-    assert plain.get("speech") == ("none" if "planner" in options else None)
+    assert plain["speech"] == "none"
     # Whisper is asked for, and not on this machine.
     assert create(name, {**options, "speech": "whisper"}).identity() == plain
     heard = create(name, {**options, **SPEECH}).identity()

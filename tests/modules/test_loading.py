@@ -112,7 +112,6 @@ def test_one_video_at_a_time_is_indexed_and_those_that_are_ready_do_not_wait(
         return None, None
 
     monkeypatch.setattr("videopro.modules.search.prepare_index", prepare)
-    monkeypatch.setattr("videopro.modules.search.unread_index", lambda *_: None)
     monkeypatch.setattr("videopro.modules.search.index_path", lambda video, encoder, root: root / video)
     models: Any = ModuleModels(
         ModuleSettings(**{**NO_MODELS, "encoder": "pocket"}), pocket=True, root=tmp_path

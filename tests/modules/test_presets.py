@@ -8,7 +8,6 @@ from typing import Any
 
 import huggingface_hub.constants
 import pytest
-import yaml
 
 from tests.support import method_world, tiny_models
 from tests.support import reason_world as world
@@ -339,34 +338,6 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
         ] * 4
     (single,) = runs_of(InferConfig(**{**given, "benchmark": "lvbench"}, method="videopro"))
     assert single.options == {}
-
-
-def test_a_run_of_the_preset_that_began_without_transcripts_goes_on_without(tmp_path: Path) -> None:
-    paper_folders(tmp_path)
-    output = tmp_path / "run"
-    given: dict[str, Any] = {"benchmark": "videopro", "model": "m", "output": output, "root": tmp_path}
-    old = {"native": {"frames": None, "subtitles": "none"}, "dvd": {"subtitles": "listed"}}
-    for method, recorded in old.items():
-        for name in ("lvbench", "videomme", "longvideobench", "mlvu"):
-            (output / name).mkdir(parents=True, exist_ok=True)
-            identity = {"method": {"name": method, **recorded}}
-            (output / name / "config.yaml").write_text(yaml.safe_dump({"identity": identity}))
-        runs = runs_of(InferConfig(**given, method=method))
-        assert {run.options["speech"] for run in runs} == {"none"}
-        assert {run.options.get("subtitles") for run in runs} == ({"none"} if method == "native" else {None})
-        # Another method in the same folder is refused anyway, and is no old run of this one.
-        assert runs_of(InferConfig(**given, method="vca"))[0].options["speech"] == "whisper"
-
-
-def test_direct_answers_of_the_preset_that_began_with_lines_go_on_with_them(tmp_path: Path) -> None:
-    paper_folders(tmp_path)
-    output = tmp_path / "run"
-    (output / "lvbench").mkdir(parents=True)
-    heard = {"name": "native", "frames": None, "subtitles": "frames", "speech": "whisper:w"}
-    (output / "lvbench" / "config.yaml").write_text(yaml.safe_dump({"identity": {"method": heard}}))
-    given: dict[str, Any] = {"benchmark": "videopro", "model": "m", "output": output, "root": tmp_path}
-    runs = runs_of(InferConfig(**given, method="native"))
-    assert [run.options for run in runs] == [{"speech": "whisper", "subtitles": "frames"}, {}, {}, {}]
 
 
 def test_a_protocol_without_subtitles_has_no_transcripts() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.report_world import (
     FALLBACK,
@@ -131,18 +130,6 @@ def test_each_rule_of_the_final_answer_is_a_row(tmp_path: Path) -> None:
     # Direct answers that also had subtitles are not what a fallback would give.
     other = write_run(tmp_path / "subtitles", answers("AAAA"), subtitles="all")
     assert len(table("main", other, lost).rows) == 3
-
-
-def test_a_run_older_than_the_rules_is_read_as_intended(tmp_path: Path) -> None:
-    """Older runs say `final: last` and mean the latest answer that there is."""
-    path = lost_run(tmp_path / "v", final="last", fallback="native")
-    config = yaml.safe_load((path / "config.yaml").read_text())
-    del config["identity"]["method"]["final_answer"]
-    (path / "config.yaml").write_text(yaml.safe_dump(config))
-    (run,) = read_runs([str(path)])
-    assert run.rule.title == "last answer, native fallback"
-    (run,) = read_runs([str(lost_run(tmp_path / "new"))])
-    assert run.rule.title == "last program"
 
 
 def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_resuming_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
     ("change", "expected"),
     [
         (("--options", "frames=2"), "method.frames: the run has None, this command 2"),
-        (("--options", "reply_tokens=64"), "method.reply_tokens: the run has nothing, this command 64"),
+        (("--options", "reply_tokens=64"), "method.reply_tokens: the run has None, this command 64"),
         (("--method", "program"), "method.planner: the run has nothing, this command 'self'"),
         (("--seed", "5"), "generation.seed: the run has 0, this command 5"),
         (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),

@@ -3,7 +3,6 @@ How they look and work in a browser is in test_step_pages.py."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from tests.support import agent_traces as agents
 from tests.support.agent_steps import DURATION, look, trace
-from tests.support.old_folders import OLD
 from tests.support.view_world import NO_PROMPTS
 from videopro.question import Answer
 from videopro.traces import Segment, Step, Trace, VideoRef
@@ -288,14 +286,3 @@ def test_what_was_prepared_is_beside_the_cost() -> None:
     assert (made["cost"]["seconds"], made["cost"]["tokens_in"]) == (61.5, 41_000)
     assert content["cost"]["tokens_in"] < 41_000
     assert [made["is_known"] for made in shown(agents.lvagent(VIDEO))["prepared"]] == [True, False]
-
-
-@pytest.mark.parametrize("name", ["native", "videopro"])
-def test_runs_without_steps_are_shown_as_before(name: str) -> None:
-    lines = gzip.decompress((OLD / name / "traces.jsonl.gz").read_bytes()).splitlines()
-    for made in map(Trace.from_line, lines):
-        content = shown(made)
-        assert (content["texts"], content["prepared"]) == ([], [])
-        assert all(part["steps"] == part["tree"] == part["layout"] == [] for part in content["rounds"])
-        assert row(made)["steps"] == 0
-        assert content["confidence"] == (None if made.final is None else round(made.final.confidence, 4))

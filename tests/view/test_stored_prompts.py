@@ -204,7 +204,7 @@ def test_frames_between_texts_are_named_by_their_times(spoken: Item, tmp_path: P
 # ---- prompts that are not there --------------------------------------------------------------------------
 
 
-def test_a_run_of_an_earlier_version_says_that_it_stored_none(tmp_path: Path) -> None:
+def test_a_run_without_prompts_says_so(tmp_path: Path) -> None:
     trace, _ = answered("adaptive", **OPTIONS)
     content = json.loads(trace.to_line())
     del content["rounds"][0]["prompt"]

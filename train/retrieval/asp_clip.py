@@ -116,9 +116,7 @@ def run(settings: AspClipTraining) -> None:
     count = choose_trained(model, settings.trained, settings.frozen_layers)
     total = sum(weight.numel() for weight in model.parameters())
     print(f"{count / 1e6:.1f}M of {total / 1e6:.1f}M parameters are trained", flush=True)
-    recipe = RetrieverRecipe(
-        settings.steps, settings.batch, settings.lr, settings.warmup, settings.weight_decay, settings.seed
-    )
+    recipe = RetrieverRecipe(settings.steps, settings.batch, settings.lr, settings.warmup, 0.2, settings.seed)
     load = PairBatches(encoder, settings.frames, settings.workers, settings.output / "unreadable.jsonl")
     # Made at the first step, since only the loop knows where a resumed run goes on.
     stream: list[Iterator[tuple[Tensor, Tensor, Tensor]]] = []

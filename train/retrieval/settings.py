@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from videopro.cli import CommandLine, constant, setting
+from videopro.cli import CommandLine, setting
 
 Units: TypeAlias = Literal["segments", "videos"]
 """What a caption is paired with, where a source annotates segments: its segment, or the whole video. With
@@ -37,7 +37,6 @@ class AspClipTraining:
         metadata=setting("temporal: the temporal transformer; upper: also CLIP above frozen_layers; all"),
     )
     frozen_layers: int = field(default=4, metadata=setting("layers of each tower that upper leaves frozen"))
-    start: Literal["text_tower", "random"] = field(default="text_tower", metadata=constant())
     layers: int = field(default=4, metadata=setting("layers of the temporal transformer"))
     heads: int = field(default=8, metadata=setting("attention heads of the temporal transformer"))
     frames: int = field(default=16, metadata=setting("frames per clip"))
@@ -48,7 +47,6 @@ class AspClipTraining:
         default=1e-3, metadata=setting("learning rate of CLIP's own weights, as a share of lr")
     )
     warmup: int = field(default=300, metadata=setting("steps of linear warm-up"))
-    weight_decay: float = field(default=0.2, metadata=constant())
     held_out: int = field(default=256, metadata=setting("pairs held out for evaluation, drawn at random"))
     seed: int = field(default=0, metadata=setting("seed"))
     bf16: bool = field(default=False, metadata=setting("train in bf16 mixed precision"))

@@ -72,10 +72,6 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
             )
         self._check_saves()
 
-    def without_effect(self) -> tuple[str, ...]:
-        """See `TrainingConfig`."""
-        return ("final",) if self.episodes == SINGLE else ()
-
     def _check_saves(self) -> None:
         """Raise ConfigError if a checkpoint would be saved before the last step on the sampled replies, which
         it would lose."""

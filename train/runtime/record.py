@@ -30,25 +30,12 @@ class HasKind(Protocol):
     def kind(self) -> str: ...
 
 
-_UNRECORDED: Mapping[str, Any] = {
-    "prompts": None,
-    "adapter": None,
-    "form": "strict",
-    "reasoned_confidence": "none",
-    "async_rollouts": False,
-}
-"""What earlier versions did not record, and what that means; of other settings it means that it is not
-known."""
-
-
 def describe_run(
     training: Any, model: ModelConfig, start: TrainingSetup, *, rows: str, adapter: str | None
 ) -> dict[str, Any]:
     """The facts that decide a run's final weights: all settings but harmless ones, and digests of the files.
     `rows` is the digest of the training file, `adapter` the fingerprint of the adapter that is continued."""
     deciding = {**deciding_settings(training), **deciding_settings(model)}
-    for name in training.without_effect():
-        deciding.pop(name, None)
     deciding |= {
         "data": rows,
         "model": Path(start.checkpoint.source).name,
@@ -75,18 +62,17 @@ def _content(spec: str | None) -> str | None:
 
 def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
     """Raise RunError, naming the differences, if a folder has the checkpoints of another run. The same run
-    with more steps is allowed. A setting that its record does not have, as it is of an earlier version or of
-    earlier libraries, cannot be compared."""
+    with more steps is allowed. A setting that its record lacks, as it is of newer libraries, is not
+    compared."""
     try:
         before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{output}: has checkpoints but no readable {RECORD}; give another output_dir"
         ) from error
-    recorded = {**_UNRECORDED, **before}
-    differing = [name for name in run if name in recorded and recorded[name] != run[name]]
+    differing = [name for name in run if name in before and before[name] != run[name]]
     if differing and differing != _extended_by(before, run):
-        changes = ", ".join(f"{name} was {recorded[name]!r} and is {run[name]!r}" for name in differing)
+        changes = ", ".join(f"{name} was {before[name]!r} and is {run[name]!r}" for name in differing)
         raise RunError(f"{output}: has checkpoints of another run: {changes}; give another output_dir")
 
 

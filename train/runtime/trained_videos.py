@@ -34,8 +34,7 @@ def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
 
 
 def recorded_videos(record: Path) -> dict[str, list[str]]:
-    """The videos that a planner's training_record.json names; none of a missing one and of earlier
-    versions."""
+    """The videos that a planner's training_record.json names; none if there is none, or of another origin."""
     try:
         videos = parse_json(record.read_text(encoding="utf-8"), infinite=True).get("videos", {})
     except (OSError, ValueError, AttributeError):

@@ -134,10 +134,6 @@ class TrainingConfig:
         seen: int = super().n_gpu  # type: ignore[misc]
         return min(seen, 1)
 
-    def without_effect(self) -> tuple[str, ...]:
-        """Settings that change nothing beside the others."""
-        return ()
-
     def check_run(self, *counts: str) -> None:
         """Raise ConfigError for invalid settings. `counts`: further settings that must be at least 1."""
         for name in ("frames", "pixels", "eval_limit", "decode_workers", *counts):

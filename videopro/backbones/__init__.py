@@ -15,7 +15,6 @@ from videopro.backbones.address import (
     check_key_name,
     default_key_name,
     read_address,
-    recorded_spec,
     without_address,
 )
 from videopro.backbones.base import (
@@ -88,7 +87,6 @@ __all__ = [
     "read_address",
     "read_model_record",
     "read_spec",
-    "recorded_spec",
     "reply_notes",
     "stored_thoughts",
     "without_address",

@@ -133,14 +133,8 @@ def check_key_name(name: str | None) -> None:
         )
 
 
-def recorded_spec(spec: str) -> str:
-    """An `api:` spec as runs record it: OpenAI's own address is left out, as it was when it was the
-    default."""
-    return spec.removesuffix(f"@{OPENAI}") if spec.startswith("api:") else spec
-
-
 def without_address(spec: str) -> str:
-    """`server:MODEL` or `api:MODEL`: the spec without its address, which may be missing from old records."""
+    """`server:MODEL` or `api:MODEL`: the spec without its address, if it has one."""
     kind, _, target = spec.partition(":")
     match = _SPEC.fullmatch(target)
     return f"{kind}:{target.partition('@')[0] if match is None else match['model']}"

@@ -23,8 +23,7 @@ def folder_fingerprint(folder: Path, *, also: Sequence[str] = ()) -> str:
     the last. Weights that differ only between the blocks get the same fingerprint; training changes all.
 
     A `videopro.json` with versions is left out: how a model is asked is in a run's key by itself, and the
-    same weights have the same fingerprint whatever wrote them. Those of earlier versions have none and are
-    counted.
+    same weights have the same fingerprint whatever wrote them.
     """
     digest = hashlib.sha256()
     # A set, because a file may fit several patterns, and sorted, because folders have no order.

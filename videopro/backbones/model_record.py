@@ -7,8 +7,7 @@ other files do not say.
      "versions": {"torch": "2.14.1", ...}}
 
 `frames` and `pixels` are the budgets that it was trained with, `base` is the model that its training began
-with (the one that an adapter goes on), and `planner` is a `PlannerRecord`. Earlier versions wrote no `base`
-and no `versions`, and no record for an adapter unless it was trained on a user's prompts.
+with (the one that an adapter goes on), and `planner` is a `PlannerRecord`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 
 from videopro import __version__
 from videopro.cli import did_you_mean
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import ConfigError
 from videopro.pocket import MODEL_FOLDER
 from videopro.storage import parse_json
 from videopro.traces import REFERENCE_FORMS, ReferenceForm
@@ -52,13 +51,8 @@ class PlannerRecord:
 
     def identity(self) -> dict[str, object]:
         """What `Backbone.identity` says of it."""
-        form: dict[str, object] = {"planner_prompt": "short"}
-        if self.prompts:
-            form = {"prompts": dict(self.prompts)}
-        if self.reference != "none":
-            # Left out of what older planners record, whose runs keep their keys.
-            form["reference"] = self.reference
-        return {"base": self.weights, **form} if self.base else form
+        form = {"prompts": dict(self.prompts)} if self.prompts else {"planner_prompt": "short"}
+        return {"base": self.weights, "reference": self.reference, **form}
 
 
 @dataclass(frozen=True)
@@ -164,16 +158,6 @@ def base_notes(who: str, record: ModelRecord, now: Callable[[], BaseRecord]) -> 
         )
 
 
-def older_notes(who: str, trained: tuple[int, int], used: tuple[int, int]) -> Iterator[str]:
-    """Where an adapter of an earlier version is shown other (frames, pixels) than it was trained with."""
-    if trained != used:
-        yield (
-            f"{who} was trained with frames={trained[0]} pixels={trained[1]}, as its {TRAINING_RECORD} says, "
-            f"by an earlier version that wrote no {MODEL_RECORD}; it is shown {used[0]} frames of "
-            f"{used[1]:,} pixels, as its base. To use its own, set them"
-        )
-
-
 @cache
 def library_versions() -> Mapping[str, str]:
     """The versions of this package, "0.1.0+" and its build, of Python, and of the libraries that answers and
@@ -223,26 +207,6 @@ def _planner(content: Any, path: Path) -> PlannerRecord:
         )
     _texts(content.get("prompts", {}), "planner: prompts", path)
     return PlannerRecord(**content)
-
-
-def read_training_run(folder: Path) -> Mapping[str, Any] | None:
-    """What the record of a training with `videopro sft` or `grpo` says of an adapter; None for an adapter of
-    another origin, such as those of agents. Raises BackboneError for a broken record."""
-    path = folder / TRAINING_RECORD
-    if not path.is_file():
-        return None
-    try:
-        record = parse_json(path.read_text(encoding="utf-8"), infinite=True)
-        run: Mapping[str, Any] | None = record.get("run")
-        if run is not None:
-            # Checked here, where the file can be named, and not where the figures are used.
-            int(run["frames"]), int(run["pixels"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackboneError(
-            f"{path}: does not say with how many frames and pixels the adapter was trained "
-            f"({type(error).__name__}: {error}); restore it, or remove it and give them as settings"
-        ) from error
-    return run
 
 
 def lasting_name(source: str) -> str:

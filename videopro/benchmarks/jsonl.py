@@ -95,10 +95,9 @@ def load_folder(
             replace(item, subtitles=item.video) if item.id in silent and item.video in tracks else item
             for item in items
         ]
-        # Embedded subtitles change the run's key; a benchmark without any keeps its key.
+        # For the run's key.
         version = "embedded subtitles" if tracks else ""
     protocol = protocol or Protocol(parser=ROBUST)
-    # A folder without open questions keeps the keys of its runs.
     if any(item.reference is not None for item in items):
         protocol = judged(protocol)
     return Benchmark(

@@ -88,18 +88,6 @@ class AnswerPrompt:
         """Words in braces in `text` that are no slots, and would be shown as they are."""
         return [slot for slot in re.findall(r"\{(\w+)\}", self.text) if slot not in SLOTS]
 
-    def identity(self) -> dict[str, Any]:
-        """What a run's key hashes; fields that older runs did not have only if they are used."""
-        return _used(self, ("line", "join", "decimals", "system", "prefill"))
-
-
-def _used(prompt: AnswerPrompt | JudgePrompt, newer: Sequence[str]) -> dict[str, Any]:
-    """The fields of a prompt, the newer ones only if they differ from their defaults."""
-    defaults = {field.name: field.default for field in fields(prompt)}
-    return {
-        name: value for name, value in asdict(prompt).items() if name not in newer or value != defaults[name]
-    }
-
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
     # In one pass: braces in a question or in a JSON example are not slots.
@@ -135,10 +123,6 @@ class JudgePrompt:
         values = {"question": question, "answer": answer, "frames": str(len(times)), "times": seconds}
         return _filled(self.look, values)
 
-    def identity(self) -> dict[str, Any]:
-        """What a run's key hashes; fields that older runs did not have only if they are used."""
-        return _used(self, ("style", "unsure", "look"))
-
 
 @dataclass(frozen=True)
 class Metric:
@@ -157,11 +141,6 @@ class Metric:
     """The groups of that kind to include; empty: all of them."""
     at: float | None = None
     """For grounding: the share of questions with an IoU of at least this; None: the mean IoU."""
-
-    def identity(self) -> dict[str, Any]:
-        """What a run's key hashes; fields that older runs did not have only if they are used."""
-        values = asdict(self)
-        return values if self.at is not None else {name: values[name] for name in values if name != "at"}
 
 
 def counts(metric: Metric, groups: Mapping[str, str]) -> bool:
@@ -225,20 +204,8 @@ class Protocol:
     """How open answers are graded."""
 
     def identity(self) -> dict[str, Any]:
-        """What a run's key hashes: only what differs from the defaults, so that a new field does not change
-        the keys of older runs."""
-        values = asdict(self)
-        for name, prompt in (("answer_prompt", self.answer_prompt), ("judge", self.judge)):
-            if prompt is not None:
-                values[name] = prompt.identity()
-        values["metrics"] = tuple(metric.identity() for metric in self.metrics)
-        # The fields of the first version, which its keys hold in any case.
-        always = ("parser", "prompt", "official_unparsed")
-        return {
-            field.name: values[field.name]
-            for field in fields(self)
-            if field.name in always or getattr(self, field.name) != field.default
-        }
+        """What a run's key hashes."""
+        return asdict(self)
 
     @classmethod
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:

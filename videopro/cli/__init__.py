@@ -23,15 +23,12 @@ from videopro.cli.option_flags import OptionFlags
 from videopro.cli.requirements import Need, check_needs, folder_problem
 from videopro.cli.settings import (
     build_settings,
-    constant,
     did_you_mean,
     is_setting,
     parse_yaml,
     plain_type,
     read_yaml,
-    recorded,
     setting,
-    without_recorded,
 )
 from videopro.cli.stopping import defer_signals, leave_signals_to_parent
 from videopro.cli.stored_help import HELP, store_help, stored_help
@@ -59,7 +56,6 @@ __all__ = [
     "check_key",
     "check_needs",
     "config_file",
-    "constant",
     "counted",
     "defer_signals",
     "did_you_mean",
@@ -78,11 +74,9 @@ __all__ = [
     "plain_type",
     "proxies",
     "read_yaml",
-    "recorded",
     "setting",
     "store_help",
     "stored_help",
-    "without_recorded",
     "tracker_needs",
     "trim_heap",
     "wandb_problem",

@@ -26,7 +26,6 @@ from videopro.cli.settings import (
     parse_yaml,
     plain_type,
     read_yaml,
-    without_recorded,
 )
 from videopro.cli.stored_help import HELP, store_help
 from videopro.errors import ConfigError
@@ -84,7 +83,6 @@ class CommandLine(Generic[T]):
         if self.options is not None:
             self._merge_options(self.options, merged, flags, str(file))
         _merge(self.settings, merged, flags, str(file))
-        merged = without_recorded(self.settings, merged, {}, "" if file is None else f"{file}: ")
         settings = build_settings(self.settings, merged, self.program if file is None else str(file))
         # After the check, so that what is printed can be given to --config as it is.
         if wants_print:
@@ -152,8 +150,6 @@ class CommandLine(Generic[T]):
             values: dict[str, Any] = app(list(argv), exit_on_error=False, print_error=False)
         except cyclopts.UnknownOptionError as error:
             word = error.token.keyword or error.token.value
-            # A flag of earlier versions says what has become of it.
-            without_recorded(self.settings, {_setting_name(word): None}, {})
             flags = [flag for argument in app.assemble_argument_collection() for flag in argument.names]
             raise ConfigError(
                 f"{self.program}: unknown argument {word!r}; "
@@ -206,10 +202,6 @@ def as_yaml(settings: Any) -> str:
 
 def _settings_of(cls: Any) -> list[Field[Any]]:
     return [option for option in fields(cls) if is_setting(option)]
-
-
-def _setting_name(word: str) -> str:
-    return word.partition("=")[0].removeprefix("--").replace("-", "_")
 
 
 def _merge(cls: type, merged: dict[str, Any], flags: Mapping[str, Any], file: str) -> None:

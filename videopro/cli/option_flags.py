@@ -99,8 +99,8 @@ class OptionFlags:
     def take_from_file(
         self, command: type, merged: dict[str, Any], choices: Sequence[str], file: str
     ) -> None:
-        """Move the options that a file has beside the command's settings into its mapping. Null is unset, as
-        in the config.yaml of runs of earlier versions. Raises ConfigError."""
+        """Move the options that a file has beside the command's settings into its mapping. Null is unset.
+        Raises ConfigError."""
         beside = {name: merged.pop(name) for name in sorted(self.names(command) & merged.keys())}
         values = {name: value for name, value in beside.items() if value is not None}
         for name in values:

@@ -41,38 +41,10 @@ def setting(
     return {"help": help, "positional": positional, "group": group, "joined": joined, "client": client}
 
 
-def recorded(remedy: str) -> dict[str, Any]:
-    """The metadata of a field that is no setting but what a run finds out by itself. It stands among the
-    settings because the key of a run is made of them. `remedy`: what a user is told who gives another value
-    than the run's own, as was possible in earlier versions."""
-    return {"recorded": remedy}
-
-
-def constant() -> dict[str, Any]:
-    """The metadata of a field that is no setting but always has its default: a setting of earlier versions,
-    which the keys of runs, or the records of trainings, go on to name."""
-    return {"recorded": ""}
-
-
 def is_setting(option: Field[Any]) -> bool:
-    """Whether a user may give a value for this field of a class of settings."""
-    return "recorded" not in option.metadata
-
-
-def without_recorded(
-    cls: type, options: Mapping[str, Any], record: Mapping[str, Any], where: str = ""
-) -> dict[str, Any]:
-    """The options that are settings of `cls`. Of the others, those are dropped that agree with what the run's
-    folder has recorded, as in the config.yaml of a run of an earlier version, or with the constant. Raises
-    ConfigError, prefixed with `where`, for one that does not."""
-    fixed = {option.name: option for option in fields(cls) if not is_setting(option)}
-    for name in sorted(fixed.keys() & options.keys()):
-        remedy, default = fixed[name].metadata["recorded"], fixed[name].default
-        if options[name] != (record.get(name) if remedy else default):
-            raise ConfigError(
-                f"{where}{name} is no setting any more: {remedy or f'it is always {default}'}; leave it out"
-            )
-    return {name: value for name, value in options.items() if name not in fixed}
+    """Whether a user may give a value for this field of a class of settings: others are what a run finds out
+    by itself, and stand there because its key is made of them."""
+    return "help" in option.metadata
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:

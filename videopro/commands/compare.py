@@ -212,13 +212,6 @@ def read_comparison_run(path: Path) -> ComparisonRun:
         raise RunError(
             f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
         ) from error
-    fields = summary if isinstance(summary, dict) else {}
-    lacking = [key for key in ("modes", "output", "method", "settings") if key not in fields]
-    if lacking:
-        raise RunError(
-            f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; re-run the run's own "
-            "command to rewrite it"
-        )
     settings = read_yaml(folder.config) if folder.config.exists() else summary
     for key in ("run_key", "model"):
         if summary.get(key) != settings.get(key):

@@ -184,8 +184,7 @@ def check(
             "split": benchmark.split,
             "version": benchmark.version,
             **benchmark.protocol.identity(),
-            # Only if it is set, so that older folders keep their keys.
-            **({"subtitle_track": config.subtitle_track} if config.subtitle_track is not None else {}),
+            "subtitle_track": config.subtitle_track,
         },
         "generation": generation_identity(config.seed, config.nearest_intact),
     }

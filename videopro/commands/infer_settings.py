@@ -13,7 +13,6 @@ from videopro.cli import setting
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
-from videopro.runs import RunFolder
 from videopro.video import NEAREST_INTACT_HELP
 
 _QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
@@ -170,7 +169,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
                 root=root,
                 output=config.output / folder,
                 backbone=backbone,
-                options=_with_transcripts(config, config.output / folder) if hears else config.options,
+                options=_with_transcripts(config) if hears else config.options,
             )
     return list(runs.values())
 
@@ -211,22 +210,12 @@ _READS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _with_transcripts(config: InferConfig, output: Path) -> dict[str, Any]:
+def _with_transcripts(config: InferConfig) -> dict[str, Any]:
     """The options of a benchmark preset: methods that search a video read the subtitles that are listed, and
     videos without any, such as LVBench's, are transcribed by the Whisper of this machine, as in the paper, if
     there is one and nothing else is asked for. A direct answer is from frames alone, as the paper's baseline,
-    unless the options name lines for it. A run of an earlier version goes on as it began."""
+    unless the options name lines for it."""
     options = dict(config.options)
-    if options.get("subtitles") == "none":
+    if options.get("subtitles", "none" if config.method == "native" else None) == "none":
         return options
-    added: dict[str, Any] = {"speech": "whisper", **_READS.get(config.method, {})}
-    recorded = (RunFolder(output).recorded_identity() or {}).get("method") or {}
-    began = recorded if recorded.get("name") == config.method else None
-    if config.method == "native":
-        if began is None:
-            return {**added, **options} if "subtitles" in options else options
-        # Earlier versions showed direct answers the lines at their frames.
-        added["subtitles"] = began.get("subtitles", "none")
-    if began is not None and "speech" not in began:
-        added = {"speech": "none", **{name: began.get(name, "none") for name in added if name != "speech"}}
-    return {**added, **options}
+    return {"speech": "whisper", **_READS.get(config.method, {}), **options}

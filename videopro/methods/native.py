@@ -136,12 +136,7 @@ class NativeMethod(Method):
         self._transcripts = Transcripts(settings.speech)
 
     def identity(self) -> dict[str, Any]:
-        """Settings that older runs did not have only if they are given."""
-        newer = ("reply", "reply_tokens", "sampling", "system")
-        identity = super().identity()
-        del identity["speech"]
-        identity |= speech_identity(self.settings.speech)
-        return {name: value for name, value in identity.items() if name not in newer or value is not None}
+        return super().identity() | speech_identity(self.settings.speech)
 
     def adapt(self, request: RunRequest) -> Adaptation:
         """With the protocol's subtitles, unless the options say otherwise."""

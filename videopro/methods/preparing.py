@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, BackboneConfig, load_backbone, model_needs, read_spec
-from videopro.cli import Need, without_recorded
+from videopro.cli import Need, is_setting
+from videopro.errors import ConfigError
 from videopro.methods.base import Method
 from videopro.methods.registry import method_class
 from videopro.methods.requests import RunRequest
@@ -51,8 +52,12 @@ def prepare(request: RunRequest) -> PreparedRun:
     go with the questions.
     """
     kind = method_class(request.method)
-    options = without_recorded(kind.Settings, request.options, request.recorded)
-    options, notes = _with_recorded_prompts(options, request.recorded)
+    for option in fields(kind.Settings):
+        if option.name in request.options and not is_setting(option):
+            raise ConfigError(
+                f"method {kind.name}: {option.name} is no setting: a run finds it out by itself; leave it out"
+            )
+    options, notes = _with_recorded_prompts(dict(request.options), request.recorded)
     method = kind.with_options(options)
     # A wrong setting of the model shows before a server is asked and the questions are read.
     _model_config(request.model, request.backbone, request.load)

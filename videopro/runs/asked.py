@@ -25,7 +25,7 @@ ASKED = "asked"
 
 def generation_identity(seed: int, nearest_intact: float) -> dict[str, Any]:
     """What a run's key hashes besides its method, model and protocol."""
-    return {"seed": seed} | ({"nearest_intact": nearest_intact} if nearest_intact else {})
+    return {"seed": seed, "nearest_intact": nearest_intact}
 
 
 def asked_identity(

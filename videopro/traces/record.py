@@ -124,8 +124,7 @@ class Call:
     intervals: tuple[tuple[float, ...], ...] = ()
     """(start, end) in seconds of the intervals that a retrieval returned."""
     line: int | None = None
-    """The program's line that made the call, from 1; None for a direct answer, and in some traces of older
-    versions."""
+    """The program's line that made the call, from 1; None for a direct answer."""
 
 
 @dataclass(frozen=True)

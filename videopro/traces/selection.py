@@ -34,10 +34,8 @@ class AnswerRule:
 
 
 def recorded_rule(settings: Mapping[str, object]) -> AnswerRule:
-    """The rule of a run, from its recorded method settings. Runs of older versions stored it as `final`,
-    where "last" meant the last program that gave an answer."""
-    older = {"last": "last-answered"}.get(str(settings.get("final")), settings.get("final"))
-    final = settings.get("final_answer", older or "last")
+    """The rule of a run, from its recorded method settings."""
+    final = settings.get("final_answer", "last")
     return AnswerRule(cast(FinalRule, final), cast(FallbackRule, settings.get("fallback", "none")))
 
 

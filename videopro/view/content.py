@@ -183,8 +183,8 @@ def _round(
         "refines": before,
         "listing": _listing(attempt, None if before is None else trace.rounds[before].program),
         "calls": [
-            {**_call(call, max_frames, pictures), "line": line, "by_name": by_name}
-            for call, (line, by_name) in zip(calls, lines, strict=True)
+            {**_call(call, max_frames, pictures), "line": line}
+            for call, line in zip(calls, lines, strict=True)
         ],
         "steps": steps_of(steps, letters, max_frames, texts, pictures),
         "layout": layout(steps),

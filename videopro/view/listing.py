@@ -4,7 +4,6 @@ line of each call. The text comes from a model, so it is split into tokens and n
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -14,7 +13,7 @@ from typing import Literal
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
-from videopro.executor import MAX_CHARS, REPLY, parse_python
+from videopro.executor import MAX_CHARS
 from videopro.traces import Call
 
 Tokens = list[tuple[str, str]]
@@ -101,34 +100,7 @@ def listing(code: str, before: str | None = None, modules: frozenset[str] = froz
     return lines
 
 
-def lines_of_calls(code: str, calls: Sequence[Call]) -> list[tuple[int | None, bool]]:
-    """For each call its line, and whether the line was inferred from the function's name.
-
-    Traces of older runs record no lines. If the program names the function on one line only, the call must
-    be there; otherwise the line is unknown.
-    """
+def lines_of_calls(code: str, calls: Sequence[Call]) -> list[int | None]:
+    """For each call its line; None if it has none in this code."""
     last = code.count("\n") + 1
-    named = _lines_by_name(code) if any(call.line is None for call in calls) else {}
-    rows: list[tuple[int | None, bool]] = []
-    for call in calls:
-        if call.line is not None:
-            rows.append((call.line if 1 <= call.line <= last else None, False))
-        else:
-            lines = named.get(call.fn, set())
-            rows.append((next(iter(lines)), True) if len(lines) == 1 else (None, False))
-    return rows
-
-
-def _lines_by_name(code: str) -> dict[str, set[int]]:
-    """The lines on which each name appears, assignments (`f = query_mc`) included."""
-    if len(code) > MAX_CHARS:
-        return {}
-    try:
-        tree = parse_python(code, REPLY)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return {}
-    lines: dict[str, set[int]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            lines.setdefault(node.id, set()).add(node.lineno)
-    return lines
+    return [call.line if call.line is not None and 1 <= call.line <= last else None for call in calls]

@@ -7,10 +7,7 @@ from typing import Any
 
 from videopro.traces import Round
 
-_NONE_STORED = (
-    "the run did not store its prompts (runs of earlier versions did not, nor does a method that does not "
-    "record what it asks)"
-)
+_NONE_STORED = "the run did not store its prompts"
 _NO_HEAD = (
     "its beginning is not in the run's prompts.jsonl, which was damaged or left behind when the run was "
     "copied; what is the question's own is in the trace as JSON"

@@ -14,7 +14,6 @@ from videopro.modules.models.encoders.interfaces import BATCH_SIZE, TextEncoder,
 from videopro.modules.models.encoders.precision import (
     AUTO_DTYPE,
     DTYPES,
-    OLD_DTYPE,
     check_dtype,
     resolve_dtype,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "BATCH_SIZE",
     "CHECKPOINTS",
     "DTYPES",
-    "OLD_DTYPE",
     "TextEncoder",
     "VideoTextEncoder",
     "check_dtype",

@@ -10,8 +10,6 @@ DTYPES = ("float32", "bfloat16", "float16")
 """The precisions in which encoders compute."""
 AUTO_DTYPE = "auto"
 """The setting that leaves the precision to the machine."""
-OLD_DTYPE = "float32"
-"""The precision of what records none, as runs of earlier versions and those of a CPU."""
 # Names in /dev of what PyTorch's GPUs are reached through (NVIDIA, its boards, Windows' subsystem, AMD).
 _DEVICE_FILES = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
 

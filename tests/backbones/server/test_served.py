@@ -35,10 +35,10 @@ def cards(*entries: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 
-def adapter(folder: Path, **run: Any) -> Path:
+def adapter(folder: Path, **budgets: int) -> Path:
     folder.mkdir()
     (folder / "adapter_config.json").write_text("{}")
-    (folder / "training_record.json").write_text(json.dumps({"run": run}))
+    (folder / "videopro.json").write_text(json.dumps({**budgets, "planner": {}}))
     return folder
 
 
@@ -64,10 +64,7 @@ def test_an_adapter_says_with_what_it_was_trained(tmp_path: Path) -> None:
     # An agent's adapter is no planner, and has another record.
     agent = find_served(cards(card("pocket-vca", "/srv/vca", "pocket")), "pocket-vca")
     assert (agent.frames, agent.pixels, agent.planner) == (16, 15_360, None)
-    (folder / "training_record.json").write_text('{"run": {}}')
-    with pytest.raises(BackboneError, match=r"training_record\.json: does not say"):
-        find_served(served, "mine")
-    (folder / "training_record.json").unlink()
+    (folder / "videopro.json").unlink()
     # Trained by others: nothing tells what its prompts were.
     assert find_served(served, "mine").planner is None
     (folder / "videopro.json").write_text('{"planner": {"base": "pocket", "prompts": {"plan": "Plan."}}}')
@@ -103,8 +100,8 @@ def test_a_run_takes_the_models_own_budgets_and_settings_come_first(make: Make, 
     with StubServer(models=models) as stub:
         assert make(stub, model="mine").identity()["frames"] == 12
         assert make(stub, model="mine", frames=3).pixels == 4096
-        # An adapter beside its base has the base's budgets, as a local one, if the base says any.
-        assert make(stub, model="pocket", adapter_model="mine").frames == 16
+        # Its own, beside a base too.
+        assert make(stub, model="pocket", adapter_model="mine").frames == 12
         assert make(stub, adapter_model="mine").frames == 12
         with pytest.raises(BackboneError, match="--backbone frames=N pixels=N"):
             _ = make(stub).frames
@@ -115,7 +112,6 @@ def test_an_adapters_own_record_comes_before_its_base(
 ) -> None:
     """A setting that differs from it counts, and is named, as is another base than that of its training."""
     folder = adapter(tmp_path / "sft")
-    (folder / "training_record.json").unlink()
     base = {"name": "pocket", "weights": folder_fingerprint(model_dir())}
     record = {"frames": 6, "pixels": 4096, "base": base, "planner": {}, "versions": {}}
     (folder / "videopro.json").write_text(json.dumps(record))
@@ -136,12 +132,6 @@ def test_an_adapters_own_record_comes_before_its_base(
         changed = make(stub, model="mine", video="frames")
         changed.identity()
         assert "was trained on pocket (files 0f), and is put on /srv/pocket (files" in changed.notes[0]
-        # Of an earlier version: the base's budgets, as before, with a note.
-        (folder / "videopro.json").unlink()
-        (folder / "training_record.json").write_text('{"run": {"frames": 6, "pixels": 4096}}')
-        old = make(stub, model="pocket", adapter_model="mine", video="frames")
-        assert old.identity()["frames"] == 16
-        assert "was trained with frames=6 pixels=4096, as its training_record.json says" in old.notes[0]
 
 
 def test_no_request_is_needed_where_the_settings_give_both(make: Make) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import reason_world as world
 from tests.support.lvagent_world import BUDGET, agents, discuss, steps
 from tests.support.method_world import item
 from tests.support.reason_world import colour_of
 from tests.support.scripted_model import ScriptedModel
+from videopro.methods.lvagent import agent
 from videopro.methods.lvagent.frames import randomly, times_at
 from videopro.traces import FORCED
 from videopro.video import uniform_times
@@ -88,8 +91,9 @@ def test_the_best_one_alone_can_be_asked_for() -> None:
     assert set(colours(model, 2)) == {"red"}
 
 
-def test_the_key_is_cut_to_its_words() -> None:
-    result, model = looking("some red thing", words=2)
+def test_the_key_is_cut_to_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "KEY_WORDS", 2)
+    result, model = looking("some red thing")
     assert "at most 2 words" in model.requests[1].prompt
     assert steps(result, "retrieve")[0].args["key"] == "some red"
     assert len(model.requests[1].frames) == 4

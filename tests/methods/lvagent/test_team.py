@@ -14,7 +14,7 @@ from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
-from videopro.cli import build_settings, without_recorded
+from videopro.cli import build_settings
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.agents import Scene
@@ -70,9 +70,9 @@ def test_settings_that_cannot_be_used(options: dict[str, Any], message: str) -> 
 
 def test_the_papers_values_are_the_defaults() -> None:
     settings = create("lvagent", {"agents": ["a", "b"]}).settings
-    assert (settings.glance_frames, settings.frames, settings.chunks, settings.words) == (4, 16, 6, 50)
+    assert (settings.frames, settings.chunks) == (16, 6)
     assert (settings.threshold, settings.max_rounds) == (0.8, 3)
-    assert (settings.taken, settings.drawn, settings.score_frames) == ("above", "random", False)
+    assert settings.taken == "above"
 
 
 def test_served_adapters_of_one_model_are_different_agents() -> None:
@@ -206,18 +206,3 @@ def test_without_an_encoder_there_is_nothing_to_retrieve() -> None:
     )
     with pytest.raises(ConfigError, match="leave out encoder=none"):
         method.prepare(Scene(context(SceneBackbone()), {}))
-
-
-def test_settings_of_earlier_versions_are_read_in_a_stored_config() -> None:
-    """With the value that is now always used; another one is told in one line."""
-    team = {"agents": ["pocket", "pocket+pocket-sft"]}
-    stored = {"glance_frames": 4, "words": 50, "drawn": "random", "score_frames": False, "repair": True}
-    for name in ("glance_frames", "words", "drawn", "score_frames", "repair"):
-        with pytest.raises(
-            ConfigError, match=f"^{name} is no setting any more: it is always {stored[name]};"
-        ):
-            without_recorded(LvAgentMethod.Settings, {**team, **stored, name: 7}, {name: 7})
-    assert without_recorded(LvAgentMethod.Settings, {**team, **stored}, {}) == team
-    # The keys of runs go on to name them.
-    identity = create("lvagent", team).identity()
-    assert {name: identity[name] for name in stored} == stored

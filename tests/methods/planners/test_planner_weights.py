@@ -52,7 +52,7 @@ def test_a_run_records_where_the_weights_are_from_and_what_they_are_if_they_are_
     with serving("/srv/elsewhere") as stub:
         assert settled(stub)["planner_weights"] == {"root": "/srv/elsewhere"}
     with serving(None) as stub:
-        assert "planner_weights" not in identity(settled(stub))
+        assert identity(settled(stub))["planner_weights"] == {}
 
 
 def test_other_weights_under_the_same_name_are_another_run(tmp_path: Path) -> None:
@@ -87,18 +87,6 @@ def test_files_are_compared_only_where_they_are_at_both_times(tmp_path: Path) ->
         assert begun["planner_weights"] == {"root": str(tmp_path / "a")}
         (tmp_path / "gone").rename(tmp_path / "a")
         assert identity(settled(stub, begun)) == begun
-
-
-def test_older_runs_go_on_and_say_in_one_line_what_is_not_compared(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with serving(adapter(tmp_path / "a")) as stub:
-        older = identity(settled(stub))
-        del older["planner_weights"]
-        with caplog.at_level(logging.WARNING):
-            assert identity(settled(stub, older)) == older
-    (record,) = caplog.records
-    assert "planner server:mine: the run did not record its weights" in record.getMessage()
 
 
 def test_a_server_that_is_away_leaves_the_comparison_to_the_workers(

@@ -282,10 +282,6 @@ def asked(run: Path, trace: Trace) -> str:
     return ("" if shown["head"] is None else prompts.beginnings[shown["head"]]) + str(shown["text"])
 
 
-def test_without_a_file_keys_are_as_they_were() -> None:
-    assert "prompts" not in create("videopro", {}).identity()
-
-
 # ---- the example of the documentation --------------------------------------------------------------------
 
 

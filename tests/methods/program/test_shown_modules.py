@@ -94,16 +94,6 @@ def test_another_reference_than_that_of_the_training_is_named() -> None:
     assert "was trained on prompts with reference=none, and is asked with reference=compact" in said
 
 
-def test_only_a_setting_is_part_of_the_key() -> None:
-    assert "reference" not in create("adaptive", OPTIONS).identity()
-    assert create("adaptive", {**OPTIONS, "reference": "compact"}).identity()["reference"] == "compact"
-    assert PlannerRecord(reference="compact").identity()["reference"] == "compact"
-    assert PlannerRecord().identity() == {"planner_prompt": "short"}
-
-
 def test_the_pocket_teacher_reads_the_whole_reference() -> None:
     with pytest.raises(ConfigError, match="'pocket-teacher' reads the whole reference"):
         create("adaptive", {**OPTIONS, "planner": "pocket-teacher", "reference": "compact"})
-    plain = create("adaptive", {**OPTIONS, "planner": "pocket-teacher"}).identity()["teacher"]
-    without = create("adaptive", {**OPTIONS, "planner": "pocket-teacher", "without": ["context"]})
-    assert without.identity()["teacher"] == {**plain, "programs_without": 1}

@@ -198,7 +198,6 @@ def test_open_questions_are_taken() -> None:
         ({"buffer": 0}, "buffer is 0"),
         ({"buffer": 8, "preset": "equal"}, "takes the model's frames"),
         ({"max_rounds": 0}, "max_rounds is 0"),
-        ({"shortest": 0.0}, "shortest is 0.0"),
         ({"tree_search": False, "reward": "image"}, "leave reward out"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.reason_world import colour_of
 from tests.support.vca_world import explore, flat, listed, scores
+from videopro.methods.vca import agent
 from videopro.traces import Segment
 from videopro.video import Frame
 
@@ -122,17 +123,19 @@ def test_the_reward_model_sees_all_earlier_scores_and_texts() -> None:
     assert '{"14": {"why": "...", "score": 0}, ...}' in new
 
 
-def test_short_segments_cannot_be_chosen() -> None:
+def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "SHORTEST", 2.0)
     # 60/7 s, then 60/49 s.
-    ended = explore([flat(1), {"segment": 0}, flat(1, first=7), {"answer": "A"}], shortest=2.0)
+    ended = explore([flat(1), {"segment": 0}, flat(1, first=7), {"answer": "A"}])
     assert [listed(request) for request in ended.asked_for_action] == [
         [0, 1, 2, 3, 4, 5, 6],
         [1, 2, 3, 4, 5, 6],
     ]
 
 
-def test_without_a_segment_to_explore_the_answer_is_forced() -> None:
-    ended = explore([flat(1), "C"], shortest=10.0)
+def test_without_a_segment_to_explore_the_answer_is_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "SHORTEST", 10.0)
+    ended = explore([flat(1), "C"])
     assert ended.kinds == ["reward", "answer"]
     assert ended.result.notes == (FORCED,)
 
@@ -204,14 +207,14 @@ def test_the_size_of_the_memory(settings: dict[str, Any], frames: int, kept: int
 # ---- malformed replies -----------------------------------------------------------------------------------
 
 
-def test_a_closed_segment_is_refused_with_the_open_ones() -> None:
+def test_a_closed_segment_is_refused_with_the_open_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "SHORTEST", 2.0)
     ended = explore(
         [
             *(flat(20), {"segment": 3}),
             *(flat(40, first=7), {"segment": 3}, {"segment": 4}),
             *(flat(60, first=14), {"answer": "B"}),
-        ],
-        shortest=2.0,
+        ]
     )
     refused = ended.steps("explore")[1]
     assert refused.faults == ("segment: Input should be 0, 1, 2, 4, 5 or 6",)

@@ -248,4 +248,3 @@ def test_the_defaults_are_the_papers() -> None:
         True,
         True,
     )
-    assert settings.reflect_last

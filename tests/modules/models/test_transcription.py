@@ -125,14 +125,6 @@ def test_damaged_packets_are_counted_and_half_a_track_is_refused(tmp_path: Path)
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
-def test_a_transcript_of_an_earlier_version_is_read(film: Path, tmp_path: Path) -> None:
-    transcript_path(Video.open(film), SPEC, tmp_path).write_text('[[0.5, 1.5, "loud"], [2.5, 3.5, "loud"]]')
-    found = Loudness(stops_at=0).of(film, tmp_path)
-    assert times(found.lines) == TONES[:2]
-    # What it cost is not known.
-    assert not found.preparation.is_known
-
-
 def test_the_sound_of_a_long_film_is_never_held_as_a_whole(film: Path) -> None:
     blocks = list(SoundTrack(film).blocks())
     assert max(map(len, blocks)) <= 10 * SAMPLE_RATE

@@ -150,9 +150,6 @@ def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[
     _, device = _device(config)
     resolved = resolve_record(config, checkpoint)
     planner = resolved.planner
-    if config.adapter and planner == PlannerRecord():
-        # An adapter alone stands for our prompts without a reference, as in the keys of earlier versions.
-        planner = None
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(checkpoint.settings)]
     return {
         "kind": "qwen",
@@ -251,7 +248,7 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) holds NaN or infinite "
             f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
         )
-    # The adapter's own carry its name. Unexpected ones are counted: peft renames those of older versions.
+    # The adapter's own carry its name. Unexpected ones are counted: peft renames them.
     missing = [key for key in result.missing_keys if ".default" in key]
     expected = len(get_peft_model_state_dict(adapted))
     if missing or len(weights) != expected:

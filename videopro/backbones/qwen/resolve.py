@@ -16,11 +16,8 @@ from videopro.backbones.model_record import (
     PlannerRecord,
     base_notes,
     budget_notes,
-    older_notes,
-    read_training_run,
 )
 from videopro.backbones.qwen.find import Checkpoint, adapter_folder, fetch_record, find_source
-from videopro.errors import BackboneError
 
 
 @dataclass(frozen=True)
@@ -68,23 +65,8 @@ def _budget_notes(config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[
     who = f"adapter {config.adapter!r}" if config.adapter else f"model {config.model!r}"
     yield from budget_notes(who, record, config.frames, config.pixels)
     if config.adapter and not (record.frames and record.pixels) and not (config.frames and config.pixels):
-        yield from _older_adapter(who, config, resolved)
-
-
-def _older_adapter(who: str, config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[str]:
-    """Of an adapter without a record: earlier versions wrote none, and showed it its base's budgets. That
-    stays, so that their runs can be resumed."""
-    assert config.adapter is not None
-    budgets = resolved.frames, resolved.pixels
-    try:
-        run = read_training_run(adapter_folder(config.adapter))
-    except BackboneError:
-        run = None
-    if run is None:
         yield (
             f"{who} has no {MODEL_RECORD} that says with how many frames and pixels it was trained; it is "
-            f"shown {budgets[0]} frames of {budgets[1]:,} pixels, as its base. If it was trained with "
-            "others, set frames and pixels"
+            f"shown {resolved.frames} frames of {resolved.pixels:,} pixels, as its base. If it was trained "
+            "with others, set frames and pixels"
         )
-        return
-    yield from older_notes(who, (int(run["frames"]), int(run["pixels"])), budgets)

@@ -200,8 +200,6 @@ class ServerBackbone(Backbone):
             form = config.video
         adapter_root = profile.adapter_root
         record = self.planner
-        # The name of an adapter beside its base stands for our prompts, as in runs of earlier versions.
-        is_implied = config.adapter_model is not None and record is not None and not record.prompts
         return {
             "kind": "server",
             "model": config.model,
@@ -216,7 +214,7 @@ class ServerBackbone(Backbone):
             "video_positions": _UNKNOWN,
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
-            **({} if record is None or is_implied else record.identity()),
+            **({} if record is None else record.identity()),
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -20,7 +20,7 @@ import numpy as np
 from videopro.backbones.address import is_openai
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.model_record import budget_notes, older_notes
+from videopro.backbones.model_record import budget_notes
 from videopro.backbones.server.client import Endpoint
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.failures import RequestRefused, unknown_model
@@ -211,19 +211,13 @@ class ServerProfile:
         if self._config.adapter_model is None:
             return base
         tuned = find_served(self.cards, self._config.adapter_model)
-        # As with a local adapter: its own record's budgets, else the base's, as in runs of earlier versions.
-        older: Iterable[str] = ()
-        is_open = not (self._config.frames and self._config.pixels)
-        if is_open and tuned.record.frames is None and tuned.frames and tuned.pixels:
-            shown_budget = base.frames or tuned.frames, base.pixels or tuned.pixels
-            older = older_notes(f"adapter {tuned.name!r}", (tuned.frames, tuned.pixels), shown_budget)
         return replace(
             base,
-            frames=tuned.record.frames or base.frames or tuned.frames,
-            pixels=tuned.record.pixels or base.pixels or tuned.pixels,
+            frames=tuned.frames or base.frames,
+            pixels=tuned.pixels or base.pixels,
             planner=tuned.planner,
             record=tuned.record,
-            base_notes=(*tuned.base_notes, *older),
+            base_notes=tuned.base_notes,
         )
 
     @property

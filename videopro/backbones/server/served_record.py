@@ -22,7 +22,6 @@ from videopro.backbones.model_record import (
     base_notes,
     lasting_name,
     read_model_record,
-    read_training_run,
 )
 from videopro.errors import BackboneError
 from videopro.pocket import ADAPTERS, adapter_dir, model_dir
@@ -63,7 +62,7 @@ class ServedRecord:
             raise BackboneError(
                 f"the server has {self.name!r} from {self.elsewhere}, which is not on this machine, so "
                 f"nothing says with how many frames and pixels it was trained; give {settings} (as in its "
-                f"{MODEL_RECORD}, or the training_record.json of an older one)"
+                f"{MODEL_RECORD})"
             )
         frames, pixels = frames or DEFAULT_FRAMES, pixels or DEFAULT_PIXELS
         note = (
@@ -74,8 +73,8 @@ class ServedRecord:
 
 
 def find_served(cards: Cards, name: str) -> ServedRecord:
-    """The record of the model that a server lists as `name`. Raises ConfigError for a broken `videopro.json`,
-    BackboneError for a broken record of a training."""
+    """The record of the model that a server lists as `name`. Raises ConfigError for a broken
+    `videopro.json`."""
     card = cards.get(name, {})
     parent = card.get("parent")
     if parent is None:
@@ -88,14 +87,7 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
         # The base's budgets may not be the adapter's.
         return ServedRecord(name, base.folder, elsewhere=str(card.get("root") or "another machine"))
     record = read_model_record(folder)
-    # Of an adapter of an earlier version, which has no record, or one of its prompts alone.
-    run = read_training_run(folder) if record.base is None else None
-    planner = None
-    if record.planner is not None:
-        planner = replace(record.planner, base="", weights="")
-    elif run is not None:
-        # A planner that was trained here before planners recorded their prompts: on ours.
-        planner = PlannerRecord()
+    planner = None if record.planner is None else replace(record.planner, base="", weights="")
     notes: Iterable[str] = ()
     if base.folder is not None:
         source = base_root if isinstance(base_root, str) else str(base.folder)
@@ -104,8 +96,8 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
     return ServedRecord(
         name,
         base.folder,
-        record.frames or (base.frames if run is None else int(run["frames"])),
-        record.pixels or (base.pixels if run is None else int(run["pixels"])),
+        record.frames or base.frames,
+        record.pixels or base.pixels,
         planner,
         record=record,
         base_notes=tuple(notes),

@@ -39,7 +39,7 @@ from videopro.modules import (
     speech_identity,
     speech_needs,
 )
-from videopro.modules.models.encoders import OLD_DTYPE, VideoTextEncoder
+from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer, prompts
 from videopro.traces import (
     AGENT,
@@ -173,21 +173,15 @@ class AgentMethod(Method):
         return [*needs, *speech_needs(self.settings.speech, self.flag_without_model)]
 
     def identity(self) -> dict[str, Any]:
-        identity = super().identity()
+        identity = super().identity() | speech_identity(self.settings.speech)
         # Neither changes an answer.
         del identity["max_parallel"]
         del identity["api_key_env"]
-        del identity["speech"]
-        identity |= speech_identity(self.settings.speech)
         equipment = self.equipment()
         for role, name in equipment.roles.items():
             identity[role] = public_role(name)
         if equipment.evidence:
             identity["oracle"] = "evidence"
-        # Left out where they are unset, so that a new limit does not change the keys of older runs.
-        for limit in ("max_frames", "max_tokens", "max_steps", "max_seconds"):
-            if identity[limit] is None:
-                del identity[limit]
         return identity
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
@@ -215,7 +209,7 @@ class AgentMethod(Method):
 
     def encoder(self, scene: Scene, name: str, use: str) -> VideoTextEncoder:
         """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""
-        encoder = self.module_models(scene, ModuleSettings(encoder=name, encoder_dtype=OLD_DTYPE)).encoder()
+        encoder = self.module_models(scene, ModuleSettings(encoder=name, encoder_dtype="float32")).encoder()
         if encoder is None:
             raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or name one")
         return encoder

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from videopro.backbones import Sampling, check_key_name
-from videopro.cli import constant, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents.budget import BudgetLimits
 from videopro.modules import SPEECH_HELP, check_speech
@@ -35,7 +35,6 @@ class AgentSettings:
         default=True,
         metadata=setting("constrain structured replies to their schema if the server supports it"),
     )
-    repair: bool = field(default=True, metadata=constant())
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles: those the benchmark lists, or none", client="any")
     )

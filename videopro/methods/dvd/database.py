@@ -95,7 +95,7 @@ class DatabaseBuilder:
         encoder of its captions."""
         settings, subtitles = self.settings, self.subtitles
         spoken = [] if subtitles is None else [asdict(line) for line in subtitles.lines]
-        sampling = ("temperature", "max_new_tokens", "repair", "constrain")
+        sampling = ("temperature", "max_new_tokens", "constrain")
         identity = {
             "prompts": prompts.DATABASE_PROMPTS,
             "captioner": self.model.identity(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from videopro.cli import cache_root
 from videopro.methods.agents import AgentMethod, AgentRun, Equipment, Prepared, Scene, Session
 from videopro.methods.dvd.agent import DvdRun
@@ -25,13 +23,6 @@ class DvdMethod(AgentMethod):
     def __init__(self, settings: DvdSettings) -> None:
         super().__init__(settings)
         self.pixels = PIXELS_720P if settings.resolution == "720p" else None
-
-    def identity(self) -> dict[str, Any]:
-        """Without the resolution where it is each model's own, as in the keys of older runs."""
-        identity = super().identity()
-        if identity["resolution"] == "model":
-            del identity["resolution"]
-        return identity
 
     def equipment(self) -> Equipment:
         settings = self.settings

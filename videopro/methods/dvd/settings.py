@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.cli import constant, did_you_mean, setting
+from videopro.cli import did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -49,8 +49,6 @@ class DvdSettings(AgentSettings):
     top_k: int = field(
         default=16, metadata=setting("clips that clip_search returns, unless the model says", client="less")
     )
-    inspect_frames: int = field(default=50, metadata=constant())
-    browse_frames: int = field(default=50, metadata=constant())
     resolution: Literal["model", "720p"] = field(
         default="model",
         metadata=setting(
@@ -64,7 +62,7 @@ class DvdSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("clip_seconds", "fps", "top_k", "inspect_frames", "browse_frames", "max_tool_steps"):
+        for name in ("clip_seconds", "fps", "top_k", "max_tool_steps"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"dvd: {name} is {getattr(self, name)}; it must be above 0")
         for tool in self.tools:

@@ -22,6 +22,8 @@ from videopro.video import uniform_times
 VQA = "vqa"
 UNKNOWN_TOOL = "unknown_tool"
 """The kind of a step that calls a tool that there is not."""
+FRAMES = 50
+"""Of a browse or an inspection, at most (the paper)."""
 # The names that servers accept.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -153,7 +155,7 @@ class Toolbox:
 
     def _browse(self, call: GlobalBrowse, round: int) -> str:
         session = self.session
-        times = uniform_times(0.0, session.video.duration, self._most(self.settings.browse_frames))
+        times = uniform_times(0.0, session.video.duration, self._most(FRAMES))
         frames = session.frames(times, VQA)
         subjects = f"Subjects:\n{self.database.registry.describe() or 'none noted'}"
         events = session.tell(
@@ -191,9 +193,7 @@ class Toolbox:
         ranges = [(max(0.0, start), min(end, duration)) for start, end in call.time_ranges]
         if any(start >= end for start, end in ranges):
             raise ToolMistake(f"every range must begin before it ends, within 0 and {duration:.1f} s")
-        frames = session.frames(
-            inspected_times(ranges, self.settings.fps, self._most(self.settings.inspect_frames)), VQA
-        )
+        frames = session.frames(inspected_times(ranges, self.settings.fps, self._most(FRAMES)), VQA)
         return session.tell(
             "frame_inspect",
             VQA,

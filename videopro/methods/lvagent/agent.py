@@ -19,6 +19,10 @@ from videopro.question import Answer
 from videopro.traces import Segment
 from videopro.video import Frame, uniform_times
 
+GLANCE_FRAMES = 4
+KEY_WORDS = 50
+"""Of what an agent looks for, at most."""
+
 
 @dataclass(frozen=True)
 class Scenery:
@@ -96,7 +100,7 @@ class LvAgentRun(AgentRun):
     def _at_once(self) -> Answer:
         """The first agent's answer from a glance, for a budget that is spent before any agent has replied."""
         first, duration = self._members[0], self.session.video.duration
-        times = uniform_times(0.0, duration, self._settings.glance_frames)
+        times = uniform_times(0.0, duration, GLANCE_FRAMES)
         frames = self.session.frames(times, first.role)
         prompt = prompts.answer(self.session.question, self._context(frames))
         return self.session.choose("answer", first.role, prompt, frames=frames)
@@ -125,10 +129,10 @@ class LvAgentRun(AgentRun):
         self, member: Member, rng: np.random.Generator, round: int
     ) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
-        session, settings, question = self.session, self._settings, self.session.question
+        session, question = self.session, self.session.question
         everything = [(0.0, session.video.duration)]
-        glances = randomly(rng, everything, settings.glance_frames)
-        one_each = has_pictures(session.video, everything, settings.glance_frames)
+        glances = randomly(rng, everything, GLANCE_FRAMES)
+        one_each = has_pictures(session.video, everything, GLANCE_FRAMES)
         glance = session.frames(glances, member.role, one_each=one_each)
         context = self._context(glance)
         prompt = prompts.whole_video(question, context)
@@ -138,10 +142,10 @@ class LvAgentRun(AgentRun):
         if needs_all is None:
             session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
             return None
-        prompt = prompts.key_information(question, context, settings.words)
+        prompt = prompts.key_information(question, context, KEY_WORDS)
         reply = session.tell("key", member.role, prompt, frames=glance, round=round)
         # A model may write more than it was asked for.
-        key = " ".join(reply.split()[: settings.words])
+        key = " ".join(reply.split()[:KEY_WORDS])
         if not key:
             session.note(f"{member.role} named nothing to look for: it saw the whole video")
             return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from videopro.cli import constant, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings, public_role
 
@@ -24,7 +24,6 @@ class LvAgentSettings(AgentSettings):
     team: Path | None = field(
         default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
     )
-    glance_frames: int = field(default=4, metadata=constant())
     frames: int = field(
         default=16, metadata=setting("frames of the second look, for the answer", client="less")
     )
@@ -36,10 +35,7 @@ class LvAgentSettings(AgentSettings):
         default="above",
         metadata=setting("chunks that are used: above (the threshold), or best (always one: public code)"),
     )
-    drawn: Literal["random", "uniform"] = field(default="random", metadata=constant())
-    words: int = field(default=50, metadata=constant())
     max_rounds: int = field(default=3, metadata=setting("maximum rounds of discussion", client="less"))
-    score_frames: bool = field(default=False, metadata=constant())
     encoder: str = field(
         default="auto",
         metadata=setting("encoder of the chunks, such as asp-clip:FOLDER (see method videopro)"),
@@ -47,7 +43,7 @@ class LvAgentSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("glance_frames", "frames", "chunks", "words", "max_rounds"):
+        for name in ("frames", "chunks", "max_rounds"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"lvagent: {name} is {getattr(self, name)}; it must be at least 1")
         if bool(self.agents) == (self.team is not None):

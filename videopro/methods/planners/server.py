@@ -80,7 +80,7 @@ def settle_served_planner(
         if options.get("prompts") is not None:
             # The user's prompts replace the form that the run began with.
             resumed.pop("planner_prompt", None)
-        weights = _weights_now(spec, recorded.get("planner_weights"), options.get("api_key_env"))
+        weights = _weights_now(spec, recorded["planner_weights"], options.get("api_key_env"))
         return {**resumed, **weights, **options}
     # Without a setting that says what its prompts are, its own record must.
     is_open = options.get("planner_prompt", "auto") == "auto" and options.get("prompts") is None
@@ -108,9 +108,7 @@ def settle_served_planner(
         settled["planner_frames"] = served.frames
     if frames != 0 and (pixels := served.pixels or config.pixels) is not None:
         settled["planner_pixels"] = pixels
-    if weights:
-        settled["planner_weights"] = weights
-    return {**options, **settled}
+    return {**options, **settled, "planner_weights": weights}
 
 
 def _read_weights(spec: str, api_key_env: str | None) -> dict[str, str]:
@@ -146,14 +144,10 @@ def _prompt_notes(spec: str, recorded: PlannerRecord, options: Mapping[str, Any]
     return prompt_notes(f"planner {spec}", recorded, form, prompt_file, reference)
 
 
-def _weights_now(spec: str, recorded: Mapping[str, str] | None, api_key_env: str | None) -> dict[str, Any]:
+def _weights_now(spec: str, recorded: Mapping[str, str], api_key_env: str | None) -> dict[str, Any]:
     """The option that says which weights the planner of a recorded run has now."""
-    if recorded is None:
-        logger.warning(
-            "warning: planner %s: the run did not record its weights, so they are not compared",
-            spec_identity(spec)["model"],
-        )
-        return {}
+    if not recorded:
+        return {"planner_weights": {}}
     try:
         now = _read_weights(spec, api_key_env)
     except BackboneError as error:

@@ -22,13 +22,11 @@ from videopro.backbones import (
     Visual,
     budget_notes,
     check_alive,
-    recorded_spec,
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, acquired, unexpected_as
-from videopro.executor import DEFAULT_LIMITS
 from videopro.methods.base import Adaptation, Method, MethodContext
 from videopro.methods.planners import (
     Planner,
@@ -44,13 +42,13 @@ from videopro.methods.planners import (
     spec_identity,
     teacher_of,
 )
-from videopro.methods.program.adapting import adapted_backbone, as_it_began, notes_of_beginning
+from videopro.methods.program.adapting import adapted_backbone
 from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
-from videopro.modules.models.encoders import OLD_DTYPE
+from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
     Cost,
@@ -113,73 +111,48 @@ class BaseProgramMethod(Method):
         return file
 
     def identity(self) -> dict[str, Any]:
-        facts = super().identity()
-        # What the preset stands for is in the other settings; Whisper is there or it is not.
-        del facts["preset"]
-        facts["speech"] = resolve_speech(facts["speech"])
-        # Neither parallelism nor the API key changes an answer.
-        del facts["max_parallel"]
-        del facts["api_key_env"]
-        # Not called "final" as in older runs, where "last" meant the latest answer: resuming those is
-        # refused.
-        final = facts.pop("final")
-        if self._reasoning.max_rounds > 0:
-            facts["final_answer"] = final
-        facts["encoder_dtype"] = self.settings.encoder_precision
-        # Left out if empty, so that older runs keep their keys.
-        without = facts.pop("without")
-        if without:
-            facts["without"] = sorted(set(without))
-        if self.settings.planner.startswith("server:"):
-            # A server's address changes no answer.
-            facts["planner"] = spec_identity(self.settings.planner)["model"]
-        if self.settings.planner_program is not None:
-            facts["planner"] = recorded_file(self.settings.planner)
-            facts["planner_program"] = program_digest(self.settings.planner_program)
-        facts["planner"] = recorded_spec(facts["planner"])
-        # The texts, and not where they were read: a run can be resumed and viewed without the file.
-        del facts["prompts"]
-        if self._prompt_file is not None:
-            facts["prompts"] = dict(self._prompt_file.texts)
-        for name, default in (
-            ("planner_pixels", None),
-            ("planner_weights", None),
-            ("planner_program", None),
-            ("clip_times", "video"),
-            ("encoder_dtype", OLD_DTYPE),
-            ("module_seconds", DEFAULT_LIMITS.module_seconds),
-            # Not today's default: runs of earlier versions had this rule, and record none.
-            ("reasoned_confidence", "none"),
-            ("reference", "auto"),
-        ):
-            if facts[name] == default:
-                del facts[name]
-        answerer = facts.pop("answerer")
-        if answerer is not None:
-            facts["answerer"] = spec_identity(answerer)
-        if self.settings.planner.startswith("pocket-teacher"):
-            facts["teacher"] = teacher_of(self.settings.planner).identity()
-            if without:
-                # Since it has programs of its own for a library without a group; other runs keep their keys.
-                facts["teacher"]["programs_without"] = 1
-        return facts
+        settings, facts = self.settings, super().identity()
+        # What the preset stands for is in the other settings; the others change no answer.
+        for name in ("preset", "max_parallel", "api_key_env"):
+            del facts[name]
+        program, is_teacher = settings.planner_program, settings.planner.startswith("pocket-teacher")
+        return facts | {
+            "planner": self._recorded_planner(),
+            "planner_program": None if program is None else program_digest(program),
+            "teacher": teacher_of(settings.planner).identity() if is_teacher else None,
+            # The texts, and not where they were read: a run can be resumed and viewed without the file.
+            "prompts": None if self._prompt_file is None else dict(self._prompt_file.texts),
+            "answerer": None if settings.answerer is None else spec_identity(settings.answerer),
+            "final_answer": facts.pop("final"),
+            "without": sorted({*settings.without}),
+            "speech": resolve_speech(settings.speech),
+            "encoder_dtype": settings.encoder_precision,
+        }
+
+    def _recorded_planner(self) -> str:
+        """The planner without what changes no answer: a server's address, a file's folder."""
+        planner = self.settings.planner
+        if planner.startswith("server:"):
+            planner = str(spec_identity(planner)["model"])
+        elif self.settings.planner_program is not None:
+            planner = recorded_file(planner)
+        return planner
 
     def adapt(self, request: RunRequest) -> Adaptation:
-        """With what a served planner's own record says of how it is asked, and as a run began whose defaults
-        were others. Under a protocol without subtitles no video is
-        transcribed, unless the options ask for it."""
-        options = as_it_began(request.options, request.recorded)
-        notes = notes_of_beginning(request.options, options)
+        """With what a served planner's own record says of how it is asked. Under a protocol without subtitles
+        no video is transcribed, unless the options ask for it."""
         options = settle_served_planner(
-            options, request.recorded, request.server, request.backbone.get("pixels")
+            request.options, request.recorded, request.server, request.backbone.get("pixels")
         )
-        backbone, added_notes = adapted_backbone(self.settings, request.model, request.backbone)
+        backbone, notes = adapted_backbone(self.settings, request.model, request.backbone)
         questions = request.questions()
         questions.require_whole_videos(self.name)
         if questions.protocol.subtitles == "none" and options.get("speech", "auto") == "auto":
             options["speech"] = "none"
+        # As the run began, else this machine's, settled here: a worker's may differ.
+        if "encoder_dtype" in request.recorded and options.get("encoder_dtype", AUTO_DTYPE) == AUTO_DTYPE:
+            options["encoder_dtype"] = request.recorded["encoder_dtype"]
         adapted = self.with_options(options)
-        # Settled here, where the run's key is made: a worker's machine may differ from this one.
         options["encoder_dtype"] = adapted.settings.encoder_precision
         adapted._refuse_open(questions)
         if adapted._prompt_file is not None:
@@ -190,7 +163,7 @@ class BaseProgramMethod(Method):
             options["planner_program"] = adapted.settings.planner_program
             if isinstance(adapted.settings, VideoProSettings):
                 notes = (*notes, f"planner {adapted.settings.planner}: {_NO_REFINEMENT}")
-        return Adaptation(adapted, options, backbone, (*notes, *added_notes), needs=adapted._needs)
+        return Adaptation(adapted, options, backbone, notes, needs=adapted._needs)
 
     def _needs(self, model: BackboneConfig) -> list[Need]:
         settings, key = self.settings, self.settings.api_key_env

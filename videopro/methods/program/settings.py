@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from videopro.backbones import Sampling, check_key_name
-from videopro.cli import did_you_mean, recorded, setting
+from videopro.cli import did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, Limits
 from videopro.methods.planners import (
@@ -57,19 +57,12 @@ class ProgramSettings(ModuleSettings):
         metadata=setting(PLANNER_HELP),
     )
     planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames"))
-    planner_pixels: int | None = field(
-        default=None,
-        metadata=recorded(
-            "server:MODEL@URL is shown frames of the pixels that its own record says, else those of "
-            "--backbone pixels=N"
-        ),
-    )
-    planner_weights: dict[str, str] | None = field(
-        default=None, metadata=recorded("a run asks server:MODEL@URL where it has its weights from")
-    )
-    planner_program: str | None = field(
-        default=None, metadata=recorded("a run reads the program of --planner file:PROGRAM.py from its file")
-    )
+    planner_pixels: int | None = None
+    """Of the frames for server:MODEL@URL."""
+    planner_weights: dict[str, str] | None = None
+    """What that server says of its weights."""
+    planner_program: str | None = None
+    """The text of file:PROGRAM.py."""
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
         metadata=setting(

@@ -18,6 +18,8 @@ from videopro.traces import FORCED, Segment
 from videopro.video import Frame, uniform_times
 
 LLM = "llm"
+SHORTEST = 1.0
+"""A segment of less than so many seconds is not explored."""
 ScoreFrames: TypeAlias = Callable[[str, Sequence[Frame]], list[float]]
 """Scores frames (0 to 100) by their similarity to a text."""
 
@@ -35,7 +37,7 @@ class VcaRun(AgentRun):
         most, size = session.models[LLM].frames, settings.buffer_size(duration)
         if size is not None and size > most:
             session.note(f"the buffer holds {most} frames: the maximum of {LLM}")
-        self._tree = Tree(duration, settings.shortest)
+        self._tree = Tree(duration, SHORTEST)
         self._buffer = MemoryBuffer(most if size is None else min(size, most))
         self._explored: list[Node] = []
         self._similarity: dict[float, float] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.cli import constant, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -48,7 +48,6 @@ class VcaSettings(AgentSettings):
             "rounds of exploration before a forced answer (the paper has no limit)", client="less"
         ),
     )
-    shortest: float = field(default=1.0, metadata=constant())
     temperature: float = field(
         default=0.5, metadata=setting("sampling temperature of replies; 0: greedy", client="any")
     )
@@ -67,8 +66,6 @@ class VcaSettings(AgentSettings):
             raise ConfigError(
                 f"vca: buffer is {self.buffer}, but preset 'equal' takes the model's frames; leave one out"
             )
-        if not self.shortest > 0:
-            raise ConfigError(f"vca: shortest is {self.shortest}; it must be above 0")
         if not self.tree_search and self.reward != "model":
             raise ConfigError(
                 f"vca: reward is {self.reward!r} and tree_search is off; without the tree nothing is scored: "

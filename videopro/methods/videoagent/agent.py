@@ -24,6 +24,8 @@ from videopro.traces import Segment
 from videopro.video import Frame, uniform_times
 
 LLM = "llm"
+CLIP_FRAMES = 4
+"""Frames of a clip that is captioned."""
 
 
 class VideoAgentRun(AgentRun):
@@ -122,7 +124,7 @@ class VideoAgentRun(AgentRun):
             return 1
         most = self.session.models[CAPTIONER].frames
         limit = self.session.budget.limits.max_frames
-        return min(self._settings.clip_frames, most, *([] if limit is None else [limit]))
+        return min(CLIP_FRAMES, most, *([] if limit is None else [limit]))
 
     def _most(self) -> int:
         """Frames in the state that preset "equal" allows."""

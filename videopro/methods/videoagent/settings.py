@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.cli import constant, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -47,7 +47,6 @@ class VideoAgentSettings(AgentSettings):
             "captions asked for; auto: detailed of frames, one sentence of clips and from the pocket model"
         ),
     )
-    clip_frames: int = field(default=4, metadata=constant())
     clip_seconds: float = field(default=1.0, metadata=setting("seconds of a clip that is captioned"))
     selection: Literal["retrieval", "uniform"] = field(
         default="retrieval",
@@ -62,7 +61,6 @@ class VideoAgentSettings(AgentSettings):
     self_evaluation: bool = field(
         default=True, metadata=setting("stop when the llm is confident; off: always all rounds (Table 5)")
     )
-    reflect_last: bool = field(default=True, metadata=constant())
     subtitles: Literal["none", "listed"] = field(
         default="none",
         metadata=setting("subtitle lines at the seen frames: listed, or none (the paper)", client="any"),
@@ -70,7 +68,7 @@ class VideoAgentSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("first_frames", "max_rounds", "clip_frames"):
+        for name in ("first_frames", "max_rounds"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"videoagent: {name} is {getattr(self, name)}; it must be at least 1")
         for name in ("fps", "clip_seconds"):

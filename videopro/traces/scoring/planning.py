@@ -33,13 +33,13 @@ class PlanRecord:
     error: str | None
     """Why the question has no answer, such as an unreadable video."""
     error_type: str | None = None
-    """The class of that error; None: not recorded (older records), or no error."""
+    """The class of that error."""
 
     @property
     def is_left_out(self) -> bool:
         """Whether an error shows without a program (INPUT_ERRORS), so that only `errors` counts it. Every
-        other one may be the planner's doing. Of older records all errors were left out."""
-        return self.error is not None and (self.error_type is None or self.error_type in INPUT_ERRORS)
+        other one may be the planner's doing."""
+        return self.error_type in INPUT_ERRORS
 
 
 def oracle_mode(native: Execution, right: Collection[str], tau: float) -> Mode:

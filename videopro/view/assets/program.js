@@ -23,13 +23,11 @@ VIEW.program = (round, pictures) => {
           code(line.tokens)),
         el("div.calls", {}, calls.length ? several(calls, pictures) : null)));
   }
-  const byName = round.calls.some((call) => call.by_name);
   return [
     body,
     loose.length
       ? el("div.loose", {}, el("h4", {}, "Calls whose line was not recorded"), several(loose, pictures, 8))
       : null,
-    byName ? el("p.note", {}, "This run did not record lines: calls are shown next to the only line that names their function.") : null,
   ];
 };
 

@@ -55,10 +55,13 @@ class PocketTeacher(Planner):
         self._reasons = reasons
 
     def identity(self) -> dict[str, object]:
-        # Left out by default, so that older runs keep their keys.
-        reads = {} if self._reads else {"reads": False}
-        reasons = {"reasons": True} if self._reasons else {}
-        return {"planner": self.name, "version": 4, "faults": self._faults, **reads, **reasons}
+        return {
+            "planner": self.name,
+            "version": 4,
+            "faults": self._faults,
+            "reads": self._reads,
+            "reasons": self._reasons,
+        }
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [
