@@ -220,6 +220,10 @@ class StandIn:
     given: float
     """The time of the intact frame, in s."""
 
+    def __str__(self) -> str:
+        times = f"the frame at {self.given:.2f} s stood in for the damaged one at {self.wanted:.2f} s"
+        return f"{self.where}: {times}"
+
 
 CombiningRule = Literal["product", "least"]
 """How the confidences of the calls that decided a letter make its own."""
