@@ -176,10 +176,9 @@ class Explorer:
                 continue
             states = [_QuestionState(item) for item in group]
             self._explore(states, context)
-            read = seen
-            if (lines := listed or context.subtitles) is not None:
-                file = "" if listed is None else str(group[0].subtitles)
-                read = replace(seen, subtitles=file, text_id=lines.id)
+            lines = listed or context.subtitles
+            file = str(group[0].subtitles or "") if self._settings.subtitles else None
+            read = replace(seen, subtitles=file, text_id=lines.id if lines is not None else "")
             yield from ((state.item, _result(state, context), read) for state in states if not state.capped)
 
     def _subtitles(self, video: Video, item: Item) -> Subtitles | None:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.adapting import adapted
 from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
 from tests.support.infer_world import SRT
+from tests.support.making_videos import damage, make
 from videopro import methods
 from videopro.backbones import GenerateRequest
 from videopro.benchmarks import Item
@@ -48,6 +49,21 @@ def test_choices(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("B", "blue", "0.900"),
         ("C", "green", "0.020"),
     ]
+
+
+def test_a_frame_that_stands_in_for_a_damaged_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 pictures, 10 a second, of which the key frame at 1 s is damaged, and so all after it; the two frames
+    of the question are those at 0.5 s and 1.5 s, and the last intact one is at 0.9 s."""
+    make(tmp_path / "a.mp4", 20, rate=10, options={"g": "10", "bf": "0"})
+    damage(tmp_path / "a.mp4", [10])
+    argv = [str(tmp_path / "a.mp4"), "Which?", "--choices", *COLOURS, "--model", "m", "--options", "frames=2"]
+    said = "round 1, call 1 answer: the frame at 0.90 s stood in for the damaged one at 1.50 s"
+    assert main([*argv, "--nearest-intact", "1"], load=load_fake) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert main([*argv, "--nearest-intact", "1", "--json"], load=load_fake) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["notes"] == [said]
 
 
 def test_an_unparsed_reply_is_reported_as_such(video: Path, capsys: pytest.CaptureFixture[str]) -> None:

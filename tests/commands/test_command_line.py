@@ -357,7 +357,7 @@ def test_shipped_configs_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (["inf"], {"infer"}),
         (["benchmarks", "ch"], {"check"}),
-        (["infer", "--red"], {"--redo-errors"}),
+        (["infer", "--red"], {"--redo-errors", "--redo-changed"}),
         (["report", "--expo"], {"--export"}),
     ],
 )

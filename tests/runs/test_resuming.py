@@ -221,6 +221,64 @@ def test_other_subtitles_are_refused_where_they_were_read(
     assert lines(tmp_path / "reads") == 4
 
 
+@pytest.mark.parametrize("method", ["native", "program"])
+def test_added_and_removed_subtitles_are_refused_where_they_are_looked_for(
+    tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, questions = tmp_path / "b", tmp_path / "b" / "questions.jsonl"
+    make_benchmark(root, videos=1)
+    (root / "v0.srt").write_text(SRT)
+    without = questions.read_text()
+    rows = [{**json.loads(line), "subtitles": "v0.srt"} for line in without.splitlines()]
+    listed = "".join(json.dumps(row) + "\n" for row in rows)
+    looks = "subtitles=all" if method == "native" else "subtitles=listed"
+    parts = () if method == "native" else ("encoder=none", "text_encoder=none", "ocr=none", "detector=none")
+
+    def infer(name: str, *more: str) -> int:
+        rule = looks if name.startswith("reads") else "subtitles=none"
+        chosen = ("--method", method, "--options", rule, *parts)
+        return main(flags(root, tmp_path / name, *chosen, *more), load=load_fake)
+
+    for name, before, after in (("reads-added", without, listed), ("reads-removed", listed, without)):
+        for run in (name, name.replace("reads", "none")):
+            questions.write_text(before)
+            assert infer(run, "--limit", "1") == 0
+            assert infer(run, "--limit", "1") == 0
+            questions.write_text(after)
+            assert infer(run) == (2 if run == name else 0)
+        assert f"{root / 'v0.srt'}" in capsys.readouterr().err
+        assert infer(name, "--redo-changed") == 0
+
+
+def test_a_question_about_another_file_than_before_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, output = tmp_path / "b", tmp_path / "run"
+    make_benchmark(root, videos=1)
+    assert main(flags(root, output), load=load_fake) == 0
+    film, other = root / "videos" / "v0.mp4", root / "videos" / "other.mp4"
+    questions = root / "questions.jsonl"
+    questions.write_text(questions.read_text().replace(film.name, other.name))
+    shutil.copy(film, other)
+    assert main(flags(root, output), load=load_fake) == 0
+    make_video(other, "blue")
+    assert main(flags(root, output), load=load_fake) == 2
+    assert f"{other}: another one when these were answered: v0q0" in capsys.readouterr().err
+
+
+def test_a_film_may_have_subtitles_of_one_name_in_two_folders(tmp_path: Path) -> None:
+    root = tmp_path / "b"
+    make_benchmark(root, videos=1, questions=2)
+    rows = [json.loads(line) for line in (root / "questions.jsonl").read_text().splitlines()]
+    for row, language in zip(rows, ("en", "de"), strict=True):
+        row["subtitles"] = f"{language}/v0.srt"
+        (root / language).mkdir()
+        (root / row["subtitles"]).write_text(SRT.replace("early", language))
+    (root / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(flags(root, tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    assert lines(tmp_path / "run") == 2
+
+
 def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was lost, and that the model heard otherwise the second time."""
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))

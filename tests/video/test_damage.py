@@ -83,6 +83,7 @@ def test_what_is_too_far_away_does_not_stand_in(tmp_path: Path) -> None:
 
 HEVC = {"x265-params": "keyint=10:min-keyint=10:scenecut=0:bframes=0:log-level=none"}
 VP9 = {"g": "10", "deadline": "realtime", "cpu-used": "8"}
+MPEG2 = {"g": "10", "bf": "0", "b": "800k"}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,8 @@ VP9 = {"g": "10", "deadline": "realtime", "cpu-used": "8"}
         ("a.mp4", "libx264", X264, [5, 47, 99], [*range(5, 10), *range(47, 50), 99]),
         ("a.mp4", "libx265", HEVC, [0, 33], [*range(10), *range(33, 40)]),
         ("a.webm", "libvpx-vp9", VP9, [33, 99], [*range(33, 40), 99]),
+        ("a.webm", "libvpx", VP9, [33, 99], [*range(33, 40), 99]),
+        ("a.mkv", "mpeg2video", MPEG2, [33, 40, 99], [*range(33, 50), 99]),
     ],
 )
 def test_each_frame_is_exact_or_stands_in(
@@ -102,6 +105,10 @@ def test_each_frame_is_exact_or_stands_in(
     """Without B-frames, a damaged packet costs the pictures up to the next key frame: every tenth is one."""
     path = damage(film(tmp_path / name, codec=codec, options=options), list(broken))
     frames = opened(path, 60.0).frames(middles(100))
+    # The same of each by itself.
+    for number in (*list(lost)[:12], 99):
+        (alone,) = opened(path, 60.0).frames([(number + 0.5) / RATE])
+        assert (alone.time, alone.wanted) == (frames[number].time, frames[number].wanted)
     assert {number for number, frame in enumerate(frames) if frame.wanted} == set(lost)
     # The picture is that of its own time, and no intact one is nearer.
     assert numbers(frames) == [round(frame.time * RATE) for frame in frames]
@@ -151,6 +158,8 @@ def test_hevc_with_a_part_of_a_packet_zeroed(tmp_path: Path) -> None:
     frames = opened(path, 5.0).frames(middles(20))
     assert [number for number, frame in enumerate(frames) if frame.wanted] == [14, 15, 16, 17, 18, 19]
     assert all(np.array_equal(frame.image, whole[round(frame.time * RATE)]) for frame in frames)
+    # Of one group of pictures too, for which other codecs get all threads.
+    assert stand_ins_in(opened(path, 5.0).frames([1.45])) == ((1.45, 1.3),)
 
 
 def test_hevc_with_remarks_that_the_decoder_does_not_understand(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class MethodContext:
         seed: int = 0,
         observer: Observer | None = None,
         doing: Callable[[str], None] = lambda activity: None,
-        texts: dict[Path | None, tuple[str, str]] | None = None,
+        texts: dict[Path | None, tuple[str | None, str]] | None = None,
     ) -> None:
         """`texts`: is told what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the subtitle
         file that the question lists."""
@@ -78,6 +78,7 @@ class MethodContext:
         """The subtitles that the benchmark lists for this question; None if it lists none. Raises
         SubtitleError."""
         if item.subtitles is None:
+            self.texts[None] = ("", "")
             return None
         with self.meter.stage("subtitles"):
             subtitles = load_subtitles(
@@ -101,7 +102,7 @@ class MethodContext:
         self.meter.take()
         self.meter.add(before)
         if spoken.subtitles is not None:
-            self.texts[item.subtitles] = ("", spoken.subtitles.id)
+            self.texts[item.subtitles] = ("" if listed else None, spoken.subtitles.id)
         return spoken
 
 

@@ -10,7 +10,7 @@ from videopro.backbones import library_versions
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.modules import stored_transcript_id
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, extract_intervals, extract_letter
-from videopro.traces import NO_SUBTITLES, SCHEMA, Result, Trace, VideoRef
+from videopro.traces import SCHEMA, Result, Trace, VideoRef
 from videopro.video import Video
 
 
@@ -29,14 +29,15 @@ def other_file(trace: Trace, item: Item, content: Callable[[Path], str | None]) 
         return None
     if film != before.id:
         return str(item.video)
-    if before.text_id and not before.subtitles:
-        made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
-        return f"the transcript of {item.video}" if made - {None, before.text_id} else None
+    made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
+    if before.text_id and made - {None, before.text_id}:
+        return f"the transcript of {item.video}"
+    if before.subtitles is None:
+        return None
     if item.subtitles is None:
         return f"{before.subtitles} (no subtitles are listed now)" if before.subtitles else None
     text = content(item.subtitles)
-    was_read = before.text_id or NO_SUBTITLES in trace.notes
-    return str(item.subtitles) if was_read and text not in (None, before.text_id) else None
+    return str(item.subtitles) if text not in (None, before.subtitles and before.text_id) else None
 
 
 def make_trace(

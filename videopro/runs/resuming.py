@@ -87,7 +87,8 @@ def check_files(
     content = cache(content_if_readable)
     others: defaultdict[str, list[Trace]] = defaultdict(list)
     for trace in recorded:
-        if trace.video.key in films and (name := other_file(trace, known[trace.question_id], content)):
+        item = known[trace.question_id]
+        if item.video_key in films and (name := other_file(trace, item, content)):
             others[name].append(trace)
     asked = {item.id for item in items} if changed else set()
     lines = [

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
@@ -220,6 +219,10 @@ class StandIn:
     given: float
     """The time of the intact frame, in s."""
 
+    def __str__(self) -> str:
+        times = f"the frame at {self.given:.2f} s stood in for the damaged one at {self.wanted:.2f} s"
+        return f"{self.where}: {times}"
+
 
 CombiningRule = Literal["product", "least"]
 """How the confidences of the calls that decided a letter make its own."""
@@ -410,15 +413,14 @@ class VideoRef:
     """Hash of the content."""
     duration: float = 0.0
     """Seconds."""
-    subtitles: str = ""
-    """The subtitle file that was read; empty: none, or a transcript."""
+    subtitles: str | None = None
+    """The subtitle file that was read; empty: none is listed; None: a method that reads none."""
     text_id: str = ""
-    """Hash of that file's content, or of the transcript's lines; empty: neither was read."""
+    """Hash of that file's content, or of the lines of a transcript; empty: neither was read."""
 
     def contents(self) -> dict[tuple[str, str], str]:
         """The hashes of what was seen and read, by the video's key and what it is."""
-        text = PurePath(self.subtitles).name or "transcript"
-        ids = {(self.key, "video"): self.id, (self.key, text): self.text_id}
+        ids = {(self.key, "video"): self.id, (self.key, self.subtitles or "transcript"): self.text_id}
         return {what: content for what, content in ids.items() if content}
 
 

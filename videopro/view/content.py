@@ -19,7 +19,6 @@ from videopro.traces import (
     Call,
     Execution,
     Round,
-    StandIn,
     Trace,
     answer_in,
     boxes_in,
@@ -101,10 +100,6 @@ def _confidence(trace: Trace) -> float | None:
     return None if confidence is None else _short(confidence)
 
 
-def _stood_in(use: StandIn) -> str:
-    return f"the frame at {use.given:.2f} s stood in for the damaged one at {use.wanted:.2f} s"
-
-
 def page(
     trace: Trace, max_frames: int, prompts: StoredPrompts, grade: JudgeGrade | None = None
 ) -> tuple[dict[str, Any], list[Picture]]:
@@ -143,7 +138,7 @@ def page(
         "selected": trace.selected,
         "refined": trace.refined,
         "error": asdict(trace.error) if trace.error is not None else None,
-        "notes": [*trace.notes, *(f"{use.where}: {_stood_in(use)}" for use in trace.stand_ins)],
+        "notes": [*trace.notes, *map(str, trace.stand_ins)],
         "rounds": rounds,
         "texts": texts.lines,
         "frames": trace.frames_seen,

@@ -158,9 +158,9 @@ def show_answer(result: Result, question: Question) -> None:
     for claim in claims:
         if claim is not None and result.steps:
             print_line(f"the agent claims a confidence of {claim:.2f}", "dim")
+    for note in (*(result.notes if result.steps else ()), *map(str, result.stand_ins)):
+        print_line(note, "dim")
     if result.steps:
-        for note in result.notes:
-            print_line(note, "dim")
         show_costs(result)
 
 

@@ -329,7 +329,7 @@ def _results(
         return
     reference = video_ref(items[0], video)
     meters = chain([meter], iter(Meter, None))
-    texts: dict[Path | None, tuple[str, str]] = {}
+    texts: dict[Path | None, tuple[str | None, str]] = {}
     again = {question for question, *_ in job.redo.changed}
 
     def new_context() -> MethodContext:
@@ -341,5 +341,5 @@ def _results(
     for item, result in answer_each(method, items, new_context):
         redone = (REDONE,) if item.id in again else ()
         notes = (*redone, *video.notes, *backbone.notes, *result.notes)
-        file, text = texts.get(item.subtitles, ("", ""))
+        file, text = texts.get(item.subtitles, (None, ""))
         yield item, replace(result, notes=notes), replace(reference, subtitles=file, text_id=text)

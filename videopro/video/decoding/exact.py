@@ -123,7 +123,7 @@ def intact_pictures_at(
         if workers == 1:
             # With one group there is nothing to distribute: the decoder then splits each picture into slices
             # itself.
-            reader.context.thread_count = cpus
+            reader.use_threads(cpus)
         deadlines += [Deadline(timeout) for _ in range(workers - 1)]
         helpers = [
             threading.Thread(target=work_with_own_reader, args=(each,), daemon=True) for each in deadlines[1:]

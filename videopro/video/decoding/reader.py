@@ -22,8 +22,11 @@ from videopro.video.decoding.opening import MAX_PIXELS, Deadline, video_stream
 
 # How many pictures may be decoded before one that is shown earlier: of these codecs, and of all older ones.
 _REORDERED, _REORDERED_OF_OLD = {"h264": 16, "hevc": 16}, 2
+_ONE_A_PACKET = ("hevc", "mpeg4", "mpeg1video", "mpeg2video")
 # Bytes.
 _TINY_PACKET = 32
+# With fewer or more, these decoders do not tell of all damage.
+_THREADS = {"hevc": 1, "vp8": 2}
 SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
 """Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses
 them again."""
@@ -62,12 +65,16 @@ class Reader:
         self.context.options = {"max_pixels": str(MAX_PIXELS), **strict}
         # Frame threads would decode ahead of every seek for nothing.
         self.context.thread_type = "SLICE"
-        self.context.thread_count = threads
         self.codec = self.context.codec.canonical_name
+        self.use_threads(threads)
         self.is_h264 = self.codec == "h264"
         self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
         # In ticks.
         self._second = max(1, int(1 / (self.stream.time_base or 1)))
+
+    def use_threads(self, count: int) -> None:
+        """Decode with so many threads, unless damage would then depend on it. Before the first packet."""
+        self.context.thread_count = _THREADS.get(self.codec, count)
 
     @property
     def pixels(self) -> Fraction | None:
@@ -176,7 +183,7 @@ class Reader:
     def gives_picture(self, packet: Packet[VideoStream]) -> bool:
         """Whether the decoder returns a picture for this packet, unless it is damaged; False if that is not
         known. (Tiny packets of MPEG-4 say that the picture before stays.)"""
-        return self.is_h264 or (self.codec in ("hevc", "mpeg4") and packet.size > _TINY_PACKET)
+        return self.is_h264 or (self.codec in _ONE_A_PACKET and packet.size > _TINY_PACKET)
 
     def start_before(self, tick: int, first: int) -> SeekPoint | None:
         """The last key frame at or before a tick, as far as the container knows; None if seeking finds none.
