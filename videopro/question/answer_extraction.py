@@ -132,6 +132,14 @@ def _prose(text: str, question: Question) -> str | None:
         return letter
     if _ONLY_LETTERS.fullmatch(text) and len(set(re.findall("[A-Z]", text))) > 1:
         raise Contradiction
+    for taken_back in reversed(list(phrases.TAKEN_BACK.finditer(text))):
+        # A "no" or "yes" of several is said of one option.
+        if taken_back["no"] and len(re.findall(r"(?i)\b(?:no|yes)\b", text)) > 1:
+            continue
+        if phrases.LETTER_MENTION.search(text, 0, taken_back.start() + 1):
+            if (letter := _prose(text[taken_back.end() :], question)) is None:
+                raise Contradiction
+            return letter
     text = settled(text, question, lambda clause: _read(clause, question))
     marked, prose = without_list(text, question)
     final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, prose, question)]

@@ -42,7 +42,7 @@ _OF_THIS = (
 )
 # "Let me analyze each option: A." announces a list.
 ANSWER_IS = (
-    rf"\b(?<!each )(?<!every )(?<!first )(?<!next )(?<!consider )(?<!analyze )(?<!check )"
+    rf"\b(?<!each )(?<!every )(?<!first )(?<!last )(?<!next )(?<!consider )(?<!analyze )(?<!check )"
     rf"{_ANSWER_NOUN}{_OF_THIS}(?:{IS}|\s*(?::|=|->|→|=>|\s[-–—]\s|\n))"
 )
 NAMED = r"(?:\s*(?:the\s+)?(?:option|choice|letter|answer)\b:?)"
@@ -126,7 +126,10 @@ CONTRASTS = patterns(
 OPTION_TEXT_VERDICT = re.compile(rf"(?i:{ANSWER_IS})\s*(?P<text>[^\n]+)")
 
 # ---- several letters --------------------------------------------------------------------------------------
-_OR = r"(?:/|&|\||,?\s*\b(?:or|and|as\s+well\s+as)\b|还是|或者?|和|与|,)"
+_OR = (
+    r"(?:/|&|\||[.,;?!…]{0,3}\s*\b[Oo]r\b(?:\s+else)?|\(or\b(?=\s+[A-Z]\b)|,?\s*\b(?:and|as\s+well\s+as)\b"
+    r"|还是|或者?|和|与|,)"
+)
 MORE = re.compile(
     rf"{CLOSE}\s*{_OR}\s*(?i:(?:maybe|perhaps|possibly|even)\s+)?(?i:(?:option|choice)\s+)?(?:选|选项)?"
     rf"{OPEN}(?P<letter>[A-Z]){ENDS}{CLEAR}"
@@ -138,18 +141,23 @@ LETTER_MENTION = re.compile(
 
 # ---- retractions and denials ------------------------------------------------------------------------------
 CLAUSE_START = re.compile(r"(?i)[.!?;:,\n。]|\b(?:so|but|thus|hence|therefore|because|and|however)\b")
-_SUPPOSED = r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing))\b"
-_SUPPOSED += "|如果|若"
+_SUPPOSED = (
+    r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing)|depending)\b"
+    r"|如果|若|\b(?-i:Had|Were)\s+(?:he|she|it|they|the|there)\b"
+)
 _SOMEONE = (
     r"(?:others?|one|you|many|people|some)\s+(?:may|might|would|could|choose|say|pick|think)|some\s+people"
     r"|(?:user|student|he|she|they|man|woman)\s+(?:thinks?|says?|claims?|believes?|answers?|chooses?)"
+    r"|(?<=\w\s)(?<!\bi\s)(?<!\bwe\s)(?:may|might|could|would)\s+(?:say|choose|pick|think|select|answer|guess)"
 )
 NEGATED = re.compile(
     r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|unlikely|cannot|wrong|incorrect"
     r"|why|than|instead\s+of|except|anything\s+but|rule[sd]?\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
     r"|discard\w*|dismiss\w*|contradict\w*|contrast|conflict\w*|compared|unlike|against|verify|check"
     r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
-    r"|second[ -]best|least(?!\s+one)|worst|distractor|first\s+(?:chose|picked|said|thought|answered)"
+    r"|second[ -]best|least(?!\s+one)|worst|distractor|trap|mistake|last\s+place"
+    r"|first\s+(?:chose|picked|said|thought|answered)|refuse|tempt\w+|hard\s+to|used\s+to|was\s+going\s+to|almost|nearly|before\s+\w+ing"
+    r"|(?:^\s*|in\s+order\s+)to\s+(?:choose|pick|say|select|answer)"
     rf"|{_SOMEONE}|at\s+first(?!\s+sight)|initially)\b"
     rf"|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
 )
@@ -165,7 +173,10 @@ _NOT = (
 DENIED_AFTER = re.compile(
     rf"{CLOSE}\s+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
     rf"|clearly|also|therefore|definitely)\s+){{0,3}}{_NOT}|{CLOSE}\s+(?:is|was|ca|does|did|could|would|wo)n['’]t\b"
-    rf"|{CLOSE}\s+is\s+(?:no|incorr\w+|fals\w+)|{CLOSE}\s*(?:选项|项)?\s*(?:都?不|错|是错|\s*吗)"
+    rf"|{CLOSE}\s+(?:requires|needs|is\s+(?:tempting|a\s+mistake))\b|{CLOSE}\s+is\s+(?:no|incorr\w+|fals\w+)"
+    rf"|{CLOSE}[.,!…]{{0,3}}\s+(?i:(?:(?:but|however|hmm+),?\s+)?(?:or\s+is\s+it"
+    r"|(?:that|this)(?:['’]s|\s+is|\s+was)\s+(?:not\s+(?:right|correct|true|shown)|wrong|false|incorrect)"
+    rf"|(?:that|this|it)\s+(?:can['’]t|cannot)\s+be\s+(?:right|true|correct)))|{CLOSE}\s*(?:选项|项)?\s*(?:都?不|错|是错|\s*吗)"
 )
 # A capital after these names something in the video: "player B", "vitamin C".
 NAME_BEFORE = re.compile(
@@ -179,6 +190,15 @@ NO_DOUBT = re.compile(
 CORRECTION = re.compile(
     r"(?i)\b(?:wait|actually|correction|sorry|mistake[n]?|scratch\s+that|on\s+second\s+thought|reconsider\w*"
     r"|instead|changed?\s+my\s+mind|that\s+was\s+wrong)\b|\?\s*(?:actually,?\s+)?no\b"
+)
+# What comes before these words no longer counts: "B. Wait, no, C.", "B. No.", "B — I mean C".
+TAKEN_BACK = re.compile(
+    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:wait|hold\s+on|actually|sorry|oops|correction|scratch\s+that|strike\s+that|i\s+meant?"
+    r"|or\s+(?:rather|better)|on\s+(?:second\s+thoughts?|reflection)|(?:i\s+)?(?:take\s+(?:that|it)\s+back"
+    r"|changed?\s+my\s+mind|made\s+a\s+mistake|was\s+(?:wrong|mistaken))|forget\s+(?:it|that)|let\s+me\s+correct(?:\s+myself)?"
+    r"|(?:edit|typo|(?:revised|new|updated|corrected)\s+answer)(?=\s*[:,])"
+    r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s))(?:but\s+)?no(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
+    r"(?!\w)(?:[\s,.;]*no(?=\s*[.,:;!…–—]|\s*$))?[\s.,;:!?…–—-]*"
 )
 # After a guess or an impression: the model goes on looking.
 GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me(?!\s+know)|let['’]s|yet|we\s+should|i\s+should)\b")

@@ -24,6 +24,7 @@ BARE = re.compile(
 _NAMED_AFTER = re.compile(r"[\s,]*\((?:(?i:option|choice)\s+)?(?P<letter>[A-Z])\)\s*$")
 
 
+_OTHER_BEFORE = re.compile(rf"\b([A-Z]){CLOSE}\s+(?:or|and)\s+{OPEN}$")
 _QUOTED = re.compile(r"\"[^\"]{0,200}\"")
 _LEADING = re.compile(
     rf"""^{OPEN}(?:
@@ -40,14 +41,21 @@ _LEADING = re.compile(
 )
 # After a leading letter and its text: "B. No.", "B. blue - incorrect", "B. blue? C. green?".
 _DROPPED = re.compile(
-    r"(?i)^[\s.,:;!)\]–—-]*(?:\?|no(?=[.,!;]|$)|or\s+(?:maybe|perhaps)|(?:is\s+)?(?:wrong|incorrect|false)\b|is\s+one\b"
+    r"(?i)^[\s.,:;!()\]–—-]*(?:\?|no(?=[.,!;)]|$)|(?:un|im)?(?:likely|plausible|probable|possible)\b"
+    r"|\d+\s*(?:/\s*\d|points?\b|stars?\b)|[0-4]?\d(?:\.\d+)?\s*%"
+    r"|(?:but|however)\b(?!\s+i\b)[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)|or\s+(?:maybe|perhaps)|(?:is\s+)?(?:wrong|incorrect|false)\b|is\s+one\b"
     r"|(?:is\s+)?not\b(?!\s+(?:option\s+)?[(]?[a-z]\b)|(?:this|that)\s+(?:is\s+not|isn['’]t|does\s+n|doesn['’]t)"
     r"|it\s+is\s+not\s+(?:correct|right|true|supported|shown|seen)\b)"
 )
 _SEVERAL = re.compile(r"\?\s*[(\[]?[A-Z][.):\]]|(?:\band|,)\s*[(\[]?[A-Z][)\]]?\s+(?:is|shows|says|has)\b")
 _ONLY_WITH_TEXT = ("tight", "equal", "initial")
-_INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Z])[.):\]]+\s")
+_INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Za-z])[.):\]]+\s")
 _LAST_WORD = re.compile(rf"(?:^|[.!?:]['\"”’)]*\s+|\n\s*){OPEN}(?P<letter>[A-Z]){CLOSE}[.!]?{CLOSE}\s*$")
+# A label before a letter: one of several is no verdict, whatever it says.
+_LABELLED = re.compile(rf"\w: {OPEN}[A-Z]{ENDS}")
+_CHOSEN = re.compile(
+    r"(?i)\b(?:best|winn\w+|in|accept\w*|remain\w*|left|kept|keep|chosen|choose|pick|select\w*):$"
+)
 # "Given the smoke, C.", "... -> C", "..., option C", "The fish is red (C)."
 _ENDING = re.compile(
     rf"(?:[,;:→⇒]|=>|->|\b(?:[Oo]ption|[Cc]hoice))\s*{OPEN}(?P<letter>[A-Z]){CLOSE}[.!]?\s*$"
@@ -77,6 +85,9 @@ def verdicts_of(
         if denials and _taken_back(text, match):
             continue
         letter = match["letter"].upper()
+        other = _OTHER_BEFORE.search(text, max(0, match.start() - 20), match.start("letter"))
+        if other and other[1] != letter:
+            raise Contradiction
         if not denials:  # the pattern covers the other letter
             yield Verdict(letter, match.start(), match.end())
             continue
@@ -189,9 +200,11 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
     letter = match[form].upper()
     has_its_text = letter in question.letters and is_text(match["tail"], question.choice(letter))
     # Labels A, B, ... in one line are a list of the options, whose first letter is not a verdict.
-    is_list = letter == "A" and "B" in _INLINE_LABEL.findall(first_line)
+    is_list = letter == "A" and {"B", "b"} & {*_INLINE_LABEL.findall(first_line)}
     more = phrases.MORE.match(text, match.end(form))
     if is_list or (more and more["letter"] != letter) or (not has_its_text and form in _ONLY_WITH_TEXT):
+        return [], False
+    if re.match(rf"{CLOSE},?\s+(?:if(?!\s+i\b)|provided|then)\b", text[match.end(form) :]):
         return [], False
     remark = match["tail"].lstrip(" .:)")
     if letter in question.letters and remark.casefold().startswith(
@@ -212,12 +225,10 @@ def _last(text: str, question: Question) -> Verdict | None:
     start = max(0, len(text) - NEAR)
     if match := _LAST_WORD.search(text, start):
         before = re.split(r"(?<=[.!?])\s|\n", text[start : match.start("letter")].rstrip(" \n([{\"'"))[-1]
-        named = (
-            before.endswith(":")
-            and not re.search(r"\bnot\s+[A-Z]\b", before)
-            and (phrases.NEGATED.search(before) or phrases.SAID_BEFORE.search(before))
-        )
-        if named or phrases.ANNOUNCED.search(before):
+        labels = _LABELLED.findall(text, 0, match.start())
+        denied = not re.search(r"\bnot\s+[A-Z]\b", before) and phrases.NEGATED.search(before)
+        named = denied or phrases.SAID_BEFORE.search(before) or (labels and not _CHOSEN.search(before))
+        if (before.endswith(":") and named) or phrases.ANNOUNCED.search(before):
             return None
         return Verdict(match["letter"], match.start("letter"), match.end())
     if not (match := _ENDING.search(text, start)):

@@ -37,13 +37,14 @@ _FIRST, _BELOW, _DOUBT, _RIGHT, _WRONG, _PROBABLE, _VETO = "fbdynlx"
 _BEST = (_FIRST, _RIGHT, _PROBABLE)
 _WORDS = {
     # What a list of options is ordered by, from the last and from the first.
-    "v": r"least\s+(?:\w+\s+)?to\s+most|worst\s+to\s+best|ascending\s+order",
+    "v": r"least\s+(?:\w+\s+){0,2}to\s+(?:the\s+)?most|(?:worst|low(?:est)?|weakest|bottom)\s+to\s+\w+"
+    r"|ascending|increasing|reversed?|(?:worst|lowest|weakest|least\s+\w+)\s+first|(?:best|highest|most\s+\w+)\s+last",
     "o": r"(?:\w+\s+ranking|rank(?:ings?|ed|s)?)(?!\s*#?\d)|most\s+(?:\w+\s+)?to\s+least|best\s+to\s+worst"
     rf"|{_MEASURE}\s+order|(?:of|by)\s+{_MEASURE}",
     _BELOW: rf"{_LATER}[\s-]+(?:best|most)(?:\s+{_LIKELY})?(?:\s+{_ANSWER})?"
     rf"|{_LATER}[\s-]+(?:{_LIKELY}|{_PICK})|{_LATER}(?=\s*[:=])|my\s+{_LATER}|also\s+{_LIKELY}"
     rf"|(?:(?:less|least)\s+{_LIKELY}|worst|alternative|back-?up|secondary|fallback)(?:\s+{_ANSWER})?"
-    r"|runners?[\s-]up|alternatively|(?:close|distant|near)\s+second|followed(?:\s+closely)?\s+by"
+    r"|runners?[\s-]up|alternatively|(?:close|distant|near)\s+second|(?<!\bis\s)(?<!\bwas\s)followed(?:\s+closely)?\s+by"
     rf"|less\s+so|weak(?:er|est)(?:\s+{_ANSWER})?|{_NUMBERED_AS}[2-9]",
     _FIRST: rf"(?:first|1st)[\s-]+{_PICK}|(?:top|primary|main|favou?rite|leading|strongest)[\s-]+{_ANSWER}"
     rf"|{_NUMBERED_AS}1|(?:mo(?:st|re)\s+{_LIKELY}|likeliest|best)(?:\s+{_ANSWER})?|primary",
@@ -86,7 +87,7 @@ _TOKEN = re.compile(
     r"(?P<L>(?:(?i:options?|choices?)\s+)?(?<![\w'’$.-])[(\[]?"
     r"(?P<letter>[B-HJ-Z]|[AI](?=\s*(?:$|[\n)\].:,;✗✘❌☒✓✔✅☑>=|(–—→⇒-]))|A(?=\s+(?:is|was|and|or|as|with|first"
     r"|second|third|has|at|then|no|yes|not|might|may|could|can|must|would|seems|looks|appears"
-    rf"|{_TRUE}|{_FALSE})\b)){ENDS}[)\]]?)|"
+    rf"|(?:{_TRUE}|{_FALSE})(?!\s+{_ANSWER}))\b)){ENDS}[)\]]?)|"
     + "|".join(rf"(?P<{kind}>(?i:(?<!\w)(?:{words})(?!\w)))" for kind, words in _WORDS.items())
     + "".join(f"|(?P<{kind}>{sign})" for kind, sign in _SIGNS.items())
 )
@@ -130,6 +131,8 @@ class _Clause(NamedTuple):
         """The kind of word that gives its options their standing; empty if none does."""
         if ordinal := re.fullmatch("[azo]*L[azo]*([ij])[az]*t?", self.kinds):
             return _FIRST if ordinal[1] == "i" else _BELOW
+        if self.kinds.startswith("r"):
+            return "r"
         kinds = self.kinds.replace("q", _VETO)
         order = (_VETO, _WRONG, _BELOW, _DOUBT, "r", _FIRST, _RIGHT, _PROBABLE)
         return next((kind for kind in order if kind in kinds), "")
@@ -222,6 +225,10 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str | None:
         listed, order = match["items"], match["order"] or ""
         items = tokens[match.start("items") : match.end()]
         letters = [token.letter for token in items if token.letter]
+        numbers = [
+            int(re.sub(r"\D", "", text[token.start : token.end])) for token in items if token.kind == "h"
+        ]
+        is_down = "v" in order or numbers > sorted(numbers)
         before = text[: items[0].start].rstrip(" \n(")
         is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|", " is")))
         is_whole = not kinds[: match.start()].strip("z") and not kinds[match.end() :].strip("t")
@@ -232,7 +239,7 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str | None:
             return ""
         is_tie = re.match("h?L[^L]*e", listed)
         if not is_tie and len(set(letters)) == len(letters) and (is_ordered or is_chain or is_numbered):
-            choice = letters[-1 if "v" in order else 0]
+            choice = letters[-1 if is_down else 0]
             return f"{text[: tokens[match.start()].start]}Answer: {choice}. {text[items[-1].end :]}"
     return None
 

@@ -40,7 +40,9 @@ _ANSWERED = re.compile(
 )
 _ALONE = re.compile(rf"{_NUMBER}{_OF}\s*[.!]?")
 # "3: the same", "3 - the same", "3 (correct)", in a reply whose other lines begin with no number.
-_FIRST = re.compile(rf"{_NUMBER}{_OF}{_NO_MORE}(?=\s*[:;–—(]\s*[^\d\s]|\s+-\s+[^\d\s]|[.,]\s+[^\d\s])")
+_FIRST = re.compile(
+    rf"{_NUMBER}{_OF}{_NO_MORE}(?=\s*[:;–—(]\s*[^\d\s]|\s+-\s+[^\d\s]|[.,]\s+(?!(?:or|and|no|wait|actually|sorry)\b)[^\d\s])"
+)
 _MARKUP = re.compile(r"[*`_#>\"“”$]|\\boxed|^[ \t]*[-•][ \t]+(?=\D)", re.MULTILINE)
 _BRACKETS = re.compile(r"(?<![\[({])[\[({]{1,3}[ \t]*(\+?\d+(?:[ \t]*/[ \t]*\d+)?)[ \t]*[\])}]{1,3}\.?")
 # The scale itself, as in "0 (wrong) to 3 (right): 1".
