@@ -43,8 +43,8 @@ _LONGEST = 250_000
 # Stands for an option whose text no reply has (a character for private use).
 _NO_TEXT = "\ue000"
 _NEXT_TURN = re.compile(
-    r"(?i)\n[\s#*_>-]*(?:(?:next|another|new)\s+)?(?:question|q|exercise|problem|instruction|user|human|问题?)"
-    r"[\s#]*\d*[*_]*\s*[:.)]|\n\d+[.)]\s+[^\n]+\?(?=\n)|\n[^\n]+\?(?=\n[(\[]?A[.):\]])"
+    r"(?i)\n[\s#*_<>[-]*(?:(?:next|another|new)\s+)?(?:question|q|exercise|problem|instruction|user|human|问题?)"
+    r"[\s#]*\d*[*_]*(?:\s*[:.)>\]]|(?=\n))|\n\d+[.)]\s+[^\n]+\?(?=\n)|\n[^\n]+\?(?=\n[(\[]?A[.):\]])"
     r"|\n(?:user|human|assistant)(?=\n|:)"
 )
 _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")

@@ -127,7 +127,7 @@ OPTION_TEXT_VERDICT = re.compile(rf"(?i:{ANSWER_IS})\s*(?P<text>[^\n]+)")
 
 # ---- several letters --------------------------------------------------------------------------------------
 _OR = (
-    r"(?:/|&|\||[.,;?!…]{0,3}\s*\b[Oo]r\b(?:\s+else)?|\(or\b(?=\s+[A-Z]\b)|,?\s*\b(?:and|as\s+well\s+as)\b"
+    r"(?:/|&|\||[.,;?!…]{0,3}\s*\b(?:[Oo]r(?:\s+else)?|[Aa]lso|plus)\b|\(or\b(?=\s+[A-Z]\b)|,?\s*\b(?:and|as\s+well\s+as)\b"
     r"|还是|或者?|和|与|,)"
 )
 MORE = re.compile(
@@ -140,6 +140,10 @@ LETTER_MENTION = re.compile(
 )
 
 # ---- retractions and denials ------------------------------------------------------------------------------
+FALSE = (
+    r"(?:incorrect|invalid|wrong|false|untrue|unsupported|impossible|implausible|improbable|unlikely|excluded"
+    r"|rejected|eliminated?|ruled?\s+out)"
+)
 CLAUSE_START = re.compile(r"(?i)[.!?;:,\n。]|\b(?:so|but|thus|hence|therefore|because|and|however)\b")
 _SUPPOSED = (
     r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing)|depending)\b"
@@ -151,14 +155,14 @@ _SOMEONE = (
     r"|(?<=\w\s)(?<!\bi\s)(?<!\bwe\s)(?:may|might|could|would)\s+(?:say|choose|pick|think|select|answer|guess)"
 )
 NEGATED = re.compile(
-    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|unlikely|cannot|wrong|incorrect"
-    r"|why|than|instead\s+of|except|anything\s+but|rule[sd]?\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
+    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|cannot"
+    r"|why|than|instead\s+of|except|anything\s+but|rules\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
     r"|discard\w*|dismiss\w*|contradict\w*|contrast|conflict\w*|compared|unlike|against|verify|check"
     r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
     r"|second[ -]best|least(?!\s+one)|worst|distractor|trap|mistake|last\s+place"
     r"|first\s+(?:chose|picked|said|thought|answered)|refuse|tempt\w+|hard\s+to|used\s+to|was\s+going\s+to|almost|nearly|before\s+\w+ing"
     r"|(?:^\s*|in\s+order\s+)to\s+(?:choose|pick|say|select|answer)"
-    rf"|{_SOMEONE}|at\s+first(?!\s+sight)|initially)\b"
+    rf"|{FALSE}|{_SOMEONE}|at\s+first(?!\s+sight)|initially)\b"
     rf"|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
 )
 # A condition holds for its whole sentence: "Unless she hears it, the answer is C".
@@ -166,16 +170,13 @@ CONDITION = re.compile(rf"(?i){_SUPPOSED}[^.!?;\n。]*$")
 CONDITION_AFTER = re.compile(
     rf"{CLOSE}\s*,?\s+(?i:(?:only\s+)?if|unless|provided|assuming|depending|only|but\s+(?:ir|not|only))"
 )
-_NOT = (
-    r"(?:not(?!\s+(?:option\s+)?\(?[A-Z]\b)|never|wrong|incorrect|false|unlikely|less|ruled\s+out|out|excluded"
-    r"|impossible|implausible|eliminated)\b"
-)
+_NOT = rf"(?:not(?!\s+(?:option\s+)?\(?[A-Z]\b)|never|less|out|{FALSE})\b"
 DENIED_AFTER = re.compile(
-    rf"{CLOSE}\s+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
+    rf"{CLOSE}[\s–—-]+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
     rf"|clearly|also|therefore|definitely)\s+){{0,3}}{_NOT}|{CLOSE}\s+(?:is|was|ca|does|did|could|would|wo)n['’]t\b"
     rf"|{CLOSE}\s+(?:requires|needs|is\s+(?:tempting|a\s+mistake))\b|{CLOSE}\s+is\s+(?:no|incorr\w+|fals\w+)"
     rf"|{CLOSE}[.,!…]{{0,3}}\s+(?i:(?:(?:but|however|hmm+),?\s+)?(?:or\s+is\s+it"
-    r"|(?:that|this)(?:['’]s|\s+is|\s+was)\s+(?:not\s+(?:right|correct|true|shown)|wrong|false|incorrect)"
+    r"|(?:that|this)(?:['’]s|\s+is|\s+was|\s+would\s+be)\s+(?:not\s+(?:right|correct|true|shown)|wrong|false|incorrect)"
     rf"|(?:that|this|it)\s+(?:can['’]t|cannot)\s+be\s+(?:right|true|correct)))|{CLOSE}\s*(?:选项|项)?\s*(?:都?不|错|是错|\s*吗)"
 )
 # A capital after these names something in the video: "player B", "vitamin C".
@@ -193,11 +194,12 @@ CORRECTION = re.compile(
 )
 # What comes before these words no longer counts: "B. Wait, no, C.", "B. No.", "B — I mean C".
 TAKEN_BACK = re.compile(
-    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:wait|hold\s+on|actually|sorry|oops|correction|scratch\s+that|strike\s+that|i\s+meant?"
-    r"|or\s+(?:rather|better)|on\s+(?:second\s+thoughts?|reflection)|(?:i\s+)?(?:take\s+(?:that|it)\s+back"
-    r"|changed?\s+my\s+mind|made\s+a\s+mistake|was\s+(?:wrong|mistaken))|forget\s+(?:it|that)|let\s+me\s+correct(?:\s+myself)?"
+    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:wait|hold\s+on|actually|h+m+|nope|sorry|oops|apolog\w+|correction|scratch\s+that|strike\s+that|i\s+meant?"
+    r"|(?:or\s+)?rather(?=,?\s+[A-Z]\b)|or\s+(?:rather|better)|on\s+(?:second\s+thoughts?|reflection)|(?:i\s+)?(?:take\s+(?:that|it)\s+back"
+    r"|changed?\s+my\s+mind|made\s+a\s+mistake|was\s+(?:wrong|mistaken))|forget\s+(?:it|that)|just\s+kidding|not\s+really|then\s+again|double[\s-]check\w*|after\s+re\w+ing"
+    r"|(?:looking|up?on)\s+(?:a\s+)?closer(?:\s+\w+)?|let\s+me\s+(?:recon\w+|\w+\s+again)|let\s+me\s+correct(?:\s+myself)?"
     r"|(?:edit|typo|(?:revised|new|updated|corrected)\s+answer)(?=\s*[:,])"
-    r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s))(?:but\s+)?no(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
+    r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s)|(?<=\?\s))(?:but\s+)?no(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
     r"(?!\w)(?:[\s,.;]*no(?=\s*[.,:;!…–—]|\s*$))?[\s.,;:!?…–—-]*"
 )
 # After a guess or an impression: the model goes on looking.

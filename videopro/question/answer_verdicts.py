@@ -43,7 +43,9 @@ _LEADING = re.compile(
 _DROPPED = re.compile(
     r"(?i)^[\s.,:;!()\]–—-]*(?:\?|no(?=[.,!;)]|$)|(?:un|im)?(?:likely|plausible|probable|possible)\b"
     r"|\d+\s*(?:/\s*\d|points?\b|stars?\b)|[0-4]?\d(?:\.\d+)?\s*%"
-    r"|(?:but|however)\b(?!\s+i\b)[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)|or\s+(?:maybe|perhaps)|(?:is\s+)?(?:wrong|incorrect|false)\b|is\s+one\b"
+    r"|(?:but|however)\b(?!\s+i\b)[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)|or\s+(?:maybe|perhaps)|(?:is\s+)?"
+    + phrases.FALSE
+    + r"\b|is\s+one\b"
     r"|(?:is\s+)?not\b(?!\s+(?:option\s+)?[(]?[a-z]\b)|(?:this|that)\s+(?:is\s+not|isn['’]t|does\s+n|doesn['’]t)"
     r"|it\s+is\s+not\s+(?:correct|right|true|supported|shown|seen)\b)"
 )
@@ -52,9 +54,9 @@ _ONLY_WITH_TEXT = ("tight", "equal", "initial")
 _INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Za-z])[.):\]]+\s")
 _LAST_WORD = re.compile(rf"(?:^|[.!?:]['\"”’)]*\s+|\n\s*){OPEN}(?P<letter>[A-Z]){CLOSE}[.!]?{CLOSE}\s*$")
 # A label before a letter: one of several is no verdict, whatever it says.
-_LABELLED = re.compile(rf"\w: {OPEN}[A-Z]{ENDS}")
+_LABELLED = re.compile(rf"\w: {OPEN}([A-Z]){ENDS}")
 _CHOSEN = re.compile(
-    r"(?i)\b(?:best|winn\w+|in|accept\w*|remain\w*|left|kept|keep|chosen|choose|pick|select\w*):$"
+    r"(?i)\b(?:best|winn\w+|in|new|supported|after\s+\w+|accept\w*|remain\w*|left|kept|keep|chosen|choose|pick|select\w*):$"
 )
 # "Given the smoke, C.", "... -> C", "..., option C", "The fish is red (C)."
 _ENDING = re.compile(
@@ -227,8 +229,9 @@ def _last(text: str, question: Question) -> Verdict | None:
         before = re.split(r"(?<=[.!?])\s|\n", text[start : match.start("letter")].rstrip(" \n([{\"'"))[-1]
         labels = _LABELLED.findall(text, 0, match.start())
         denied = not re.search(r"\bnot\s+[A-Z]\b", before) and phrases.NEGATED.search(before)
-        named = denied or phrases.SAID_BEFORE.search(before) or (labels and not _CHOSEN.search(before))
-        if (before.endswith(":") and named) or phrases.ANNOUNCED.search(before):
+        several = {*labels} - {match["letter"]} and not _CHOSEN.search(before)
+        named = before.endswith(":") and (denied or several or phrases.SAID_BEFORE.search(before))
+        if named or phrases.ANNOUNCED.search(before):
             return None
         return Verdict(match["letter"], match.start("letter"), match.end())
     if not (match := _ENDING.search(text, start)):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from videopro.question.answer_phrases import AFFIRMED, AFFIRMED_ALONE, DENIED, ENDS, NAME_BEFORE
+from videopro.question.answer_phrases import AFFIRMED, AFFIRMED_ALONE, DENIED, ENDS, FALSE, NAME_BEFORE
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -24,10 +24,6 @@ _ANSWER = rf"(?:{_PICK}|answer|option)"
 _MEASURE = r"(?:likelihood|probability|plausibility|preference|confidence)"
 _NUMBERED_AS = r"(?:rank|top|choice|guess|place)[\s#-]*"
 _LATER = r"(?:second|third|fourth|fifth|sixth|2nd|3rd|4th|5th|6th|next)"
-_FALSE = (
-    r"(?:incorrect|invalid|wrong|false|untrue|unsupported|impossible|implausible|improbable|unlikely|excluded"
-    r"|eliminated?|ruled?\s+out)"
-)
 _TRUE = (
     r"(?:correct|true|supported|confirmed|valid"
     r"|right(?!\s+(?:behind|next|in|on|at|above|below|before|after|side|hand|of|beside|there)\b))"
@@ -54,7 +50,7 @@ _WORDS = {
     _DOUBT: r"(?:can|(?:c|w)ould|do)(?:\s*no|n?['’]?)t\s+(?:be\s+)?(?:(?:entirely|fully)\s+)?"
     r"(?:ruled?\s+out|excluded?|dismiss(?:ed)?|eliminated?)"
     r"|not\s+(?:ruled\s+out|out\s+of\s+the\s+question|impossible)|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
-    _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no(?!\s+longer)",
+    _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{FALSE}|no(?!\s+longer)",
     _RIGHT: rf"{_TRUE}|yes",
     _VETO: r"(?:all|any|every|no)(?:thing)?\s+but|than|rather|instead|over|unless|whether|if|wait|actually"
     r"|sorry|equally|both|either|between|not|never|neither|nor|none|without|hardly|cannot|\w+n['’]t",
@@ -87,7 +83,7 @@ _TOKEN = re.compile(
     r"(?P<L>(?:(?i:options?|choices?)\s+)?(?<![\w'’$.-])[(\[]?"
     r"(?P<letter>[B-HJ-Z]|[AI](?=\s*(?:$|[\n)\].:,;✗✘❌☒✓✔✅☑>=|(–—→⇒-]))|A(?=\s+(?:is|was|and|or|as|with|first"
     r"|second|third|has|at|then|no|yes|not|might|may|could|can|must|would|seems|looks|appears"
-    rf"|(?:{_TRUE}|{_FALSE})(?!\s+{_ANSWER}))\b)){ENDS}[)\]]?)|"
+    rf"|(?:{_TRUE}|{FALSE})(?!\s+{_ANSWER}))\b)){ENDS}[)\]]?)|"
     + "|".join(rf"(?P<{kind}>(?i:(?<!\w)(?:{words})(?!\w)))" for kind, words in _WORDS.items())
     + "".join(f"|(?P<{kind}>{sign})" for kind, sign in _SIGNS.items())
 )
