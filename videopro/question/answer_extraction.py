@@ -132,13 +132,14 @@ def _prose(text: str, question: Question) -> str | None:
         return letter
     if _ONLY_LETTERS.fullmatch(text) and len(set(re.findall("[A-Z]", text))) > 1:
         raise Contradiction
-    for taken_back in reversed(list(phrases.TAKEN_BACK.finditer(text))):
+    if mention := phrases.LETTER_MENTION.search(text):
         # A "no" or "yes" of several is said of one option.
-        if taken_back["no"] and len(re.findall(r"(?i)\b(?:no|yes)\b", text)) > 1:
-            continue
-        if phrases.LETTER_MENTION.search(text, 0, taken_back.start() + 1):
-            if (letter := _prose(text[taken_back.end() :], question)) is None:
-                raise Contradiction
+        is_listed = len(re.findall(r"(?i)\b(?:no|yes)\b", text)) > 1
+        corrections = phrases.TAKEN_BACK.finditer(text, mention.start())
+        ends = [match.end() for match in corrections if not (match["no"] and is_listed)]
+        if ends and (letter := _prose(text[ends[-1] :], question)) is None:
+            raise Contradiction
+        if ends:
             return letter
     text = settled(text, question, lambda clause: _read(clause, question))
     marked, prose = without_list(text, question)

@@ -92,10 +92,6 @@ _OPENING = (
     r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
 )
 ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
-_CORRECTED = (
-    r"(?:\?\s*(?:actually[,:]?\s*)?no\b(?:[,:;.]|\s+[-–—])|\b(?:actually|wait)\b[,:]?(?:\s*no\b[,:;.]?)?)"
-    r"(?:\s*(?:it['’]s|it\s+is))?\s+"
-)
 
 
 def patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
@@ -117,7 +113,6 @@ VERDICTS = patterns(
 GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}?){STRICT}")
 # "not A but C", "rather than A, C": what comes after the denial is the verdict.
 CONTRASTS = patterns(
-    rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
     rf"^{OPEN}(?P<letter>[A-Z]){CLOSE},?\s+(?i:rather\s+than|over|instead\s+of|(?:and\s+|but\s+)?not)\s+"
     rf"{OPEN}(?i:option\s+)?[A-Z]{ENDS}",
     rf"(?i:\bnot|n['’]t)\s+{OPEN}[A-Z]{CLOSE},?\s+(?i:but)(?:\s+(?i:rather|instead))?\s+{OPEN}"
@@ -136,7 +131,7 @@ MORE = re.compile(
 )
 ONE_MORE = re.compile(r"(?:[,;&]|\band)\s*[(\[]?(?P<letter>[A-Z])[.):\]]+\s+(?=[A-Z])")
 LETTER_MENTION = re.compile(
-    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[.,;:)\]/?]|$|\s*[=→-]|\s+(?:and|or|is|as)\b))"
+    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[\n.,;:)\]/?]|$|\s*[=→–—-]|\s+(?:and|or|is|as)\b))"
 )
 
 # ---- retractions and denials ------------------------------------------------------------------------------
@@ -188,18 +183,18 @@ NAME_BEFORE = re.compile(
 NO_DOUBT = re.compile(
     r"(?i)\b(?:no|without(?:\s+a)?|beyond)\s+doubt\b|\bby\s+(?:process\s+of\s+)?elimination\b"
 )
-CORRECTION = re.compile(
-    r"(?i)\b(?:wait|actually|correction|sorry|mistake[n]?|scratch\s+that|on\s+second\s+thought|reconsider\w*"
-    r"|instead|changed?\s+my\s+mind|that\s+was\s+wrong)\b|\?\s*(?:actually,?\s+)?no\b"
-)
 # What comes before these words no longer counts: "B. Wait, no, C.", "B. No.", "B — I mean C".
 TAKEN_BACK = re.compile(
-    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:wait|hold\s+on|actually|h+m+|nope|sorry|oops|apolog\w+|correction|scratch\s+that|strike\s+that|i\s+meant?"
-    r"|(?:or\s+)?rather(?=,?\s+[A-Z]\b)|or\s+(?:rather|better)|on\s+(?:second\s+thoughts?|reflection)|(?:i\s+)?(?:take\s+(?:that|it)\s+back"
-    r"|changed?\s+my\s+mind|made\s+a\s+mistake|was\s+(?:wrong|mistaken))|forget\s+(?:it|that)|just\s+kidding|not\s+really|then\s+again|double[\s-]check\w*|after\s+re\w+ing"
-    r"|(?:looking|up?on)\s+(?:a\s+)?closer(?:\s+\w+)?|let\s+me\s+(?:recon\w+|\w+\s+again)|let\s+me\s+correct(?:\s+myself)?"
+    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:wait|hold\s+on|actually|h+m+|nope|sorry|oops|apolog\w+|correction|reconsider\w*"
+    r"|scratch\s+that|strike\s+that|i\s+meant?|(?:or\s+)?rather(?=,?\s+[A-Z]\b)|or\s+(?:rather|better)"
+    r"|on\s+(?:second\s+thoughts?|reflection)|take\s+(?:that|it)\s+back|changed?\s+my\s+mind|forget\s+(?:it|that)"
+    r"|(?:(?:my|made\s+a|that['’]s\s+a)\s+)?mistake(?=\s*(?:[.,:;]|$))|was\s+(?:wrong|mistaken)|just\s+kidding"
+    r"|(?<=[.!?\n]\s)instead(?!\s+of)|(?<=\n)instead(?!\s+of)|(?<=\b[A-Z]\.\s)that\s+is\s+wrong|not\s+really"
+    r"|then\s+again|double[\s-]check\w*|after\s+re\w+ing|(?:looking|up?on)\s+(?:a\s+)?closer(?:\s+\w+)?"
+    r"|let\s+me\s+(?:recon\w+|correct(?:\s+myself)?|\w+\s+again)"
     r"|(?:edit|typo|(?:revised|new|updated|corrected)\s+answer)(?=\s*[:,])"
-    r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s)|(?<=\?\s))(?:but\s+)?no(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
+    r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s)|(?<=\?\s))(?:but\s+)?no"
+    r"(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
     r"(?!\w)(?:[\s,.;]*no(?=\s*[.,:;!…–—]|\s*$))?[\s.,;:!?…–—-]*"
 )
 # After a guess or an impression: the model goes on looking.

@@ -144,12 +144,10 @@ def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
 
 def agreed(verdicts: list[Verdict], text: str) -> str:
     """The letter on which the verdicts agree, or the last one if the model says that it corrects itself."""
-    verdicts = sorted(verdicts, key=lambda verdict: verdict.end)
-    last = verdicts[-1].letter
-    earlier = [verdict for verdict in verdicts if verdict.letter != last]
-    if earlier and not phrases.CORRECTION.search(text, earlier[-1].start, verdicts[-1].end):
+    letters = {verdict.letter for verdict in verdicts}
+    if len(letters) > 1:
         raise Contradiction
-    return last
+    return letters.pop()
 
 
 def check_tail(letter: str, tail: str, question: Question) -> None:

@@ -100,7 +100,6 @@ _RANKING = re.compile(
     rf"(?P<items>(?:hL[^hL]{{0,30}}){{2,}}|[hij]?{_ITEM}(?:(?:[acgte]{{1,3}}[hij]?|h)z*{_ITEM})+(?=[tpq]|$))"
 )
 _NUMBERED = re.compile(rf"h{_ITEM}(?:[acgt]{{0,3}}h{_ITEM}){{2,}}")
-_GOES_ON = re.compile(r"(?i)\b(?:wait|actually|let(?:['’]s|\s+me|\s+us))\b")
 _LEFT_OVER = re.compile(r"^\W*(?:(?:but|and|though|although|while|however)\b)?[\s,;.]*")
 _LETTERED_LINE = re.compile(
     r"^[ \t(\[{>•-]*(?:\d+\.[ \t]*)?(?:[Oo]ption[ \t]+)?(?P<letter>[A-Z])"
@@ -148,7 +147,7 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
     bare = _without_own_texts(text, question)
     tokens = list(_tokens(bare, question))
     first = next((token.start for token in tokens if token.letter), None)
-    if first is None or _GOES_ON.search(bare, first):
+    if first is None:
         return text
     if (ranked := _ranked(bare, tokens)) is not None:
         return ranked
