@@ -44,7 +44,7 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(
-    rf"(?:{_START}|\b(?:from|at|after) )(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?"
+    rf"(?:{_START}|\b(?:from|at|after) |^)(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?"
     rf"\b(?:for|last(?:s|ed|ing)?|duration|takes)\b[ :]{{0,2}}{_ABOUT}{{0,4}}(?P<length>{_TIME})",
     re.IGNORECASE,
 )
@@ -70,10 +70,12 @@ def extract_intervals(reply: str, question: Question | None = None) -> tuple[tup
     >>> extract_intervals("It starts at 1:02 and lasts 7 s.")
     ((62.0, 69.0),)
     """
-    # 5'10" is a clock time, "minute 1" is "1 minute", and frames are no times.
+    # 5'10" is a clock time, "minute 1" is "1 minute", frames are no times,
+    # and what is denied is none.
     text = re.sub(r"(\d)['′’](\d{2})(?!\d)", r"\1:\2", said(reply))
     text = re.sub(r"(?i)(?<!\d )\b(min(?:ute)?|hour)s? (\d+)", r"\2 \1", text)
-    text = re.sub(r"(?i)\bframes? \d+(?: ?(?:to|and|[-–]) ?\d+)?", "", text)
+    text = re.sub(r"(?i)\b(?:frame|shot|scene|chapter)s? \d+(?: ?(?:to|and|[-–]) ?(?:scene )?\d+)?", "", text)
+    text = re.sub(rf"\bnot (?:from |between )?{_TIME}{_TO}{_TIME}", "", text, flags=re.IGNORECASE)
     text = re.sub(r"[ \t]+", " ", re.sub("[*\"'`“”]", "", text))
     # "1-2,5-6" are two ranges, "1,2-5,6" is one.
     text = re.sub(r"([-–—~] ?\d+),(?=\d+ ?[-–—~])", r"\1, ", text)
