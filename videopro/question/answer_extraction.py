@@ -18,14 +18,13 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
 from videopro.question.answer_verdicts import (
     BARE,
     Contradiction,
-    agreed,
     first_and_last,
     option_text_verdicts,
     verdicts_of,
@@ -111,8 +110,7 @@ def _boxes_and_objects(text: str, question: Question) -> Iterator[str | None]:
 
 
 def _common_letter(letters: Iterator[str | None]) -> str | None:
-    """The letter on which all marked places agree; None if there are none. Raises Contradiction
-    otherwise."""
+    """The letter on which all places agree; None if there are none. Raises Contradiction otherwise."""
     first = next(letters, "")
     if first == "":
         return None
@@ -143,29 +141,27 @@ def _prose(text: str, question: Question) -> str | None:
             return letter
     text = settled(text, question, lambda clause: _read(clause, question))
     marked, prose = without_list(text, question)
-    final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, prose, question)]
     # What is called final stands, whatever was weighed before it.
-    if final:
-        return agreed(final, prose)
-    stated = [
-        verdict
-        for pattern in (*phrases.VERDICTS, *phrases.CHINESE_VERDICTS, *phrases.CONTRASTS)
-        for verdict in verdicts_of(pattern, prose, question, denials=pattern not in phrases.CONTRASTS)
-    ]
-    stated += option_text_verdicts(prose, question) + first_and_last(prose, question)
+    if final := _found(phrases.FINAL, prose, question):
+        return final
+    stated = _common_letter(
+        chain(
+            *(verdicts_of(pattern, prose, question) for pattern in phrases.VERDICTS),
+            (match["letter"] for pattern in phrases.CONTRASTS for match in pattern.finditer(prose)),
+            option_text_verdicts(prose, question),
+            first_and_last(prose, question),
+        )
+    )
     named = yes_or_no(prose, question) or named_option(prose, question)
-    letters = {*marked, *([agreed(stated, prose)] if stated else []), *([named] if named else [])}
+    letters = {*marked, *filter(None, (stated, named))}
     if len(letters) > 1:
         raise Contradiction
-    if letters:
-        return letters.pop()
-    guesses = [
-        verdict
-        for pattern in phrases.GUESSES
-        for verdict in verdicts_of(pattern, prose, question)
-        if not phrases.GOES_ON.search(prose, verdict.end)
-    ]
-    return agreed(guesses, prose) if guesses else None
+    # A guess holds unless the model goes on looking.
+    return letters.pop() if letters else _found(phrases.GUESSES, phrases.GOES_ON.split(prose)[-1], question)
+
+
+def _found(patterns: Sequence[re.Pattern[str]], text: str, question: Question) -> str | None:
+    return _common_letter(letter for pattern in patterns for letter in verdicts_of(pattern, text, question))
 
 
 def letter_confidence(

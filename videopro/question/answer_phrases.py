@@ -240,7 +240,7 @@ _LINK = r"\s*(?:[:=]|—|–|-)?\s*"
 # A letter after "or" is one of several.
 _ALONE = r"(?<![A-Za-z0-9_'’和-])"
 
-CHINESE_VERDICTS = patterns(
+VERDICTS += patterns(
     rf"(?:{'|'.join(_BEFORE)}){_LINK}{_LETTER}",
     rf"{_ALONE}[「(\[\"'“*]?(?P<letter>[A-Z]){ENDS}{CLOSE}{_AFTER}",
 )

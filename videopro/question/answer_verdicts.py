@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
 from videopro.question.answer_phrases import CLOSE, ENDS, OPEN
@@ -70,36 +70,21 @@ class Contradiction(Exception):
     """The reply contradicts itself at the deciding rank."""
 
 
-class Verdict(NamedTuple):
-    letter: str
-    start: int
-    end: int
-
-
-def verdicts_of(
-    pattern: re.Pattern[str], text: str, question: Question, denials: bool = True
-) -> Iterator[Verdict]:
-    """The verdicts that a pattern finds. Without `denials`, the pattern itself covers what is denied.
-
-    Raises Contradiction for a letter that is followed by another one, or by another option's text.
-    """
+def verdicts_of(pattern: re.Pattern[str], text: str, question: Question) -> Iterator[str]:
+    """The letters of the verdicts that a pattern finds. Raises Contradiction for one beside another letter or
+    before another option's text."""
     for match in pattern.finditer(text):
-        if denials and _taken_back(text, match):
+        if _taken_back(text, match):
             continue
         letter = match["letter"].upper()
-        other = _OTHER_BEFORE.search(text, max(0, match.start() - 20), match.start("letter"))
-        if other and other[1] != letter:
-            raise Contradiction
-        if not denials:  # the pattern covers the other letter
-            yield Verdict(letter, match.start(), match.end())
-            continue
         tail = text[match.end("letter") : match.end() + NEAR]
-        if (more := phrases.MORE.match(tail)) and more["letter"] != letter:
+        before = _OTHER_BEFORE.search(text, max(0, match.start() - 20), match.start("letter"))
+        if any(other and other[1] != letter for other in (before, phrases.MORE.match(tail))):
             raise Contradiction
         check_tail(letter, tail, question)
         # "The answer is C major": an option whose text begins like a letter.
         named = by_text(_sentence(text[match.start("letter") : match.end() + NEAR]), question)
-        yield Verdict(named or letter, match.start(), match.end())
+        yield named or letter
 
 
 def _taken_back(text: str, match: re.Match[str]) -> bool:
@@ -123,9 +108,8 @@ def _taken_back(text: str, match: re.Match[str]) -> bool:
     )
 
 
-def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
-    """Verdicts that give an option's text instead of its letter: "The answer is red"."""
-    verdicts = []
+def option_text_verdicts(text: str, question: Question) -> Iterator[str]:
+    """The letters of verdicts that give an option's text instead: "The answer is red"."""
     for match in phrases.OPTION_TEXT_VERDICT.finditer(text):
         sentence = _sentence(match["text"])
         named, letter = _NAMED_AFTER.search(sentence), None
@@ -138,16 +122,7 @@ def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
             raise Contradiction
         before = text[max(0, match.start() - NEAR) : match.start()].split("\n")[-1]
         if letter and not phrases.NEGATED.search(before):
-            verdicts.append(Verdict(letter, match.start(), match.end()))
-    return verdicts
-
-
-def agreed(verdicts: list[Verdict], text: str) -> str:
-    """The letter on which the verdicts agree, or the last one if the model says that it corrects itself."""
-    letters = {verdict.letter for verdict in verdicts}
-    if len(letters) > 1:
-        raise Contradiction
-    return letters.pop()
+            yield letter
 
 
 def check_tail(letter: str, tail: str, question: Question) -> None:
@@ -174,28 +149,27 @@ def _sentence(text: str) -> str:
     return re.split(r"[.!?。](?=\s|$)|\n", text.lstrip(), maxsplit=1)[0]
 
 
-def first_and_last(text: str, question: Question) -> list[Verdict]:
-    """Verdicts from the letter (or option) that opens the text, and from a lone letter that ends it."""
+def first_and_last(text: str, question: Question) -> list[str]:
+    """The letter (or option) that opens the text, and a lone letter that ends it."""
     first_line = text.split("\n", 1)[0].strip()
-    verdicts, is_all = _first(text, first_line, question)
+    first, is_all = _first(text, first_line, question)
     # The text of the option itself may end in a lone letter, as "vitamin C".
-    if not is_all and (last := _last(text, question)):
-        verdicts.append(last)
-    return verdicts
+    last = None if is_all else _last(text, question)
+    return [letter for letter in (first, last) if letter]
 
 
-def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict], bool]:
+def _first(text: str, first_line: str, question: Question) -> tuple[str | None, bool]:
     """The verdict that opens the text, if any, and whether the text is nothing else."""
     if match := BARE.match(first_line):
-        return [Verdict(match["letter"].upper(), 0, len(first_line))], False
+        return match["letter"].upper(), False
     if letter := by_text(first_line, question) or by_label(first_line, question):
-        return [Verdict(letter, 0, len(first_line))], False
+        return letter, False
     if (match := _TEXT_THEN_LETTER.match(text[:NEAR])) and by_text(match["text"], question):
         if by_text(match["text"], question) != match["letter"].upper():
             raise Contradiction
-        return [Verdict(match["letter"].upper(), 0, len(text))], True
+        return match["letter"].upper(), True
     if not (match := _LEADING.match(text)):
-        return [], False
+        return None, False
     form = next(name for name, letter in match.groupdict().items() if letter and name != "tail")
     letter = match[form].upper()
     has_its_text = letter in question.letters and is_text(match["tail"], question.choice(letter))
@@ -203,9 +177,9 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
     is_list = letter == "A" and {"B", "b"} & {*_INLINE_LABEL.findall(first_line)}
     more = phrases.MORE.match(text, match.end(form))
     if is_list or (more and more["letter"] != letter) or (not has_its_text and form in _ONLY_WITH_TEXT):
-        return [], False
+        return None, False
     if re.match(rf"{CLOSE},?\s+(?:if(?!\s+i\b)|provided|then)\b", text[match.end(form) :]):
-        return [], False
+        return None, False
     remark = match["tail"].lstrip(" .:)")
     if letter in question.letters and remark.casefold().startswith(
         question.choice(letter).strip().casefold()
@@ -214,14 +188,14 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
     if not has_its_text and (
         (_DROPPED.match(remark) and not asks_what_is_not(question)) or _SEVERAL.search(match["tail"])
     ):
-        return [], False
+        return None, False
     check_tail(letter, match["tail"], question)
     # The option's own text may end like a lone letter.
-    return [Verdict(letter, 0, match.start("tail"))], has_its_text and match.end("tail") == len(text)
+    return letter, has_its_text and match.end("tail") == len(text)
 
 
-def _last(text: str, question: Question) -> Verdict | None:
-    """The verdict of a letter that ends the text."""
+def _last(text: str, question: Question) -> str | None:
+    """The lone letter that ends the text as a verdict."""
     start = max(0, len(text) - NEAR)
     if match := _LAST_WORD.search(text, start):
         before = re.split(r"(?<=[.!?])\s|\n", text[start : match.start("letter")].rstrip(" \n([{\"'"))[-1]
@@ -231,7 +205,7 @@ def _last(text: str, question: Question) -> Verdict | None:
         named = before.endswith(":") and (denied or several or phrases.SAID_BEFORE.search(before))
         if named or phrases.ANNOUNCED.search(before):
             return None
-        return Verdict(match["letter"], match.start("letter"), match.end())
+        return match["letter"]
     if not (match := _ENDING.search(text, start)):
         return None
     form = "letter" if match["letter"] else "closed"
@@ -247,4 +221,4 @@ def _last(text: str, question: Question) -> Verdict | None:
         or re.search(r"(?i)(?<!had to )(?<!must )\b(?:choose|decide|select|pick)\b", sentence)
     ):
         return None
-    return Verdict(match[form], match.start(form), match.end())
+    return match[form]
