@@ -61,8 +61,6 @@ def extract_letter(reply: str, question: Question) -> str | None:
     if len(reply) > _LONGEST:
         return None
     text = "\n".join(" ".join(line.split()) for line in said(reply).splitlines() if line.strip())
-    if not text:
-        return None
     parts = [text]
     if turn := _NEXT_TURN.search(text):
         # A base model goes on with a question of its own, unless it repeats this one before it answers.
@@ -121,8 +119,6 @@ def _common_letter(letters: Iterator[str | None]) -> str | None:
 
 def _prose(text: str, question: Question) -> str | None:
     """Read text without marked places."""
-    if match := BARE.match(text.strip()):
-        return match["letter"].upper()
     text = plain(text)
     if match := BARE.match(text):
         return match["letter"].upper()

@@ -26,8 +26,8 @@ _CAPITAL = rf"{OPEN}(?P<letter>[B-HJ-Z]{ENDS}|[A-Z]{ENDS}{CLEAR})"
 
 # ---- words before and after a letter ----------------------------------------------------------------------
 _SURELY = (
-    r"(?:\s+(?:clearly|definitely|certainly|indeed|simply|therefore|thus|hence|then|most likely|likely"
-    r"|obviously|undoubtedly|given\s+by|labell?ed),?){0,3}"
+    r"(?:\s+(?:clearly|definitely|(?:almost\s+)?certainly|actually|indeed|simply|therefore|thus|hence|then"
+    r"|most likely|likely|obviously|undoubtedly|given\s+by|labell?ed),?){0,3}"
 )
 IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
 _ANSWER_NOUN = (
@@ -155,8 +155,8 @@ NEGATED = re.compile(
     r"|discard\w*|dismiss\w*|contradict\w*|contrast|conflict\w*|compared|unlike|against|verify|check"
     r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
     r"|second[ -]best|least(?!\s+one)|worst|distractor|trap|mistake|last\s+place"
-    r"|first\s+(?:chose|picked|said|thought|answered)|refuse|tempt\w+|hard\s+to|used\s+to|was\s+going\s+to|almost|nearly|before\s+\w+ing"
-    r"|(?:^\s*|in\s+order\s+)to\s+(?:choose|pick|say|select|answer)"
+    r"|first\s+(?:chose|picked|said|thought|answered)|refuse|tempting|hard\s+to|used\s+to|was\s+going\s+to|(?:almost|nearly)(?!\s+certain)|before\s+\w+ing"
+    r"|(?:^\s*|in\s+order\s+)to\s+(?:choose|pick|say|select|answer)(?=\W*$)"
     rf"|{FALSE}|{_SOMEONE}|at\s+first(?!\s+sight)|initially)\b"
     rf"|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
 )
@@ -185,12 +185,13 @@ NO_DOUBT = re.compile(
 )
 # What comes before these words no longer counts: "B. Wait, no, C.", "B. No.", "B — I mean C".
 TAKEN_BACK = re.compile(
-    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:wait|hold\s+on|actually|h+m+|nope|sorry|oops|apolog\w+|correction|reconsider\w*"
+    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:hold\s+on|h+m+|nope|sorry|oops|apolog\w+|correction|reconsider\w*"
+    r"|(?:wait|actually)(?=\s*(?:[.,:;!?…–—-]|$|\n|(?:no|it|that|the\s+answer|a\s+(?:moment|minute|second)|[A-Z])\b))"
     r"|scratch\s+that|strike\s+that|i\s+meant?|(?:or\s+)?rather(?=,?\s+[A-Z]\b)|or\s+(?:rather|better)"
     r"|on\s+(?:second\s+thoughts?|reflection)|take\s+(?:that|it)\s+back|changed?\s+my\s+mind|forget\s+(?:it|that)"
-    r"|(?:(?:my|made\s+a|that['’]s\s+a)\s+)?mistake(?=\s*(?:[.,:;]|$))|was\s+(?:wrong|mistaken)|just\s+kidding"
+    r"|(?:(?:my|made\s+a|that['’]s\s+a)\s+)?mistake(?=\s*(?:[.,:;]|$))|(?:i|that)\s+was\s+(?:wrong|mistaken)|just\s+kidding"
     r"|(?<=[.!?\n]\s)instead(?!\s+of)|(?<=\n)instead(?!\s+of)|(?<=\b[A-Z]\.\s)that\s+is\s+wrong|not\s+really"
-    r"|then\s+again|double[\s-]check\w*|after\s+re\w+ing|(?:looking|up?on)\s+(?:a\s+)?closer(?:\s+\w+)?"
+    r"|then\s+again(?=,|\s+[A-Z]\b)|double[\s-]checking(?=[,:])|after\s+re\w+ing|(?:looking|up?on)\s+(?:a\s+)?closer(?:\s+\w+)?"
     r"|let\s+me\s+(?:recon\w+|correct(?:\s+myself)?|\w+\s+again)"
     r"|(?:edit|typo|(?:revised|new|updated|corrected)\s+answer)(?=\s*[:,])"
     r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s)|(?<=\?\s))(?:but\s+)?no"

@@ -43,7 +43,7 @@ _LEADING = re.compile(
 _DROPPED = re.compile(
     r"(?i)^[\s.,:;!()\]–—-]*(?:\?|no(?=[.,!;)]|$)|(?:un|im)?(?:likely|plausible|probable|possible)\b"
     r"|\d+\s*(?:/\s*\d|points?\b|stars?\b)|[0-4]?\d(?:\.\d+)?\s*%"
-    r"|(?:but|however)\b(?!\s+i\b)[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)|or\s+(?:maybe|perhaps)|(?:is\s+)?"
+    r"|(?:but|however)\b(?!\s+(?:i|not)\b)[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)|or\s+(?:maybe|perhaps)|(?:is\s+)?"
     + phrases.FALSE
     + r"\b|is\s+one\b"
     r"|(?:is\s+)?not\b(?!\s+(?:option\s+)?[(]?[a-z]\b)|(?:this|that)\s+(?:is\s+not|isn['’]t|does\s+n|doesn['’]t)"
@@ -178,7 +178,9 @@ def _first(text: str, first_line: str, question: Question) -> tuple[str | None, 
     more = phrases.MORE.match(text, match.end(form))
     if is_list or (more and more["letter"] != letter) or (not has_its_text and form in _ONLY_WITH_TEXT):
         return None, False
-    if re.match(rf"{CLOSE},?\s+(?:if(?!\s+i\b)|provided|then)\b", text[match.end(form) :]):
+    if re.match(
+        rf"{CLOSE},?\s+(?:if(?!\s+(?:i|any\w*)\b)\b|provided\b|then\s+\W?[A-Z]\b)", text[match.end(form) :]
+    ):
         return None, False
     remark = match["tail"].lstrip(" .:)")
     if letter in question.letters and remark.casefold().startswith(

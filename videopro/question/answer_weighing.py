@@ -146,9 +146,6 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
         return text
     bare = _without_own_texts(text, question)
     tokens = list(_tokens(bare, question))
-    first = next((token.start for token in tokens if token.letter), None)
-    if first is None:
-        return text
     if (ranked := _ranked(bare, tokens)) is not None:
         return ranked
     clauses = list(_clauses(tokens))
