@@ -147,7 +147,7 @@ _SUPPOSED = (
 _SOMEONE = (
     r"(?:others?|one|you|many|people|some)\s+(?:may|might|would|could|choose|say|pick|think)|some\s+people"
     r"|(?:user|student|he|she|they|man|woman)\s+(?:thinks?|says?|claims?|believes?|answers?|chooses?)"
-    r"|(?<=\w\s)(?<!\bi\s)(?<!\bwe\s)(?:may|might|could|would)\s+(?:say|choose|pick|think|select|answer|guess)"
+    r"|(?<!any\s)(?:viewers?|readers?|models?|teacher|expert|chatgpt)\s+(?:may|might|would)\s+(?:say|choose|pick)"
 )
 NEGATED = re.compile(
     r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|cannot"
@@ -185,7 +185,7 @@ NO_DOUBT = re.compile(
 )
 # What comes before these words no longer counts: "B. Wait, no, C.", "B. No.", "B — I mean C".
 TAKEN_BACK = re.compile(
-    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:hold\s+on|h+m+|nope|sorry|oops|apolog\w+|correction|reconsider\w*"
+    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:hold\s+on|h+m+(?=\W+\w)|nope|sorry|oops|apolog\w+|correction|reconsider\w*"
     r"|(?:wait|actually)(?=\s*(?:[.,:;!?…–—-]|$|\n|(?:no|it|that|the\s+answer|a\s+(?:moment|minute|second)|[A-Z])\b))"
     r"|scratch\s+that|strike\s+that|i\s+meant?|(?:or\s+)?rather(?=,?\s+[A-Z]\b)|or\s+(?:rather|better)"
     r"|on\s+(?:second\s+thoughts?|reflection)|take\s+(?:that|it)\s+back|changed?\s+my\s+mind|forget\s+(?:it|that)"

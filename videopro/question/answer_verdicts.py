@@ -41,11 +41,10 @@ _LEADING = re.compile(
 )
 # After a leading letter and its text: "B. No.", "B. blue - incorrect", "B. blue? C. green?".
 _DROPPED = re.compile(
-    r"(?i)^[\s.,:;!()\]–—-]*(?:\?|no(?=[.,!;)]|$)|(?:un|im)?(?:likely|plausible|probable|possible)\b"
+    r"(?i)^[\s.,:;!()\]–—-]*(?:\?|no(?=[.,!;)]|$)|(?:un|im)(?:likely|plausible|probable|possible)\b(?!\s+to)"
     r"|\d+\s*(?:/\s*\d|points?\b|stars?\b)|[0-4]?\d(?:\.\d+)?\s*%"
-    r"|(?:but|however)\b(?!\s+(?:i|not)\b)[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)|or\s+(?:maybe|perhaps)|(?:is\s+)?"
-    + phrases.FALSE
-    + r"\b|is\s+one\b"
+    r"|(?:but|however),?\s+(?:that|this|it|he|she|they)\b[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)"
+    rf"|or\s+(?:maybe|perhaps)|(?:is\s+)?{phrases.FALSE}\b|is\s+one\b"
     r"|(?:is\s+)?not\b(?!\s+(?:option\s+)?[(]?[a-z]\b)|(?:this|that)\s+(?:is\s+not|isn['’]t|does\s+n|doesn['’]t)"
     r"|it\s+is\s+not\s+(?:correct|right|true|supported|shown|seen)\b)"
 )
@@ -179,7 +178,8 @@ def _first(text: str, first_line: str, question: Question) -> tuple[str | None, 
     if is_list or (more and more["letter"] != letter) or (not has_its_text and form in _ONLY_WITH_TEXT):
         return None, False
     if re.match(
-        rf"{CLOSE},?\s+(?:if(?!\s+(?:i|any\w*)\b)\b|provided\b|then\s+\W?[A-Z]\b)", text[match.end(form) :]
+        rf"{CLOSE},?\s+(?:if(?!\s+(?:i|we|you|any\w*)\b)\b|provided\b|then\s+\W?[A-Z]\b)",
+        text[match.end(form) :],
     ):
         return None, False
     remark = match["tail"].lstrip(" .:)")

@@ -90,7 +90,7 @@ _TOKEN = re.compile(
 # In kinds: "Most likely: B"; "B and C are wrong", "B. Right." (the first full stop is the label's); others.
 _CLAUSE = re.compile(
     r"[acp]*(?:(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:[ar]{1,2}z*L)*[^Lactqpfbdynl]*"
-    r"|[^Lactqpfbdynl]*L(?:[ar]{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:(?:a?r(?![bx])|[^Lactqp]*[xr])[^Lactqp]*L)*[^Lactqp]*)"
+    r"|[^Lactqpfbdynl]*L(?:[ar]{1,2}z*L)*(?:t(?=[nyd](?![zwb]{0,3}L)))?(?:(?:a?r(?![bx])|[^Lactqp]*[xr])[^Lactqp]*L)*[^Lactqp]*)"
     r"(?:a?c[^Lactqpx]*(?=[tq]|$))?|[^Lactqp]*)[tq]?"
 )
 # Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
@@ -103,7 +103,7 @@ _NUMBERED = re.compile(rf"h{_ITEM}(?:[acgt]{{0,3}}h{_ITEM}){{2,}}")
 _LEFT_OVER = re.compile(r"^\W*(?:(?:but|and|though|although|while|however)\b)?[\s,;.]*")
 _LETTERED_LINE = re.compile(
     r"^[ \t(\[{>•-]*(?:\d+\.[ \t]*)?(?:[Oo]ption[ \t]+)?(?P<letter>[A-Z])"
-    r"(?:[ \t]*[)\]}.:]+[ \t]*|[ \t]+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)$",
+    r"(?:[ \t]*[)\]}.:]+[ \t]*|[ \t][-–—][ \t]|[ \t]+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)$",
     re.MULTILINE,
 )
 
@@ -124,7 +124,7 @@ class _Clause(NamedTuple):
     @property
     def standing(self) -> str:
         """The kind of word that gives its options their standing; empty if none does."""
-        if ordinal := re.fullmatch("[azo]*L[azo]*([ij])[az]*t?", self.kinds):
+        if ordinal := re.fullmatch("[azo]*L[ao]*([ij])[az]*t?", self.kinds):
             return _FIRST if ordinal[1] == "i" else _BELOW
         if self.kinds.startswith("r"):
             return "r"
