@@ -83,16 +83,13 @@ def _read(text: str, question: Question) -> str | None:
 def _variants(question: Question) -> Iterator[Question]:
     """The question with each of several equal options in turn as the only one with its text; none if its
     options differ."""
-    indices: dict[str, list[int]] = {}
-    for index, choice in enumerate(question.choices):
-        indices.setdefault(choice, []).append(index)
-    for turn in range(max(map(len, indices.values()), default=0)):
-        distinct = {equal[min(turn, len(equal) - 1)] for equal in indices.values()}
-        if len(distinct) < len(question.choices):
-            choices = (
-                choice if index in distinct else _NO_TEXT for index, choice in enumerate(question.choices)
-            )
-            yield replace(question, choices=tuple(choices))
+    turns = [question.choices[:index].count(choice) for index, choice in enumerate(question.choices)]
+    for turn in range(max(turns) + 1 if any(turns) else 0):
+        choices = (
+            choice if own == min(turn, question.choices.count(choice) - 1) else _NO_TEXT
+            for own, choice in zip(turns, question.choices, strict=True)
+        )
+        yield replace(question, choices=tuple(choices))
 
 
 def _marked(text: str, question: Question) -> Iterator[str | None]:

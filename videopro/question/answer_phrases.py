@@ -76,8 +76,7 @@ _BETTER = (
 _FITS = r"(?:fits|matches|describes|summari[sz]es|represents|captures|reflects|explains|answers)"
 RIGHT = (
     r"(?:\s*(?:is|was|seems|appears|looks|sounds|must be|would be|should be|can be|remains)(?:\s+to\s+be)?"
-    r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also)){0,3}"
-    rf"(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
+    rf"{_SURELY}(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
     rf"|\s+makes\s+(?:the\s+)?most\s+sense\b|\s+(?:fits|matches)(?:\s+the\s+(?:video|clip|scene|frames))?"
     r"(?=\s*[.!]|\s*$)|\s+gets\s+my\s+vote\b|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
 )
@@ -87,9 +86,8 @@ _GUESS = (
 )
 # Words that open a reply or a sentence before a lone letter: "Clearly B.", "Okay, C."
 _OPENING = (
-    r"(?:^|(?<=[.!?;,:] ))(?:clearly|definitely|obviously|surely|certainly|undoubtedly|evidently|ok|okay"
-    r"|yes|sure|well|hmm|alright|final|final\s+answer|without\s+a\s+doubt|no\s+doubt"
-    r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
+    r"(?:^|(?<=[.!?;,:] ))(?:obviously|surely|certainly|undoubtedly|evidently|ok|okay|yes|sure|well|hmm"
+    r"|alright|final|without\s+a\s+doubt|no\s+doubt|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
 )
 ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
 

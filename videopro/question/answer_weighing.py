@@ -163,8 +163,7 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
         return _cut(bare, clauses, best[0]) if is_clear else ""
     lesser = [*doubted, *(clause for clause in wrong if "w" not in clause.kinds)]
     said = (_LEFT_OVER.sub("", bare[clause.start : clause.end]) for clause in named)
-    is_first = is_clear and len(named) == 1 and named[0].standing == _FIRST
-    choice = named[0] if below and is_first else None
+    choice = named[0] if below and is_clear and len(named) == 1 and named[0].standing == _FIRST else None
     cut = [*below, *named] if choice else below
     if lesser and is_clear and any(read(part) in chosen for part in said):
         cut = [*cut, *lesser]
