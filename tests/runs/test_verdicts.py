@@ -15,6 +15,28 @@ from videopro.runs.verdicts import read_verdict
         ("3", 3),
         (" 2\n", 2),
         ("Rating: 1", 1),
+        ("Grade: 2, not 3", 2),
+        *(
+            (reply, None)
+            for reply in (
+                "[[2]] or [[3]]",
+                "[[2]], [[3]]",
+                "1, no, 2.",
+                "2: no, 3",
+                "2 (or 3)",
+                "2 - or 3",
+                "2; maybe 3",
+                "Grade: 2 (maybe 3)",
+                "Grade: 1. Actually 2.",
+                "3 (accuracy), 1 (completeness)",
+                "To give 3, it must name the dog.",
+                "I was going to give 3.",
+                "Some would give 3.",
+                "I hesitate to give 3.",
+                "Nobody would give 3.",
+                "Rather than give 3, I abstain.",
+            )
+        ),
         ("**0**", 0),
         ("2/3", 2),
         ("3/3", 3),

@@ -18,14 +18,13 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
 from videopro.question.answer_verdicts import (
     BARE,
     Contradiction,
-    agreed,
     first_and_last,
     option_text_verdicts,
     verdicts_of,
@@ -43,8 +42,8 @@ _LONGEST = 250_000
 # Stands for an option whose text no reply has (a character for private use).
 _NO_TEXT = "\ue000"
 _NEXT_TURN = re.compile(
-    r"(?i)\n[\s#*_>-]*(?:(?:next|another|new)\s+)?(?:question|q|exercise|problem|instruction|user|human|问题?)"
-    r"[\s#]*\d*[*_]*\s*[:.)]|\n\d+[.)]\s+[^\n]+\?(?=\n)|\n[^\n]+\?(?=\n[(\[]?A[.):\]])"
+    r"(?i)\n[\s#*_<>[-]*(?:(?:next|another|new)\s+)?(?:question|q|exercise|problem|instruction|user|human|问题?)"
+    r"[\s#]*\d*[*_]*(?:\s*[:.)>\]]|(?=\n))|\n\d+[.)]\s+[^\n]+\?(?=\n)|\n[^\n]+\?(?=\n[(\[]?A[.):\]])"
     r"|\n(?:user|human|assistant)(?=\n|:)"
 )
 _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
@@ -62,8 +61,6 @@ def extract_letter(reply: str, question: Question) -> str | None:
     if len(reply) > _LONGEST:
         return None
     text = "\n".join(" ".join(line.split()) for line in said(reply).splitlines() if line.strip())
-    if not text:
-        return None
     parts = [text]
     if turn := _NEXT_TURN.search(text):
         # A base model goes on with a question of its own, unless it repeats this one before it answers.
@@ -86,16 +83,13 @@ def _read(text: str, question: Question) -> str | None:
 def _variants(question: Question) -> Iterator[Question]:
     """The question with each of several equal options in turn as the only one with its text; none if its
     options differ."""
-    indices: dict[str, list[int]] = {}
-    for index, choice in enumerate(question.choices):
-        indices.setdefault(choice, []).append(index)
-    for turn in range(max(map(len, indices.values()), default=0)):
-        distinct = {equal[min(turn, len(equal) - 1)] for equal in indices.values()}
-        if len(distinct) < len(question.choices):
-            choices = (
-                choice if index in distinct else _NO_TEXT for index, choice in enumerate(question.choices)
-            )
-            yield replace(question, choices=tuple(choices))
+    turns = [question.choices[:index].count(choice) for index, choice in enumerate(question.choices)]
+    for turn in range(max(turns) + 1 if any(turns) else 0):
+        choices = (
+            choice if own == min(turn, question.choices.count(choice) - 1) else _NO_TEXT
+            for own, choice in zip(turns, question.choices, strict=True)
+        )
+        yield replace(question, choices=tuple(choices))
 
 
 def _marked(text: str, question: Question) -> Iterator[str | None]:
@@ -111,8 +105,7 @@ def _boxes_and_objects(text: str, question: Question) -> Iterator[str | None]:
 
 
 def _common_letter(letters: Iterator[str | None]) -> str | None:
-    """The letter on which all marked places agree; None if there are none. Raises Contradiction
-    otherwise."""
+    """The letter on which all places agree; None if there are none. Raises Contradiction otherwise."""
     first = next(letters, "")
     if first == "":
         return None
@@ -123,8 +116,6 @@ def _common_letter(letters: Iterator[str | None]) -> str | None:
 
 def _prose(text: str, question: Question) -> str | None:
     """Read text without marked places."""
-    if match := BARE.match(text.strip()):
-        return match["letter"].upper()
     text = plain(text)
     if match := BARE.match(text):
         return match["letter"].upper()
@@ -132,31 +123,38 @@ def _prose(text: str, question: Question) -> str | None:
         return letter
     if _ONLY_LETTERS.fullmatch(text) and len(set(re.findall("[A-Z]", text))) > 1:
         raise Contradiction
+    if mention := phrases.LETTER_MENTION.search(text):
+        # A "no" or "yes" of several is said of one option.
+        is_listed = len(re.findall(r"(?i)\b(?:no|yes)\b", text)) > 1
+        corrections = phrases.TAKEN_BACK.finditer(text, mention.start())
+        ends = [match.end() for match in corrections if not (match["no"] and is_listed)]
+        if ends and (letter := _prose(text[ends[-1] :], question)) is None:
+            raise Contradiction
+        if ends:
+            return letter
     text = settled(text, question, lambda clause: _read(clause, question))
     marked, prose = without_list(text, question)
-    final = [verdict for pattern in phrases.FINAL for verdict in verdicts_of(pattern, prose, question)]
     # What is called final stands, whatever was weighed before it.
-    if final:
-        return agreed(final, prose)
-    stated = [
-        verdict
-        for pattern in (*phrases.VERDICTS, *phrases.CHINESE_VERDICTS, *phrases.CONTRASTS)
-        for verdict in verdicts_of(pattern, prose, question, denials=pattern not in phrases.CONTRASTS)
-    ]
-    stated += option_text_verdicts(prose, question) + first_and_last(prose, question)
+    if final := _found(phrases.FINAL, prose, question):
+        return final
+    stated = _common_letter(
+        chain(
+            *(verdicts_of(pattern, prose, question) for pattern in phrases.VERDICTS),
+            (match["letter"] for pattern in phrases.CONTRASTS for match in pattern.finditer(prose)),
+            option_text_verdicts(prose, question),
+            first_and_last(prose, question),
+        )
+    )
     named = yes_or_no(prose, question) or named_option(prose, question)
-    letters = {*marked, *([agreed(stated, prose)] if stated else []), *([named] if named else [])}
+    letters = {*marked, *filter(None, (stated, named))}
     if len(letters) > 1:
         raise Contradiction
-    if letters:
-        return letters.pop()
-    guesses = [
-        verdict
-        for pattern in phrases.GUESSES
-        for verdict in verdicts_of(pattern, prose, question)
-        if not phrases.GOES_ON.search(prose, verdict.end)
-    ]
-    return agreed(guesses, prose) if guesses else None
+    # A guess holds unless the model goes on looking.
+    return letters.pop() if letters else _found(phrases.GUESSES, phrases.GOES_ON.split(prose)[-1], question)
+
+
+def _found(patterns: Sequence[re.Pattern[str]], text: str, question: Question) -> str | None:
+    return _common_letter(letter for pattern in patterns for letter in verdicts_of(pattern, text, question))
 
 
 def letter_confidence(

@@ -26,8 +26,8 @@ _CAPITAL = rf"{OPEN}(?P<letter>[B-HJ-Z]{ENDS}|[A-Z]{ENDS}{CLEAR})"
 
 # ---- words before and after a letter ----------------------------------------------------------------------
 _SURELY = (
-    r"(?:\s+(?:clearly|definitely|certainly|indeed|simply|therefore|thus|hence|then|most likely|likely"
-    r"|obviously|undoubtedly|given\s+by|labell?ed),?){0,3}"
+    r"(?:\s+(?:clearly|definitely|(?:almost\s+)?certainly|actually|indeed|simply|therefore|thus|hence|then"
+    r"|most likely|likely|obviously|undoubtedly|given\s+by|labell?ed),?){0,3}"
 )
 IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
 _ANSWER_NOUN = (
@@ -42,7 +42,7 @@ _OF_THIS = (
 )
 # "Let me analyze each option: A." announces a list.
 ANSWER_IS = (
-    rf"\b(?<!each )(?<!every )(?<!first )(?<!next )(?<!consider )(?<!analyze )(?<!check )"
+    rf"\b(?<!each )(?<!every )(?<!first )(?<!last )(?<!next )(?<!consider )(?<!analyze )(?<!check )"
     rf"{_ANSWER_NOUN}{_OF_THIS}(?:{IS}|\s*(?::|=|->|→|=>|\s[-–—]\s|\n))"
 )
 NAMED = r"(?:\s*(?:the\s+)?(?:option|choice|letter|answer)\b:?)"
@@ -76,8 +76,7 @@ _BETTER = (
 _FITS = r"(?:fits|matches|describes|summari[sz]es|represents|captures|reflects|explains|answers)"
 RIGHT = (
     r"(?:\s*(?:is|was|seems|appears|looks|sounds|must be|would be|should be|can be|remains)(?:\s+to\s+be)?"
-    r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also)){0,3}"
-    rf"(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
+    rf"{_SURELY}(?:{_GOOD}|{_BETTER})|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b"
     rf"|\s+makes\s+(?:the\s+)?most\s+sense\b|\s+(?:fits|matches)(?:\s+the\s+(?:video|clip|scene|frames))?"
     r"(?=\s*[.!]|\s*$)|\s+gets\s+my\s+vote\b|\s+remains(?=\s*[.!]|\s*$)|\s+matches\s+what\b|\s+it\s+is(?=\s*[.!]|\s*$))"
 )
@@ -87,15 +86,10 @@ _GUESS = (
 )
 # Words that open a reply or a sentence before a lone letter: "Clearly B.", "Okay, C."
 _OPENING = (
-    r"(?:^|(?<=[.!?;,:] ))(?:clearly|definitely|obviously|surely|certainly|undoubtedly|evidently|ok|okay"
-    r"|yes|sure|well|hmm|alright|final|final\s+answer|without\s+a\s+doubt|no\s+doubt"
-    r"|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
+    r"(?:^|(?<=[.!?;,:] ))(?:obviously|surely|certainly|undoubtedly|evidently|ok|okay|yes|sure|well|hmm"
+    r"|alright|final|without\s+a\s+doubt|no\s+doubt|(?:it\s+is\s+|it['’]s\s+)?(?:clearly|definitely))[,:.!]{0,3}\s+"
 )
 ENDED = r"(?=[)\]}>\"'”’»】」]{0,6}\s*(?:[.,;!]|$|\())"
-_CORRECTED = (
-    r"(?:\?\s*(?:actually[,:]?\s*)?no\b(?:[,:;.]|\s+[-–—])|\b(?:actually|wait)\b[,:]?(?:\s*no\b[,:;.]?)?)"
-    r"(?:\s*(?:it['’]s|it\s+is))?\s+"
-)
 
 
 def patterns(*sources: str) -> tuple[re.Pattern[str], ...]:
@@ -117,7 +111,6 @@ VERDICTS = patterns(
 GUESSES = patterns(rf"(?i:{_GUESS}{NAMED}?){STRICT}")
 # "not A but C", "rather than A, C": what comes after the denial is the verdict.
 CONTRASTS = patterns(
-    rf"(?i:{_CORRECTED}){OPEN}(?P<letter>[A-Z]){ENDS}{ENDED}",
     rf"^{OPEN}(?P<letter>[A-Z]){CLOSE},?\s+(?i:rather\s+than|over|instead\s+of|(?:and\s+|but\s+)?not)\s+"
     rf"{OPEN}(?i:option\s+)?[A-Z]{ENDS}",
     rf"(?i:\bnot|n['’]t)\s+{OPEN}[A-Z]{CLOSE},?\s+(?i:but)(?:\s+(?i:rather|instead))?\s+{OPEN}"
@@ -126,31 +119,43 @@ CONTRASTS = patterns(
 OPTION_TEXT_VERDICT = re.compile(rf"(?i:{ANSWER_IS})\s*(?P<text>[^\n]+)")
 
 # ---- several letters --------------------------------------------------------------------------------------
-_OR = r"(?:/|&|\||,?\s*\b(?:or|and|as\s+well\s+as)\b|还是|或者?|和|与|,)"
+_OR = (
+    r"(?:/|&|\||[.,;?!…]{0,3}\s*\b(?:[Oo]r(?:\s+else)?|[Aa]lso|plus)\b|\(or\b(?=\s+[A-Z]\b)|,?\s*\b(?:and|as\s+well\s+as)\b"
+    r"|还是|或者?|和|与|,)"
+)
 MORE = re.compile(
     rf"{CLOSE}\s*{_OR}\s*(?i:(?:maybe|perhaps|possibly|even)\s+)?(?i:(?:option|choice)\s+)?(?:选|选项)?"
     rf"{OPEN}(?P<letter>[A-Z]){ENDS}{CLEAR}"
 )
 ONE_MORE = re.compile(r"(?:[,;&]|\band)\s*[(\[]?(?P<letter>[A-Z])[.):\]]+\s+(?=[A-Z])")
 LETTER_MENTION = re.compile(
-    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[.,;:)\]/?]|$|\s*[=→-]|\s+(?:and|or|is|as)\b))"
+    r"(?<![\w'’$.-])(?:[B-HJ-Z](?![\w'’+#-])|A(?=[\n.,;:)\]/?]|$|\s*[=→–—-]|\s+(?:and|or|is|as)\b))"
 )
 
 # ---- retractions and denials ------------------------------------------------------------------------------
+FALSE = (
+    r"(?:incorrect|invalid|wrong|false|untrue|unsupported|impossible|implausible|improbable|unlikely|excluded"
+    r"|rejected|eliminated?|ruled?\s+out)"
+)
 CLAUSE_START = re.compile(r"(?i)[.!?;:,\n。]|\b(?:so|but|thus|hence|therefore|because|and|however)\b")
-_SUPPOSED = r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing))\b"
-_SUPPOSED += "|如果|若"
+_SUPPOSED = (
+    r"\b(?:if(?!\s+i\s+(?:had|have|must|were|was)\b)|whether|unless|suppos(?:e|ing)|assum(?:e|ing)|depending)\b"
+    r"|如果|若|\b(?-i:Had|Were)\s+(?:he|she|it|they|the|there)\b"
+)
 _SOMEONE = (
     r"(?:others?|one|you|many|people|some)\s+(?:may|might|would|could|choose|say|pick|think)|some\s+people"
     r"|(?:user|student|he|she|they|man|woman)\s+(?:thinks?|says?|claims?|believes?|answers?|chooses?)"
+    r"|(?<!any\s)(?:viewers?|readers?|models?|teacher|expert|chatgpt)\s+(?:may|might|would)\s+(?:say|choose|pick)"
 )
 NEGATED = re.compile(
-    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|unlikely|cannot|wrong|incorrect"
-    r"|why|than|instead\s+of|except|anything\s+but|rule[sd]?\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
+    r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|nothing|nobody|hardly|doubt|cannot"
+    r"|why|than|instead\s+of|except|anything\s+but|rules\s+out|eliminat(?:e|es|ed|ing)|exclud\w+|reject\w*"
     r"|discard\w*|dismiss\w*|contradict\w*|contrast|conflict\w*|compared|unlike|against|verify|check"
     r"|example|e\.g|form(?:at)?|such\s+as|probability|chance|likelihood|doubtful|questionable|depend(?:s|ing)?"
-    r"|second[ -]best|least(?!\s+one)|worst|distractor|first\s+(?:chose|picked|said|thought|answered)"
-    rf"|{_SOMEONE}|at\s+first(?!\s+sight)|initially)\b"
+    r"|second[ -]best|least(?!\s+one)|worst|distractor|trap|mistake|last\s+place"
+    r"|first\s+(?:chose|picked|said|thought|answered)|refuse|tempting|hard\s+to|used\s+to|was\s+going\s+to|(?:almost|nearly)(?!\s+certain)|before\s+\w+ing"
+    r"|(?:^\s*|in\s+order\s+)to\s+(?:choose|pick|say|select|answer)(?=\W*$)"
+    rf"|{FALSE}|{_SOMEONE}|at\s+first(?!\s+sight)|initially)\b"
     rf"|不(?:应|能|会|认为|觉得|可|是)|并非|排除|可能|也许|或许|{_SUPPOSED}"
 )
 # A condition holds for its whole sentence: "Unless she hears it, the answer is C".
@@ -158,14 +163,14 @@ CONDITION = re.compile(rf"(?i){_SUPPOSED}[^.!?;\n。]*$")
 CONDITION_AFTER = re.compile(
     rf"{CLOSE}\s*,?\s+(?i:(?:only\s+)?if|unless|provided|assuming|depending|only|but\s+(?:ir|not|only))"
 )
-_NOT = (
-    r"(?:not(?!\s+(?:option\s+)?\(?[A-Z]\b)|never|wrong|incorrect|false|unlikely|less|ruled\s+out|out|excluded"
-    r"|impossible|implausible|eliminated)\b"
-)
+_NOT = rf"(?:not(?!\s+(?:option\s+)?\(?[A-Z]\b)|never|less|out|{FALSE})\b"
 DENIED_AFTER = re.compile(
-    rf"{CLOSE}\s+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
+    rf"{CLOSE}[\s–—-]+(?:(?:is|was|seems|looks|appears|can|could|would|should|may|might|must|does|did|has|be|been|to"
     rf"|clearly|also|therefore|definitely)\s+){{0,3}}{_NOT}|{CLOSE}\s+(?:is|was|ca|does|did|could|would|wo)n['’]t\b"
-    rf"|{CLOSE}\s+is\s+(?:no|incorr\w+|fals\w+)|{CLOSE}\s*(?:选项|项)?\s*(?:都?不|错|是错|\s*吗)"
+    rf"|{CLOSE}\s+(?:requires|needs|is\s+(?:tempting|a\s+mistake))\b|{CLOSE}\s+is\s+(?:no|incorr\w+|fals\w+)"
+    rf"|{CLOSE}[.,!…]{{0,3}}\s+(?i:(?:(?:but|however|hmm+),?\s+)?(?:or\s+is\s+it"
+    r"|(?:that|this)(?:['’]s|\s+is|\s+was|\s+would\s+be)\s+(?:not\s+(?:right|correct|true|shown)|wrong|false|incorrect)"
+    rf"|(?:that|this|it)\s+(?:can['’]t|cannot)\s+be\s+(?:right|true|correct)))|{CLOSE}\s*(?:选项|项)?\s*(?:都?不|错|是错|\s*吗)"
 )
 # A capital after these names something in the video: "player B", "vitamin C".
 NAME_BEFORE = re.compile(
@@ -176,9 +181,20 @@ NAME_BEFORE = re.compile(
 NO_DOUBT = re.compile(
     r"(?i)\b(?:no|without(?:\s+a)?|beyond)\s+doubt\b|\bby\s+(?:process\s+of\s+)?elimination\b"
 )
-CORRECTION = re.compile(
-    r"(?i)\b(?:wait|actually|correction|sorry|mistake[n]?|scratch\s+that|on\s+second\s+thought|reconsider\w*"
-    r"|instead|changed?\s+my\s+mind|that\s+was\s+wrong)\b|\?\s*(?:actually,?\s+)?no\b"
+# What comes before these words no longer counts: "B. Wait, no, C.", "B. No.", "B — I mean C".
+TAKEN_BACK = re.compile(
+    r"(?i)(?:^|[\s.!?…,;:(–—-])(?:hold\s+on|h+m+(?=\W+\w)|nope|sorry|oops|apolog\w+|correction|reconsider\w*"
+    r"|(?:wait|actually)(?=\s*(?:[.,:;!?…–—-]|$|\n|(?:no|it|that|the\s+answer|a\s+(?:moment|minute|second)|[A-Z])\b))"
+    r"|scratch\s+that|strike\s+that|i\s+meant?|(?:or\s+)?rather(?=,?\s+[A-Z]\b)|or\s+(?:rather|better)"
+    r"|on\s+(?:second\s+thoughts?|reflection)|take\s+(?:that|it)\s+back|changed?\s+my\s+mind|forget\s+(?:it|that)"
+    r"|(?:(?:my|made\s+a|that['’]s\s+a)\s+)?mistake(?=\s*(?:[.,:;]|$))|(?:i|that)\s+was\s+(?:wrong|mistaken)|just\s+kidding"
+    r"|(?<=[.!?\n]\s)instead(?!\s+of)|(?<=\n)instead(?!\s+of)|(?<=\b[A-Z]\.\s)that\s+is\s+wrong|not\s+really"
+    r"|then\s+again(?=,|\s+[A-Z]\b)|double[\s-]checking(?=[,:])|after\s+re\w+ing|(?:looking|up?on)\s+(?:a\s+)?closer(?:\s+\w+)?"
+    r"|let\s+me\s+(?:recon\w+|correct(?:\s+myself)?|\w+\s+again)"
+    r"|(?:edit|typo|(?:revised|new|updated|corrected)\s+answer)(?=\s*[:,])"
+    r"|(?P<no>(?:(?<=\b[A-Z][.,;?…]\s)|(?<=\.\.\.\s)|(?<=\?\s))(?:but\s+)?no"
+    r"(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
+    r"(?!\w)(?:[\s,.;]*no(?=\s*[.,:;!…–—]|\s*$))?[\s.,;:!?…–—-]*"
 )
 # After a guess or an impression: the model goes on looking.
 GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me(?!\s+know)|let['’]s|yet|we\s+should|i\s+should)\b")
@@ -223,7 +239,7 @@ _LINK = r"\s*(?:[:=]|—|–|-)?\s*"
 # A letter after "or" is one of several.
 _ALONE = r"(?<![A-Za-z0-9_'’和-])"
 
-CHINESE_VERDICTS = patterns(
+VERDICTS += patterns(
     rf"(?:{'|'.join(_BEFORE)}){_LINK}{_LETTER}",
     rf"{_ALONE}[「(\[\"'“*]?(?P<letter>[A-Z]){ENDS}{CLOSE}{_AFTER}",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from videopro.question import answer_phrases as phrases
 from videopro.question.answer_phrases import CLOSE, ENDS, OPEN
@@ -24,6 +24,7 @@ BARE = re.compile(
 _NAMED_AFTER = re.compile(r"[\s,]*\((?:(?i:option|choice)\s+)?(?P<letter>[A-Z])\)\s*$")
 
 
+_OTHER_BEFORE = re.compile(rf"\b([A-Z]){CLOSE}\s+(?:or|and)\s+{OPEN}$")
 _QUOTED = re.compile(r"\"[^\"]{0,200}\"")
 _LEADING = re.compile(
     rf"""^{OPEN}(?:
@@ -40,14 +41,22 @@ _LEADING = re.compile(
 )
 # After a leading letter and its text: "B. No.", "B. blue - incorrect", "B. blue? C. green?".
 _DROPPED = re.compile(
-    r"(?i)^[\s.,:;!)\]–—-]*(?:\?|no(?=[.,!;]|$)|or\s+(?:maybe|perhaps)|(?:is\s+)?(?:wrong|incorrect|false)\b|is\s+one\b"
+    r"(?i)^[\s.,:;!()\]–—-]*(?:\?|no(?=[.,!;)]|$)|(?:un|im)(?:likely|plausible|probable|possible)\b(?!\s+to)"
+    r"|\d+\s*(?:/\s*\d|points?\b|stars?\b)|[0-4]?\d(?:\.\d+)?\s*%"
+    r"|(?:but|however),?\s+(?:that|this|it|he|she|they)\b[^.!?]*(?:\b(?:no|not|never|cannot)\b|n['’]t)"
+    rf"|or\s+(?:maybe|perhaps)|(?:is\s+)?{phrases.FALSE}\b|is\s+one\b"
     r"|(?:is\s+)?not\b(?!\s+(?:option\s+)?[(]?[a-z]\b)|(?:this|that)\s+(?:is\s+not|isn['’]t|does\s+n|doesn['’]t)"
     r"|it\s+is\s+not\s+(?:correct|right|true|supported|shown|seen)\b)"
 )
 _SEVERAL = re.compile(r"\?\s*[(\[]?[A-Z][.):\]]|(?:\band|,)\s*[(\[]?[A-Z][)\]]?\s+(?:is|shows|says|has)\b")
 _ONLY_WITH_TEXT = ("tight", "equal", "initial")
-_INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Z])[.):\]]+\s")
+_INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Za-z])[.):\]]+\s")
 _LAST_WORD = re.compile(rf"(?:^|[.!?:]['\"”’)]*\s+|\n\s*){OPEN}(?P<letter>[A-Z]){CLOSE}[.!]?{CLOSE}\s*$")
+# A label before a letter: one of several is no verdict, whatever it says.
+_LABELLED = re.compile(rf"\w: {OPEN}([A-Z]){ENDS}")
+_CHOSEN = re.compile(
+    r"(?i)\b(?:best|winn\w+|in|new|supported|after\s+\w+|accept\w*|remain\w*|left|kept|keep|chosen|choose|pick|select\w*):$"
+)
 # "Given the smoke, C.", "... -> C", "..., option C", "The fish is red (C)."
 _ENDING = re.compile(
     rf"(?:[,;:→⇒]|=>|->|\b(?:[Oo]ption|[Cc]hoice))\s*{OPEN}(?P<letter>[A-Z]){CLOSE}[.!]?\s*$"
@@ -60,33 +69,21 @@ class Contradiction(Exception):
     """The reply contradicts itself at the deciding rank."""
 
 
-class Verdict(NamedTuple):
-    letter: str
-    start: int
-    end: int
-
-
-def verdicts_of(
-    pattern: re.Pattern[str], text: str, question: Question, denials: bool = True
-) -> Iterator[Verdict]:
-    """The verdicts that a pattern finds. Without `denials`, the pattern itself covers what is denied.
-
-    Raises Contradiction for a letter that is followed by another one, or by another option's text.
-    """
+def verdicts_of(pattern: re.Pattern[str], text: str, question: Question) -> Iterator[str]:
+    """The letters of the verdicts that a pattern finds. Raises Contradiction for one beside another letter or
+    before another option's text."""
     for match in pattern.finditer(text):
-        if denials and _taken_back(text, match):
+        if _taken_back(text, match):
             continue
         letter = match["letter"].upper()
-        if not denials:  # the pattern covers the other letter
-            yield Verdict(letter, match.start(), match.end())
-            continue
         tail = text[match.end("letter") : match.end() + NEAR]
-        if (more := phrases.MORE.match(tail)) and more["letter"] != letter:
+        before = _OTHER_BEFORE.search(text, max(0, match.start() - 20), match.start("letter"))
+        if any(other and other[1] != letter for other in (before, phrases.MORE.match(tail))):
             raise Contradiction
         check_tail(letter, tail, question)
         # "The answer is C major": an option whose text begins like a letter.
         named = by_text(_sentence(text[match.start("letter") : match.end() + NEAR]), question)
-        yield Verdict(named or letter, match.start(), match.end())
+        yield named or letter
 
 
 def _taken_back(text: str, match: re.Match[str]) -> bool:
@@ -110,9 +107,8 @@ def _taken_back(text: str, match: re.Match[str]) -> bool:
     )
 
 
-def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
-    """Verdicts that give an option's text instead of its letter: "The answer is red"."""
-    verdicts = []
+def option_text_verdicts(text: str, question: Question) -> Iterator[str]:
+    """The letters of verdicts that give an option's text instead: "The answer is red"."""
     for match in phrases.OPTION_TEXT_VERDICT.finditer(text):
         sentence = _sentence(match["text"])
         named, letter = _NAMED_AFTER.search(sentence), None
@@ -125,18 +121,7 @@ def option_text_verdicts(text: str, question: Question) -> list[Verdict]:
             raise Contradiction
         before = text[max(0, match.start() - NEAR) : match.start()].split("\n")[-1]
         if letter and not phrases.NEGATED.search(before):
-            verdicts.append(Verdict(letter, match.start(), match.end()))
-    return verdicts
-
-
-def agreed(verdicts: list[Verdict], text: str) -> str:
-    """The letter on which the verdicts agree, or the last one if the model says that it corrects itself."""
-    verdicts = sorted(verdicts, key=lambda verdict: verdict.end)
-    last = verdicts[-1].letter
-    earlier = [verdict for verdict in verdicts if verdict.letter != last]
-    if earlier and not phrases.CORRECTION.search(text, earlier[-1].start, verdicts[-1].end):
-        raise Contradiction
-    return last
+            yield letter
 
 
 def check_tail(letter: str, tail: str, question: Question) -> None:
@@ -163,36 +148,40 @@ def _sentence(text: str) -> str:
     return re.split(r"[.!?。](?=\s|$)|\n", text.lstrip(), maxsplit=1)[0]
 
 
-def first_and_last(text: str, question: Question) -> list[Verdict]:
-    """Verdicts from the letter (or option) that opens the text, and from a lone letter that ends it."""
+def first_and_last(text: str, question: Question) -> list[str]:
+    """The letter (or option) that opens the text, and a lone letter that ends it."""
     first_line = text.split("\n", 1)[0].strip()
-    verdicts, is_all = _first(text, first_line, question)
+    first, is_all = _first(text, first_line, question)
     # The text of the option itself may end in a lone letter, as "vitamin C".
-    if not is_all and (last := _last(text, question)):
-        verdicts.append(last)
-    return verdicts
+    last = None if is_all else _last(text, question)
+    return [letter for letter in (first, last) if letter]
 
 
-def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict], bool]:
+def _first(text: str, first_line: str, question: Question) -> tuple[str | None, bool]:
     """The verdict that opens the text, if any, and whether the text is nothing else."""
     if match := BARE.match(first_line):
-        return [Verdict(match["letter"].upper(), 0, len(first_line))], False
+        return match["letter"].upper(), False
     if letter := by_text(first_line, question) or by_label(first_line, question):
-        return [Verdict(letter, 0, len(first_line))], False
+        return letter, False
     if (match := _TEXT_THEN_LETTER.match(text[:NEAR])) and by_text(match["text"], question):
         if by_text(match["text"], question) != match["letter"].upper():
             raise Contradiction
-        return [Verdict(match["letter"].upper(), 0, len(text))], True
+        return match["letter"].upper(), True
     if not (match := _LEADING.match(text)):
-        return [], False
+        return None, False
     form = next(name for name, letter in match.groupdict().items() if letter and name != "tail")
     letter = match[form].upper()
     has_its_text = letter in question.letters and is_text(match["tail"], question.choice(letter))
     # Labels A, B, ... in one line are a list of the options, whose first letter is not a verdict.
-    is_list = letter == "A" and "B" in _INLINE_LABEL.findall(first_line)
+    is_list = letter == "A" and {"B", "b"} & {*_INLINE_LABEL.findall(first_line)}
     more = phrases.MORE.match(text, match.end(form))
     if is_list or (more and more["letter"] != letter) or (not has_its_text and form in _ONLY_WITH_TEXT):
-        return [], False
+        return None, False
+    if re.match(
+        rf"{CLOSE},?\s+(?:if(?!\s+(?:i|we|you|any\w*)\b)\b|provided\b|then\s+\W?[A-Z]\b)",
+        text[match.end(form) :],
+    ):
+        return None, False
     remark = match["tail"].lstrip(" .:)")
     if letter in question.letters and remark.casefold().startswith(
         question.choice(letter).strip().casefold()
@@ -201,25 +190,24 @@ def _first(text: str, first_line: str, question: Question) -> tuple[list[Verdict
     if not has_its_text and (
         (_DROPPED.match(remark) and not asks_what_is_not(question)) or _SEVERAL.search(match["tail"])
     ):
-        return [], False
+        return None, False
     check_tail(letter, match["tail"], question)
     # The option's own text may end like a lone letter.
-    return [Verdict(letter, 0, match.start("tail"))], has_its_text and match.end("tail") == len(text)
+    return letter, has_its_text and match.end("tail") == len(text)
 
 
-def _last(text: str, question: Question) -> Verdict | None:
-    """The verdict of a letter that ends the text."""
+def _last(text: str, question: Question) -> str | None:
+    """The lone letter that ends the text as a verdict."""
     start = max(0, len(text) - NEAR)
     if match := _LAST_WORD.search(text, start):
         before = re.split(r"(?<=[.!?])\s|\n", text[start : match.start("letter")].rstrip(" \n([{\"'"))[-1]
-        named = (
-            before.endswith(":")
-            and not re.search(r"\bnot\s+[A-Z]\b", before)
-            and (phrases.NEGATED.search(before) or phrases.SAID_BEFORE.search(before))
-        )
+        labels = _LABELLED.findall(text, 0, match.start())
+        denied = not re.search(r"\bnot\s+[A-Z]\b", before) and phrases.NEGATED.search(before)
+        several = {*labels} - {match["letter"]} and not _CHOSEN.search(before)
+        named = before.endswith(":") and (denied or several or phrases.SAID_BEFORE.search(before))
         if named or phrases.ANNOUNCED.search(before):
             return None
-        return Verdict(match["letter"], match.start("letter"), match.end())
+        return match["letter"]
     if not (match := _ENDING.search(text, start)):
         return None
     form = "letter" if match["letter"] else "closed"
@@ -235,4 +223,4 @@ def _last(text: str, question: Question) -> Verdict | None:
         or re.search(r"(?i)(?<!had to )(?<!must )\b(?:choose|decide|select|pick)\b", sentence)
     ):
         return None
-    return Verdict(match[form], match.start(form), match.end())
+    return match[form]

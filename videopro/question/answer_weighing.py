@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from videopro.question.answer_phrases import AFFIRMED, AFFIRMED_ALONE, DENIED, ENDS, NAME_BEFORE
+from videopro.question.answer_phrases import AFFIRMED, AFFIRMED_ALONE, DENIED, ENDS, FALSE, NAME_BEFORE
 
 if TYPE_CHECKING:
     from videopro.question.question import Question
@@ -24,10 +24,6 @@ _ANSWER = rf"(?:{_PICK}|answer|option)"
 _MEASURE = r"(?:likelihood|probability|plausibility|preference|confidence)"
 _NUMBERED_AS = r"(?:rank|top|choice|guess|place)[\s#-]*"
 _LATER = r"(?:second|third|fourth|fifth|sixth|2nd|3rd|4th|5th|6th|next)"
-_FALSE = (
-    r"(?:incorrect|invalid|wrong|false|untrue|unsupported|impossible|implausible|improbable|unlikely|excluded"
-    r"|eliminated?|ruled?\s+out)"
-)
 _TRUE = (
     r"(?:correct|true|supported|confirmed|valid"
     r"|right(?!\s+(?:behind|next|in|on|at|above|below|before|after|side|hand|of|beside|there)\b))"
@@ -37,13 +33,14 @@ _FIRST, _BELOW, _DOUBT, _RIGHT, _WRONG, _PROBABLE, _VETO = "fbdynlx"
 _BEST = (_FIRST, _RIGHT, _PROBABLE)
 _WORDS = {
     # What a list of options is ordered by, from the last and from the first.
-    "v": r"least\s+(?:\w+\s+)?to\s+most|worst\s+to\s+best|ascending\s+order",
+    "v": r"least\s+(?:\w+\s+){0,2}to\s+(?:the\s+)?most|(?:worst|low(?:est)?|weakest|bottom)\s+to\s+\w+"
+    r"|ascending|increasing|reversed?|(?:worst|lowest|weakest|least\s+\w+)\s+first|(?:best|highest|most\s+\w+)\s+last",
     "o": r"(?:\w+\s+ranking|rank(?:ings?|ed|s)?)(?!\s*#?\d)|most\s+(?:\w+\s+)?to\s+least|best\s+to\s+worst"
     rf"|{_MEASURE}\s+order|(?:of|by)\s+{_MEASURE}",
     _BELOW: rf"{_LATER}[\s-]+(?:best|most)(?:\s+{_LIKELY})?(?:\s+{_ANSWER})?"
     rf"|{_LATER}[\s-]+(?:{_LIKELY}|{_PICK})|{_LATER}(?=\s*[:=])|my\s+{_LATER}|also\s+{_LIKELY}"
     rf"|(?:(?:less|least)\s+{_LIKELY}|worst|alternative|back-?up|secondary|fallback)(?:\s+{_ANSWER})?"
-    r"|runners?[\s-]up|alternatively|(?:close|distant|near)\s+second|followed(?:\s+closely)?\s+by"
+    r"|runners?[\s-]up|alternatively|(?:close|distant|near)\s+second|(?<!\bis\s)(?<!\bwas\s)followed(?:\s+closely)?\s+by"
     rf"|less\s+so|weak(?:er|est)(?:\s+{_ANSWER})?|{_NUMBERED_AS}[2-9]",
     _FIRST: rf"(?:first|1st)[\s-]+{_PICK}|(?:top|primary|main|favou?rite|leading|strongest)[\s-]+{_ANSWER}"
     rf"|{_NUMBERED_AS}1|(?:mo(?:st|re)\s+{_LIKELY}|likeliest|best)(?:\s+{_ANSWER})?|primary",
@@ -53,7 +50,7 @@ _WORDS = {
     _DOUBT: r"(?:can|(?:c|w)ould|do)(?:\s*no|n?['’]?)t\s+(?:be\s+)?(?:(?:entirely|fully)\s+)?"
     r"(?:ruled?\s+out|excluded?|dismiss(?:ed)?|eliminated?)"
     r"|not\s+(?:ruled\s+out|out\s+of\s+the\s+question|impossible)|could|might|may|maybe|perhaps|possib(?:ly|le|ility)|plausible|conceivabl[ey]",
-    _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{_FALSE}|no(?!\s+longer)",
+    _WRONG: rf"(?:not|isn['’]t)\s+(?:\w+ly\s+)?{_TRUE}|{FALSE}|no(?!\s+longer)",
     _RIGHT: rf"{_TRUE}|yes",
     _VETO: r"(?:all|any|every|no)(?:thing)?\s+but|than|rather|instead|over|unless|whether|if|wait|actually"
     r"|sorry|equally|both|either|between|not|never|neither|nor|none|without|hardly|cannot|\w+n['’]t",
@@ -86,14 +83,14 @@ _TOKEN = re.compile(
     r"(?P<L>(?:(?i:options?|choices?)\s+)?(?<![\w'’$.-])[(\[]?"
     r"(?P<letter>[B-HJ-Z]|[AI](?=\s*(?:$|[\n)\].:,;✗✘❌☒✓✔✅☑>=|(–—→⇒-]))|A(?=\s+(?:is|was|and|or|as|with|first"
     r"|second|third|has|at|then|no|yes|not|might|may|could|can|must|would|seems|looks|appears"
-    rf"|{_TRUE}|{_FALSE})\b)){ENDS}[)\]]?)|"
+    rf"|(?:{_TRUE}|{FALSE})(?!\s+{_ANSWER}))\b)){ENDS}[)\]]?)|"
     + "|".join(rf"(?P<{kind}>(?i:(?<!\w)(?:{words})(?!\w)))" for kind, words in _WORDS.items())
     + "".join(f"|(?P<{kind}>{sign})" for kind, sign in _SIGNS.items())
 )
 # In kinds: "Most likely: B"; "B and C are wrong", "B. Right." (the first full stop is the label's); others.
 _CLAUSE = re.compile(
     r"[acp]*(?:(?:[^Lactqpfbdynl]*[fbdynl][^Lactqp]*[ap]?L(?:[ar]{1,2}z*L)*[^Lactqpfbdynl]*"
-    r"|[^Lactqpfbdynl]*L(?:[ar]{1,2}z*L)*(?:t(?=[nyd](?!z?L)))?(?:(?:a?r(?![bx])|[^Lactqp]*[xr])[^Lactqp]*L)*[^Lactqp]*)"
+    r"|[^Lactqpfbdynl]*L(?:[ar]{1,2}z*L)*(?:t(?=[nyd](?![zwb]{0,3}L)))?(?:(?:a?r(?![bx])|[^Lactqp]*[xr])[^Lactqp]*L)*[^Lactqp]*)"
     r"(?:a?c[^Lactqpx]*(?=[tq]|$))?|[^Lactqp]*)[tq]?"
 )
 # Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
@@ -103,11 +100,10 @@ _RANKING = re.compile(
     rf"(?P<items>(?:hL[^hL]{{0,30}}){{2,}}|[hij]?{_ITEM}(?:(?:[acgte]{{1,3}}[hij]?|h)z*{_ITEM})+(?=[tpq]|$))"
 )
 _NUMBERED = re.compile(rf"h{_ITEM}(?:[acgt]{{0,3}}h{_ITEM}){{2,}}")
-_GOES_ON = re.compile(r"(?i)\b(?:wait|actually|let(?:['’]s|\s+me|\s+us))\b")
 _LEFT_OVER = re.compile(r"^\W*(?:(?:but|and|though|although|while|however)\b)?[\s,;.]*")
 _LETTERED_LINE = re.compile(
     r"^[ \t(\[{>•-]*(?:\d+\.[ \t]*)?(?:[Oo]ption[ \t]+)?(?P<letter>[A-Z])"
-    r"(?:[ \t]*[)\]}.:]+[ \t]*|[ \t]+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)$",
+    r"(?:[ \t]*[)\]}.:]+[ \t]*|[ \t][-–—][ \t]|[ \t]+(?=[✓✔✅☑✗✘❌☒]))(?P<tail>\S[^\n]*)$",
     re.MULTILINE,
 )
 
@@ -128,8 +124,10 @@ class _Clause(NamedTuple):
     @property
     def standing(self) -> str:
         """The kind of word that gives its options their standing; empty if none does."""
-        if ordinal := re.fullmatch("[azo]*L[azo]*([ij])[az]*t?", self.kinds):
+        if ordinal := re.fullmatch("[azo]*L[ao]*([ij])[az]*t?", self.kinds):
             return _FIRST if ordinal[1] == "i" else _BELOW
+        if self.kinds.startswith("r"):
+            return "r"
         kinds = self.kinds.replace("q", _VETO)
         order = (_VETO, _WRONG, _BELOW, _DOUBT, "r", _FIRST, _RIGHT, _PROBABLE)
         return next((kind for kind in order if kind in kinds), "")
@@ -148,9 +146,6 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
         return text
     bare = _without_own_texts(text, question)
     tokens = list(_tokens(bare, question))
-    first = next((token.start for token in tokens if token.letter), None)
-    if first is None or _GOES_ON.search(bare, first):
-        return text
     if (ranked := _ranked(bare, tokens)) is not None:
         return ranked
     clauses = list(_clauses(tokens))
@@ -168,8 +163,7 @@ def settled(text: str, question: Question, read: Callable[[str], str | None]) ->
         return _cut(bare, clauses, best[0]) if is_clear else ""
     lesser = [*doubted, *(clause for clause in wrong if "w" not in clause.kinds)]
     said = (_LEFT_OVER.sub("", bare[clause.start : clause.end]) for clause in named)
-    is_first = is_clear and len(named) == 1 and named[0].standing == _FIRST
-    choice = named[0] if below and is_first else None
+    choice = named[0] if below and is_clear and len(named) == 1 and named[0].standing == _FIRST else None
     cut = [*below, *named] if choice else below
     if lesser and is_clear and any(read(part) in chosen for part in said):
         cut = [*cut, *lesser]
@@ -222,6 +216,10 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str | None:
         listed, order = match["items"], match["order"] or ""
         items = tokens[match.start("items") : match.end()]
         letters = [token.letter for token in items if token.letter]
+        numbers = [
+            int(re.sub(r"\D", "", text[token.start : token.end])) for token in items if token.kind == "h"
+        ]
+        is_down = "v" in order or numbers > sorted(numbers)
         before = text[: items[0].start].rstrip(" \n(")
         is_ordered = order and (re.search("[ghi]", listed) or before.endswith((":", "them", "|", " is")))
         is_whole = not kinds[: match.start()].strip("z") and not kinds[match.end() :].strip("t")
@@ -232,7 +230,7 @@ def _ranked(text: str, tokens: Sequence[_Token]) -> str | None:
             return ""
         is_tie = re.match("h?L[^L]*e", listed)
         if not is_tie and len(set(letters)) == len(letters) and (is_ordered or is_chain or is_numbered):
-            choice = letters[-1 if "v" in order else 0]
+            choice = letters[-1 if is_down else 0]
             return f"{text[: tokens[match.start()].start]}Answer: {choice}. {text[items[-1].end :]}"
     return None
 

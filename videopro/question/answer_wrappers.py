@@ -22,7 +22,9 @@ _FIELD = (
 )
 _LOOSE_FIELD = re.compile(rf"(?i)[\"']?\b({_FIELD})[\"']?\s*:\s*[\"']?([^\"',}}\n]+)")
 _OBJECT = re.compile(r"\{[^{}]*\}")
-_MARKUP = re.compile(r"^```[a-z]+$|[*`~$]|\\[()\[\]]|(?<!\w)_+|_+(?!\w)|^[ \t]*[>#]+", re.MULTILINE)
+_MARKUP = re.compile(
+    r"~~[^~\n]{1,200}~~|^```[a-z]+$|[*`~$]|\\[()\[\]]|(?<!\w)_+|_+(?!\w)|^[ \t]*[>#]+", re.MULTILINE
+)
 # Bullets, arrows and signs of approval before a line's first word, and signs after a reply's last word.
 _BULLET = re.compile(r"^\s*(?:[-–—•·=>→⇒➡👉✅☑✔▶►➤]+\ufe0f?\s*)+(?=[^\s\d.])")
 _APPROVAL = re.compile(r"(?<=[\w.)!])\s*[👍✅☑✔🙂😊\ufe0f]+\s*$")

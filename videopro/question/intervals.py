@@ -27,7 +27,7 @@ _AND = r",? ?(?:and )?"
 # "1:05", "1 h 2 min", "1 minute and 5 seconds", "5.5 s", "5".
 _TIME = (
     rf"(?:{_CLOCK}{_UNIT}|\d+{_H}{_AND}\d+{_M}(?:{_AND}{_NUMBER}{_S})?|\d+{_M}{_AND}{_NUMBER}{_S}"
-    rf"|{_NUMBER}{_UNIT})(?![\d:])"
+    rf"|\d+{_M} {_NUMBER}(?! ?[hm])|{_NUMBER}{_UNIT})(?![\d:])"
 )
 _PAIR = re.compile(rf"[\[(] ?(?P<start>{_TIME}) ?[,;] ?(?P<end>{_TIME}) ?[\])]", re.IGNORECASE)
 _TIME = rf"(?<![\d.,:]){_TIME}"
@@ -44,8 +44,13 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(
-    rf"(?:{_START}|\b(?:from|at|after) )(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?"
+    rf"(?:{_START}|\b(?:from|at|after) |^)(?P<start>{_TIME})(?:(?!{_TO}\d)[^\d]){{0,60}}?"
     rf"\b(?:for|last(?:s|ed|ing)?|duration|takes)\b[ :]{{0,2}}{_ABOUT}{{0,4}}(?P<length>{_TIME})",
+    re.IGNORECASE,
+)
+_LASTING_FROM = re.compile(
+    rf"\b(?:for|last(?:s|ed|ing)?|duration|takes)\b[ :]{{0,2}}{_ABOUT}{{0,4}}"
+    rf"(?P<length>{_TIME})[^\d.\n;]{{0,20}}?{_START}(?P<start>{_TIME})",
     re.IGNORECASE,
 )
 _ANY_TIME = re.compile(_TIME, re.IGNORECASE)
@@ -65,11 +70,17 @@ def extract_intervals(reply: str, question: Question | None = None) -> tuple[tup
     >>> extract_intervals("It starts at 1:02 and lasts 7 s.")
     ((62.0, 69.0),)
     """
-    text = re.sub(r"[ \t]+", " ", re.sub("[*\"'`“”]", "", said(reply)))
+    # 5'10" is a clock time, "minute 1" is "1 minute", frames are no times,
+    # and what is denied is none.
+    text = re.sub(r"(\d)['′’](\d{2})(?!\d)", r"\1:\2", said(reply))
+    text = re.sub(r"(?i)(?<!\d )\b(min(?:ute)?|hour)s? (\d+)", r"\2 \1", text)
+    text = re.sub(r"(?i)\b(?:frame|shot|scene|chapter)s? \d+(?: ?(?:to|and|[-–]) ?(?:scene )?\d+)?", "", text)
+    text = re.sub(rf"\bnot (?:from |between )?{_TIME}{_TO}{_TIME}", "", text, flags=re.IGNORECASE)
+    text = re.sub(r"[ \t]+", " ", re.sub("[*\"'`“”]", "", text))
     # "1-2,5-6" are two ranges, "1,2-5,6" is one.
     text = re.sub(r"([-–—~] ?\d+),(?=\d+ ?[-–—~])", r"\1, ", text)
     # The most explicit form first: "starts at 3 and ends at 5-6 s" holds a range too.
-    for form in (_LABELLED, _LASTING, _PAIR, _RANGE):
+    for form in (_LABELLED, _LASTING_FROM, _LASTING, _PAIR, _RANGE):
         if matches := list(form.finditer(text)):
             # A number of 400 digits is no time.
             found = dict.fromkeys(map(_interval, matches))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from videopro.question.answer_phrases import CORRECTION, UNFINISHED
+from videopro.question.answer_phrases import UNFINISHED
 from videopro.question.thoughts import visible
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def asks_what_is_not(question: Question) -> bool:
 def yes_or_no(text: str, question: Question) -> str | None:
     """The letter of the option Yes or No with which the reply begins: "Yes, he leaves"."""
     match = re.match(r"(?i)(yes|no)(?=[,.!;:]|\s+[-–—])", text)
-    if not match or _HELP.match(text) or CORRECTION.search(text) or _REFUSES.search(text):
+    if not match or _HELP.match(text) or _REFUSES.search(text):
         return None
     other = "no" if match[1].lower() == "yes" else "yes"
     return None if re.search(rf"(?i)\b{other}\b(?=[,.!?])", text) else by_text(match[1], question)

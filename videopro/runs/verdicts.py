@@ -19,7 +19,9 @@ _NUMBER = r"\+?(?P<number>\d{1,18})(?:\.0+)?"
 _OF = r"(?:\s*/\s*(?P<slash>\d+)|\s+(?:out\s+of|of)\s+(?P<of>\d+)|\s+points?\b)?"
 # What makes a number part of something else: a decimal, a range, a choice, a time, a thing that is counted.
 _NO_MORE = (
-    r"(?![\w/%]|[.,:]\d|\s*\?|(?:\s*\([^()\n]{0,80}\))?\s*(?:-|–|—|/|to|or|and|vs\.?)\s*\d|\.?[ \t]+\+?\d"
+    r"(?![\w/%]|[.,:]\d|\s*\?|(?:\s*\([^()\n]{0,80}\))?\s*(?:-|–|—|/|to|vs\.?)\s*\d|\.?[ \t]+\+?\d"
+    r"|[\s.,;:(–—-]*(?:\b(?:or|and|no|wait|actually|sorry|maybe|perhaps|possibly)\b[\s,]*)+\d"
+    r"|[.\s]*,\s*\d+\s*\.|\s*\([^()\n]*\)\s*(?:,|or|and)\s*\d"
     r"|[ \t]+(?!because|since|as\b|on\b|for\b|which|and\b|out\s|of\s|points?\b)[a-z])"
 )
 _LABELLED = re.compile(
@@ -47,7 +49,8 @@ _BRACKETS = re.compile(r"(?<![\[({])[\[({]{1,3}[ \t]*(\+?\d+(?:[ \t]*/[ \t]*\d+)
 _MEANING = r"(?:\s*\([^()\n]{0,80}\))?"
 _SCALE = rf"(?<![\d.])%d{_MEANING}\s*(?:to|-|–)\s*%d(?![\d.]){_MEANING}\s*:?"
 _DENIED = re.compile(
-    r"(?:(?:\bnot|\bnever|\bcannot|n['’]t)(?:[ \t]+[\w'’]+){0,3}|\b(?:if|unless)\b[^.!?;\n]*)[ \t]*$",
+    r"(?:(?:\b(?:not|never|cannot|nobody|some|others|hesitate|wrong|was|rather)|n['’]t)(?:[ \t]+[\w'’]+){0,3}"
+    r"|(?:^|[.\n])[ \t]*to|\b(?:if|unless)\b[^.!?;\n]*)[ \t]*$",
     re.IGNORECASE,
 )
 _OBJECT = re.compile(r"\{[^{}]*\}")
