@@ -285,7 +285,7 @@ def test_a_run_is_viewed_where_it_was_pulled_to(
     assert "| all | 2 | 2 | 100.0 |" in files["README.md"].decode()
     assert "- without an answer: 1 VideoError" in files["README.md"].decode()
     pulled = tmp_path / "pulled"
-    assert pull(["mina/answers", str(pulled), "--videos", str(tmp_path / "lvb" / "videos")]) == 0
+    assert pull(["mina/answers", str(pulled), "--videos", str(tmp_path / "lvb")]) == 0
     first, other = RunFolder(pulled).read(), RunFolder(run).read()
     assert {Path(trace.video.path).name for trace in first} == {"vid1.mp4", "vid2.mp4", "vid3.mp4"}
     assert [trace.final for trace in first] == [trace.final for trace in other]

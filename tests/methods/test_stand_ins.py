@@ -108,7 +108,7 @@ def test_each_use_is_in_the_trace_and_counted(
 def test_it_is_part_of_the_runs_key(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(root, tmp_path / "run") == 0
     assert run(root, tmp_path / "run", "--nearest-intact", "1") == 2
-    assert "generation.nearest_intact: the run has nothing, this command 1.0" in capsys.readouterr().err
+    assert "generation.nearest_intact: the run has 0.0, this command 1.0" in capsys.readouterr().err
     assert run(root, tmp_path / "other", "--nearest-intact", "-1") == 2
     assert "nearest_intact is -1.0" in capsys.readouterr().err
 

@@ -178,7 +178,7 @@ def video_settings(checkpoint: Checkpoint) -> dict[str, str]:
     settings = copy.deepcopy(checkpoint.settings)
     settings.get_text_config().num_hidden_layers = settings.vision_config.depth = 1
     model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)]
-    with torch.device("meta"):
+    with loaded_whole(), torch.device("meta"):
         model = model_class(settings)
     model.set_input_embeddings(torch.nn.Embedding(1, 1))
     positions, next_position = QwenRunner(model, ends=(), pad=0).positions(head)
