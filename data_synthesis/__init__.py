@@ -7,16 +7,3 @@ Run it with `videopro synthesize`. Its modules that other commands use are liste
 # name.
 if __name__ != "videopro.data_synthesis":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.data_synthesis'")
-
-__all__ = [
-    "balance",
-    "card",
-    "datasets",
-    "decontamination",
-    "guard",
-    "module_drops",
-    "planner_prompts",
-    "question_settings",
-    "run",
-    "settings",
-]

@@ -18,4 +18,4 @@ if [ "$(cat .agents/.installed 2>/dev/null)" != "${packages[*]}" ]; then
     .agents/bin/python -m pip install --quiet --disable-pip-version-check "${packages[@]}"
     echo "${packages[*]}" > .agents/.installed
 fi
-.agents/bin/python -m pytest tests/tools/test_page.py -rs "$@"
+.agents/bin/python -m pytest tests/modules/tools/test_page.py -rs "$@"

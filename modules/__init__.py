@@ -1,92 +1,50 @@
 """The video modules that programs call, and what stands behind them."""
 
-from videopro.modules.pocket_scope import check_scope, is_of_pocket, is_pocket_video
+from videopro.modules.pocket_scope import check_scope as check_scope
+from videopro.modules.pocket_scope import is_of_pocket as is_of_pocket
+from videopro.modules.pocket_scope import is_pocket_video as is_pocket_video
 
 # The folder is at the top of the checkout and is imported as videopro.modules: each module has one name.
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
-from videopro.modules.alternatives import other_results
-from videopro.modules.errors import ArgumentError, CallError, ModelError, ModuleError
-from videopro.modules.library import (
-    MadeCall,
-    ModuleLibrary,
-    VideoContext,
-    available_modules,
-    call_key,
-    module,
-)
-from videopro.modules.loading import (
-    OPTIONS_FLAG,
-    PAPER_HELP,
-    ModuleModels,
-    ModuleSettings,
-    expects_pocket,
-    is_pocket,
-    json_flag,
-)
-from videopro.modules.needs import cache_need, module_needs, part_needs, speech_needs
-from videopro.modules.presets import PAPER, PAPER_FRAMES, WHISPER, paper_notes
-from videopro.modules.reference import (
-    api_reference,
-    full_reference,
-    modules_of_prompt,
-    named_modules,
-    reference_text,
-)
-from videopro.modules.replaying import NeverMade, ReplayLibrary
-from videopro.modules.transcripts import (
-    SPEECH_HELP,
-    Spoken,
-    Transcripts,
-    check_speech,
-    resolve_speech,
-    speech_identity,
-    stored_transcript_id,
-)
-
-__all__ = [
-    "ArgumentError",
-    "CallError",
-    "MadeCall",
-    "ModelError",
-    "ModuleError",
-    "ModuleLibrary",
-    "ModuleModels",
-    "ModuleSettings",
-    "NeverMade",
-    "OPTIONS_FLAG",
-    "PAPER",
-    "PAPER_FRAMES",
-    "PAPER_HELP",
-    "ReplayLibrary",
-    "SPEECH_HELP",
-    "Spoken",
-    "Transcripts",
-    "VideoContext",
-    "WHISPER",
-    "api_reference",
-    "available_modules",
-    "cache_need",
-    "call_key",
-    "check_scope",
-    "check_speech",
-    "expects_pocket",
-    "full_reference",
-    "is_of_pocket",
-    "is_pocket",
-    "is_pocket_video",
-    "json_flag",
-    "module",
-    "module_needs",
-    "other_results",
-    "modules_of_prompt",
-    "named_modules",
-    "paper_notes",
-    "part_needs",
-    "reference_text",
-    "resolve_speech",
-    "speech_identity",
-    "speech_needs",
-    "stored_transcript_id",
-]
+from videopro.modules.alternatives import other_results as other_results
+from videopro.modules.errors import ArgumentError as ArgumentError
+from videopro.modules.errors import CallError as CallError
+from videopro.modules.errors import ModelError as ModelError
+from videopro.modules.errors import ModuleError as ModuleError
+from videopro.modules.library import MadeCall as MadeCall
+from videopro.modules.library import ModuleLibrary as ModuleLibrary
+from videopro.modules.library import VideoContext as VideoContext
+from videopro.modules.library import available_modules as available_modules
+from videopro.modules.library import call_key as call_key
+from videopro.modules.library import module as module
+from videopro.modules.loading import OPTIONS_FLAG as OPTIONS_FLAG
+from videopro.modules.loading import PAPER_HELP as PAPER_HELP
+from videopro.modules.loading import ModuleModels as ModuleModels
+from videopro.modules.loading import ModuleSettings as ModuleSettings
+from videopro.modules.loading import expects_pocket as expects_pocket
+from videopro.modules.loading import is_pocket as is_pocket
+from videopro.modules.loading import json_flag as json_flag
+from videopro.modules.needs import cache_need as cache_need
+from videopro.modules.needs import module_needs as module_needs
+from videopro.modules.needs import part_needs as part_needs
+from videopro.modules.needs import speech_needs as speech_needs
+from videopro.modules.presets import PAPER as PAPER
+from videopro.modules.presets import PAPER_FRAMES as PAPER_FRAMES
+from videopro.modules.presets import WHISPER as WHISPER
+from videopro.modules.presets import paper_notes as paper_notes
+from videopro.modules.reference import api_reference as api_reference
+from videopro.modules.reference import full_reference as full_reference
+from videopro.modules.reference import modules_of_prompt as modules_of_prompt
+from videopro.modules.reference import named_modules as named_modules
+from videopro.modules.reference import reference_text as reference_text
+from videopro.modules.replaying import NeverMade as NeverMade
+from videopro.modules.replaying import ReplayLibrary as ReplayLibrary
+from videopro.modules.transcripts import SPEECH_HELP as SPEECH_HELP
+from videopro.modules.transcripts import Spoken as Spoken
+from videopro.modules.transcripts import Transcripts as Transcripts
+from videopro.modules.transcripts import check_speech as check_speech
+from videopro.modules.transcripts import resolve_speech as resolve_speech
+from videopro.modules.transcripts import speech_identity as speech_identity
+from videopro.modules.transcripts import stored_transcript_id as stored_transcript_id

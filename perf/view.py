@@ -33,6 +33,7 @@ from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.cli import CommandLine, setting
 from videopro.question import Answer
+from videopro.report.pages.site import Site, write_pages
 from videopro.runs import RunFolder, RunTail, run_key
 from videopro.traces import (
     AGENT,
@@ -46,7 +47,6 @@ from videopro.traces import (
     Trace,
     VideoRef,
 )
-from videopro.view.site import Site, write_pages
 
 ROUNDS = 7
 VIDEOS = 900

@@ -85,7 +85,7 @@ def copied(tmp_path: Path) -> Path:
             "from videopro.commands.infer import main",
             "A package imports only packages",
         ),
-        ("videopro/view/site.py", "import videopro.runs.making.worker", "Packages that read runs"),
+        ("videopro/report/pages/site.py", "import videopro.runs.making.worker", "Packages that read runs"),
         ("train/merge.py", "def f():\n    import videopro.commands.infer", "A package imports only packages"),
         ("modules/answering.py", "from videopro.executor import use_frames", "Modules import no executor"),
         ("modules/errors.py", "from videopro.modules import library", "No import cycle between siblings"),
@@ -261,6 +261,13 @@ def test_reading_the_worlds_script_is_detected(text: str) -> None:
     assert set(forbidden_imports(texts)) == {"videopro.modules.models.ocr -> videopro.pocket.script"}
 
 
+def offered_names(node: ast.stmt) -> list[str]:
+    """What a statement of a face offers: an `__all__`, or imports of the form `name as name`."""
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        return [name.value for name in ast.walk(node.value) if isinstance(name, ast.Constant)]
+    return [each.name for each in getattr(node, "names", ()) if each.asname == each.name]
+
+
 def past_faces(texts: Mapping[str, str]) -> list[str]:
     """Imports of a file inside a package by another part of `videopro` or of its training: what others use of
     a package, its `__init__` offers."""
@@ -271,12 +278,10 @@ def past_faces(texts: Mapping[str, str]) -> list[str]:
     packages = {name.rpartition(".")[0] for name in texts}
     # What a face lists, a module of its own too.
     offered = {
-        f"{package}.{name.value}"
+        f"{package}.{name}"
         for package in packages & {*texts}
         for node in ast.parse(texts[package]).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        for name in ast.walk(node.value)
-        if isinstance(name, ast.Constant)
+        for name in offered_names(node)
     }
     files = {*texts} - packages - offered
     found = []

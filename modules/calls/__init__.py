@@ -1,106 +1,51 @@
 """How a program calls a module: registration, argument checks, handles and the context of a video."""
 
-from videopro.modules.calls.arguments import (
-    AnyValue,
-    ArgumentType,
-    Box,
-    Choices,
-    Count,
-    FrameCount,
-    Frames,
-    NoChoices,
-    OptionalChoices,
-    OptionalText,
-    Parameter,
-    PositiveSeconds,
-    Seconds,
-    Segment,
-    SingleFrame,
-    Text,
-    UnitInterval,
-    WordCount,
-    bind_arguments,
-    check_arguments,
-)
-from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.context import CallContext, ClipTimes, VideoContext, frame_refs
-from videopro.modules.calls.handles import (
-    HANDLES,
-    AnswerHandle,
-    BoxHandle,
-    ClipHandle,
-    FrameHandle,
-    HostHandle,
-    LineHandle,
-    TrackHandle,
-    VideoHandle,
-    abbreviate,
-    show,
-)
-from videopro.modules.calls.open_results import read_open_answer
-from videopro.modules.calls.prelude import PRELUDE
-from videopro.modules.calls.registry import (
-    ALIASES,
-    FAMILIES,
-    MODULES,
-    NEEDS,
-    OPEN_MODULES,
-    REMOVABLE,
-    Module,
-    module,
-    module_of,
-    modules_for,
-)
-from videopro.modules.calls.results import read_program_answer
-
-__all__ = [
-    "ALIASES",
-    "AnswerHandle",
-    "AnyValue",
-    "ArgumentType",
-    "Box",
-    "BoxHandle",
-    "CallCache",
-    "CallContext",
-    "Choices",
-    "ClipHandle",
-    "ClipTimes",
-    "Count",
-    "FAMILIES",
-    "FrameCount",
-    "FrameHandle",
-    "Frames",
-    "HANDLES",
-    "HostHandle",
-    "LineHandle",
-    "MODULES",
-    "Module",
-    "NEEDS",
-    "NoChoices",
-    "OPEN_MODULES",
-    "OptionalChoices",
-    "OptionalText",
-    "PRELUDE",
-    "Parameter",
-    "PositiveSeconds",
-    "REMOVABLE",
-    "Seconds",
-    "Segment",
-    "SingleFrame",
-    "Text",
-    "TrackHandle",
-    "UnitInterval",
-    "VideoContext",
-    "VideoHandle",
-    "WordCount",
-    "bind_arguments",
-    "check_arguments",
-    "module",
-    "module_of",
-    "modules_for",
-    "read_open_answer",
-    "read_program_answer",
-    "abbreviate",
-    "frame_refs",
-    "show",
-]
+from videopro.modules.calls.arguments import AnyValue as AnyValue
+from videopro.modules.calls.arguments import ArgumentType as ArgumentType
+from videopro.modules.calls.arguments import Box as Box
+from videopro.modules.calls.arguments import Choices as Choices
+from videopro.modules.calls.arguments import Count as Count
+from videopro.modules.calls.arguments import FrameCount as FrameCount
+from videopro.modules.calls.arguments import Frames as Frames
+from videopro.modules.calls.arguments import NoChoices as NoChoices
+from videopro.modules.calls.arguments import OptionalChoices as OptionalChoices
+from videopro.modules.calls.arguments import OptionalText as OptionalText
+from videopro.modules.calls.arguments import Parameter as Parameter
+from videopro.modules.calls.arguments import PositiveSeconds as PositiveSeconds
+from videopro.modules.calls.arguments import Seconds as Seconds
+from videopro.modules.calls.arguments import Segment as Segment
+from videopro.modules.calls.arguments import SingleFrame as SingleFrame
+from videopro.modules.calls.arguments import Text as Text
+from videopro.modules.calls.arguments import UnitInterval as UnitInterval
+from videopro.modules.calls.arguments import WordCount as WordCount
+from videopro.modules.calls.arguments import bind_arguments as bind_arguments
+from videopro.modules.calls.arguments import check_arguments as check_arguments
+from videopro.modules.calls.cache import CallCache as CallCache
+from videopro.modules.calls.context import CallContext as CallContext
+from videopro.modules.calls.context import ClipTimes as ClipTimes
+from videopro.modules.calls.context import VideoContext as VideoContext
+from videopro.modules.calls.context import frame_refs as frame_refs
+from videopro.modules.calls.handles import HANDLES as HANDLES
+from videopro.modules.calls.handles import AnswerHandle as AnswerHandle
+from videopro.modules.calls.handles import BoxHandle as BoxHandle
+from videopro.modules.calls.handles import ClipHandle as ClipHandle
+from videopro.modules.calls.handles import FrameHandle as FrameHandle
+from videopro.modules.calls.handles import HostHandle as HostHandle
+from videopro.modules.calls.handles import LineHandle as LineHandle
+from videopro.modules.calls.handles import TrackHandle as TrackHandle
+from videopro.modules.calls.handles import VideoHandle as VideoHandle
+from videopro.modules.calls.handles import abbreviate as abbreviate
+from videopro.modules.calls.handles import show as show
+from videopro.modules.calls.open_results import read_open_answer as read_open_answer
+from videopro.modules.calls.prelude import PRELUDE as PRELUDE
+from videopro.modules.calls.registry import ALIASES as ALIASES
+from videopro.modules.calls.registry import FAMILIES as FAMILIES
+from videopro.modules.calls.registry import MODULES as MODULES
+from videopro.modules.calls.registry import NEEDS as NEEDS
+from videopro.modules.calls.registry import OPEN_MODULES as OPEN_MODULES
+from videopro.modules.calls.registry import REMOVABLE as REMOVABLE
+from videopro.modules.calls.registry import Module as Module
+from videopro.modules.calls.registry import module as module
+from videopro.modules.calls.registry import module_of as module_of
+from videopro.modules.calls.registry import modules_for as modules_for
+from videopro.modules.calls.results import read_program_answer as read_program_answer

@@ -1,30 +1,15 @@
 """Search in a video: the index of its clips, and its subtitles."""
 
-from videopro.modules.search.clip_index import (
-    CLIP_SECONDS,
-    ClipIndex,
-    IndexBusy,
-    build_index,
-    clip_bounds,
-    default_root,
-    index_path,
-)
-from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
-from videopro.modules.search.preparation import prepare_index
-from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
-
-__all__ = [
-    "CLIP_SECONDS",
-    "ClipIndex",
-    "DamagedIndex",
-    "IndexBusy",
-    "SubtitleSearch",
-    "build_index",
-    "clip_bounds",
-    "default_root",
-    "index_path",
-    "prepare_index",
-    "read_vectors",
-    "search_tokens",
-    "write_vectors",
-]
+from videopro.modules.search.clip_index import CLIP_SECONDS as CLIP_SECONDS
+from videopro.modules.search.clip_index import ClipIndex as ClipIndex
+from videopro.modules.search.clip_index import IndexBusy as IndexBusy
+from videopro.modules.search.clip_index import build_index as build_index
+from videopro.modules.search.clip_index import clip_bounds as clip_bounds
+from videopro.modules.search.clip_index import default_root as default_root
+from videopro.modules.search.clip_index import index_path as index_path
+from videopro.modules.search.index_file import DamagedIndex as DamagedIndex
+from videopro.modules.search.index_file import read_vectors as read_vectors
+from videopro.modules.search.index_file import write_vectors as write_vectors
+from videopro.modules.search.preparation import prepare_index as prepare_index
+from videopro.modules.search.subtitles import SubtitleSearch as SubtitleSearch
+from videopro.modules.search.subtitles import search_tokens as search_tokens

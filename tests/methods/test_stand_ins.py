@@ -31,6 +31,8 @@ from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.modules.search.clip_index import build_index, load_index
+from videopro.report.pages.pictures import Picture, VideoPictures
+from videopro.report.pages.thumbnails import make_sheets
 from videopro.report.reading import read_run
 from videopro.report.runs import stand_ins_note
 from videopro.runs import RunTail
@@ -38,8 +40,6 @@ from videopro.runs.folder import RunFolder
 from videopro.traces import StandIn, read_traces
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.video import FrameStore, Video
-from videopro.view.pictures import Picture, VideoPictures
-from videopro.view.thumbnails import make_sheets
 
 
 @pytest.fixture

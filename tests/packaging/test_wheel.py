@@ -116,7 +116,7 @@ def test_the_wheel_has_the_packages_files_and_nothing_else() -> None:
         "videopro/configs/accelerate/zero3.yaml",
         "videopro/report/page.html.j2",
         "videopro/report/papers/vca.yaml",
-        "videopro/view/assets/view.js",
+        "videopro/report/pages/assets/view.js",
         "videopro/pocket/model/model.safetensors",
         "videopro/pocket/planners/sft/adapter_model.safetensors",
         "videopro/modules/models/encoders/pocket/model.safetensors",

@@ -11,13 +11,13 @@ from importlib import reload
 import pytest
 
 from tests.support import ROOT
+from videopro import startup
 from videopro.pocket import model_dir
-from videopro.startup import library_messages
 
 
 def test_loading_and_asking_the_pocket_model_prints_nothing_and_asks_no_hub() -> None:
     program = f"""
-import videopro.startup.library_messages
+import videopro.startup
 from peft.utils import save_and_load
 from videopro.backbones import Sampling, load_backbone
 save_and_load.check_file_exists_on_hf_hub = None  # a call raises
@@ -35,7 +35,7 @@ def test_the_hubs_retries_are_one_line(caplog: pytest.LogCaptureFixture) -> None
     try:
         for own in known:
             hub.removeFilter(own)
-        hub.addFilter(library_messages._HubRetries())
+        hub.addFilter(startup._HubRetries())
         for attempt in range(1, 4):
             hub.warning("'no route' thrown while requesting HEAD https://huggingface.co/x/resolve/main/y")
             hub.warning(f"Retrying in {attempt}s [Retry {attempt}/5].")
@@ -57,7 +57,7 @@ def test_other_messages_of_the_same_loggers_and_categories_are_shown(
     assert [record.getMessage() for record in caplog.records] == ["something new"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        reload(library_messages)
+        reload(startup)
         for message, category in (
             ("`is_gradient_checkpointing` is deprecated and will be removed in v6.", FutureWarning),
             ("`another_name` is deprecated", FutureWarning),

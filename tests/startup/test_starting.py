@@ -36,7 +36,7 @@ def _run(words: list[str], stub: Path) -> subprocess.CompletedProcess[str]:
         (["-m", "videopro", "infer"], "cyclopts"),
         (["-m", "videopro", "infer"], "av"),
         (["-m", "videopro.infer"], "cyclopts"),
-        (["-m", "videopro.view"], "av"),
+        (["-m", "videopro.report.pages"], "av"),
         (["-u", "-m", "videopro.train.sft"], "accelerate"),
         (["train/sft.py"], "accelerate"),
         (["data_synthesis/run.py"], "cyclopts"),

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from videopro.startup import private_temporary_folder, provide_folders, user_folders
+from videopro import startup
+from videopro.startup import private_temporary_folder, provide_folders
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_home_that_can_only_be_read_is_read(
     def access(path: Path, mode: int) -> bool:  # root may write everywhere
         return not (mode & os.W_OK and home in (Path(path), *Path(path).parents))
 
-    monkeypatch.setattr(user_folders.os, "access", access)
+    monkeypatch.setattr(startup.os, "access", access)
     environment = {"HOME": str(home), "USER": "me"}
     told = provide_folders(environment)
     own = str(temporary / f"videopro-{os.getuid()}")

@@ -27,7 +27,7 @@ from tests.support import ROOT
 
 # What a worker has imported when it answers, with the pocket model or a fake one.
 MODULES = (
-    "videopro.startup.library_messages",  # the first: it hides what others print when they are imported
+    "videopro.startup",  # the first: it hides what others print when they are imported
     "peft",
     "transformers.models.auto.modeling_auto",
     "transformers.models.auto.processing_auto",

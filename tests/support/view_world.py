@@ -13,9 +13,9 @@ from pathlib import Path
 from tests.support.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
+from videopro.report.pages.stored_prompts import StoredPrompts
 from videopro.runs import RunFolder, run_key
 from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
-from videopro.view.stored_prompts import StoredPrompts
 
 IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
 NO_PROMPTS = StoredPrompts({})

@@ -15,6 +15,8 @@ from videopro.benchmarks.mmbench_video import JUDGE
 from videopro.commands import compare, seeds
 from videopro.errors import RunError
 from videopro.report import reading
+from videopro.report.pages.live import watch_run
+from videopro.report.pages.site import write_pages
 from videopro.runs import (
     JudgeConfig,
     RunFolder,
@@ -25,8 +27,6 @@ from videopro.runs import (
     submit,
 )
 from videopro.traces import SCHEMA, Trace
-from videopro.view.live import watch_run
-from videopro.view.site import write_pages
 
 
 def follow_once(run: Path) -> None:

@@ -1,29 +1,21 @@
 """The settings of the training commands, and their help: readable without TRL."""
 
-from videopro.train.settings.grpo import EPISODES, KINDS, SAMPLERS, SINGLE, TWO_TURN, VLLM, GRPOSettings
-from videopro.train.settings.help import help_without_extra, parser_texts
-from videopro.train.settings.merge_and_rejection import MERGE, REJECTION, MergeConfig, RejectionConfig
-from videopro.train.settings.planner_training import AUTO, MODULES_HELP, TrainingConfig, check_choice
-from videopro.train.settings.sft import PART_CHOICES, SFTSettings
-
-__all__ = [
-    "AUTO",
-    "MERGE",
-    "MergeConfig",
-    "REJECTION",
-    "RejectionConfig",
-    "EPISODES",
-    "GRPOSettings",
-    "KINDS",
-    "MODULES_HELP",
-    "PART_CHOICES",
-    "SAMPLERS",
-    "SFTSettings",
-    "SINGLE",
-    "TWO_TURN",
-    "TrainingConfig",
-    "VLLM",
-    "check_choice",
-    "help_without_extra",
-    "parser_texts",
-]
+from videopro.train.settings.grpo import EPISODES as EPISODES
+from videopro.train.settings.grpo import KINDS as KINDS
+from videopro.train.settings.grpo import SAMPLERS as SAMPLERS
+from videopro.train.settings.grpo import SINGLE as SINGLE
+from videopro.train.settings.grpo import TWO_TURN as TWO_TURN
+from videopro.train.settings.grpo import VLLM as VLLM
+from videopro.train.settings.grpo import GRPOSettings as GRPOSettings
+from videopro.train.settings.help import help_without_extra as help_without_extra
+from videopro.train.settings.help import parser_texts as parser_texts
+from videopro.train.settings.merge_and_rejection import MERGE as MERGE
+from videopro.train.settings.merge_and_rejection import REJECTION as REJECTION
+from videopro.train.settings.merge_and_rejection import MergeConfig as MergeConfig
+from videopro.train.settings.merge_and_rejection import RejectionConfig as RejectionConfig
+from videopro.train.settings.planner_training import AUTO as AUTO
+from videopro.train.settings.planner_training import MODULES_HELP as MODULES_HELP
+from videopro.train.settings.planner_training import TrainingConfig as TrainingConfig
+from videopro.train.settings.planner_training import check_choice as check_choice
+from videopro.train.settings.sft import PART_CHOICES as PART_CHOICES
+from videopro.train.settings.sft import SFTSettings as SFTSettings

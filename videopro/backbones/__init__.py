@@ -10,88 +10,42 @@ from pathlib import Path
 from typing import Any
 
 from videopro import pocket
-from videopro.backbones.address import (
-    ServerSettings,
-    check_key_name,
-    default_key_name,
-    read_address,
-    without_address,
-)
-from videopro.backbones.base import (
-    DEFAULT_FRAMES,
-    DEFAULT_PIXELS,
-    YES_NO,
-    Backbone,
-    BackboneConfig,
-    ChoiceRequest,
-    GenerateRequest,
-    Generation,
-    Interleaved,
-    Sampling,
-    Stills,
-    Visual,
-    YesNoRequest,
-)
-from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.gpu_threads import sharing_gpu
-from videopro.backbones.health import check_alive
-from videopro.backbones.identity import identify
-from videopro.backbones.model_record import (
-    MODEL_RECORD,
-    BaseRecord,
-    ModelRecord,
-    PlannerRecord,
-    budget_notes,
-    library_versions,
-    read_model_record,
-    write_model_record,
-)
-from videopro.backbones.needs import model_needs
-from videopro.backbones.thinking import reply_notes, stored_thoughts
-from videopro.backbones.weights_bar import hide_weights_bar
-from videopro.backbones.whole_models import loaded_whole
+from videopro.backbones.address import ServerSettings as ServerSettings
+from videopro.backbones.address import check_key_name as check_key_name
+from videopro.backbones.address import default_key_name as default_key_name
+from videopro.backbones.address import read_address as read_address
+from videopro.backbones.address import without_address as without_address
+from videopro.backbones.base import DEFAULT_FRAMES as DEFAULT_FRAMES
+from videopro.backbones.base import DEFAULT_PIXELS as DEFAULT_PIXELS
+from videopro.backbones.base import YES_NO as YES_NO
+from videopro.backbones.base import Backbone as Backbone
+from videopro.backbones.base import BackboneConfig as BackboneConfig
+from videopro.backbones.base import ChoiceRequest as ChoiceRequest
+from videopro.backbones.base import GenerateRequest as GenerateRequest
+from videopro.backbones.base import Generation as Generation
+from videopro.backbones.base import Interleaved as Interleaved
+from videopro.backbones.base import Sampling as Sampling
+from videopro.backbones.base import Stills as Stills
+from videopro.backbones.base import Visual as Visual
+from videopro.backbones.base import YesNoRequest as YesNoRequest
+from videopro.backbones.fingerprint import folder_fingerprint as folder_fingerprint
+from videopro.backbones.gpu_threads import sharing_gpu as sharing_gpu
+from videopro.backbones.health import check_alive as check_alive
+from videopro.backbones.identity import identify as identify
+from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
+from videopro.backbones.model_record import BaseRecord as BaseRecord
+from videopro.backbones.model_record import ModelRecord as ModelRecord
+from videopro.backbones.model_record import PlannerRecord as PlannerRecord
+from videopro.backbones.model_record import budget_notes as budget_notes
+from videopro.backbones.model_record import library_versions as library_versions
+from videopro.backbones.model_record import read_model_record as read_model_record
+from videopro.backbones.model_record import write_model_record as write_model_record
+from videopro.backbones.needs import model_needs as model_needs
+from videopro.backbones.thinking import reply_notes as reply_notes
+from videopro.backbones.thinking import stored_thoughts as stored_thoughts
+from videopro.backbones.weights_bar import hide_weights_bar as hide_weights_bar
+from videopro.backbones.whole_models import loaded_whole as loaded_whole
 from videopro.errors import ConfigError
-
-__all__ = [
-    "SHIPPED_PLANNER",
-    "hide_weights_bar",
-    "loaded_whole",
-    "sharing_gpu",
-    "DEFAULT_FRAMES",
-    "DEFAULT_PIXELS",
-    "MODEL_RECORD",
-    "YES_NO",
-    "Backbone",
-    "BackboneConfig",
-    "BaseRecord",
-    "ChoiceRequest",
-    "GenerateRequest",
-    "Generation",
-    "Interleaved",
-    "ModelRecord",
-    "PlannerRecord",
-    "Sampling",
-    "ServerSettings",
-    "Stills",
-    "Visual",
-    "YesNoRequest",
-    "budget_notes",
-    "check_alive",
-    "check_key_name",
-    "default_key_name",
-    "folder_fingerprint",
-    "identify",
-    "library_versions",
-    "load_backbone",
-    "model_needs",
-    "read_address",
-    "read_model_record",
-    "read_spec",
-    "reply_notes",
-    "stored_thoughts",
-    "without_address",
-    "write_model_record",
-]
 
 SHIPPED_PLANNER = pocket.PLANNERS[0]
 """The adapter with which the pocket model writes programs."""

@@ -1,83 +1,48 @@
 """Command lines: flags, help and settings files, exit statuses, signals and progress, and what a command
 needs before it loads a model (packages, models of the hub, connections, trackers)."""
 
-from videopro.cli.cache_folder import cache_root
-from videopro.cli.catalogue import COMMANDS, GROUPS
-from videopro.cli.command_line import CONFIGS, CommandLine, config_file
-from videopro.cli.connections import (
-    CERTIFICATES,
-    REQUESTS_CERTIFICATES,
-    certificates_problem,
-    check_connections,
-    check_key,
-    has_no_proxy,
-    key_problem,
-    proxies,
-)
-from videopro.cli.counter import Counter, PlainLines, RateColumn, counted
-from videopro.cli.exit_codes import exit_status
-from videopro.cli.extras import MissingExtra, check_extra, install, is_installed, needs_extra
-from videopro.cli.freed_memory import trim_heap
-from videopro.cli.hub import is_here, is_hub_name
-from videopro.cli.option_flags import OptionFlags
-from videopro.cli.requirements import Need, check_needs, folder_problem
-from videopro.cli.settings import (
-    build_settings,
-    did_you_mean,
-    is_setting,
-    parse_yaml,
-    plain_type,
-    read_yaml,
-    setting,
-)
-from videopro.cli.stopping import defer_signals, leave_signals_to_parent
-from videopro.cli.stored_help import HELP, store_help, stored_help
-from videopro.cli.trackers import tracker_needs, wandb_problem
-
-__all__ = [
-    "cache_root",
-    "CERTIFICATES",
-    "COMMANDS",
-    "CONFIGS",
-    "CommandLine",
-    "Counter",
-    "GROUPS",
-    "HELP",
-    "MissingExtra",
-    "Need",
-    "OptionFlags",
-    "PlainLines",
-    "REQUESTS_CERTIFICATES",
-    "RateColumn",
-    "build_settings",
-    "certificates_problem",
-    "check_connections",
-    "check_extra",
-    "check_key",
-    "check_needs",
-    "config_file",
-    "counted",
-    "defer_signals",
-    "did_you_mean",
-    "exit_status",
-    "folder_problem",
-    "has_no_proxy",
-    "install",
-    "is_here",
-    "is_setting",
-    "is_hub_name",
-    "is_installed",
-    "key_problem",
-    "leave_signals_to_parent",
-    "needs_extra",
-    "parse_yaml",
-    "plain_type",
-    "proxies",
-    "read_yaml",
-    "setting",
-    "store_help",
-    "stored_help",
-    "tracker_needs",
-    "trim_heap",
-    "wandb_problem",
-]
+from videopro.cli.cache_folder import cache_root as cache_root
+from videopro.cli.catalogue import COMMANDS as COMMANDS
+from videopro.cli.catalogue import GROUPS as GROUPS
+from videopro.cli.command_line import CONFIGS as CONFIGS
+from videopro.cli.command_line import CommandLine as CommandLine
+from videopro.cli.command_line import config_file as config_file
+from videopro.cli.connections import CERTIFICATES as CERTIFICATES
+from videopro.cli.connections import REQUESTS_CERTIFICATES as REQUESTS_CERTIFICATES
+from videopro.cli.connections import certificates_problem as certificates_problem
+from videopro.cli.connections import check_connections as check_connections
+from videopro.cli.connections import check_key as check_key
+from videopro.cli.connections import has_no_proxy as has_no_proxy
+from videopro.cli.connections import key_problem as key_problem
+from videopro.cli.connections import proxies as proxies
+from videopro.cli.counter import Counter as Counter
+from videopro.cli.counter import PlainLines as PlainLines
+from videopro.cli.counter import RateColumn as RateColumn
+from videopro.cli.counter import counted as counted
+from videopro.cli.exit_codes import exit_status as exit_status
+from videopro.cli.extras import MissingExtra as MissingExtra
+from videopro.cli.extras import check_extra as check_extra
+from videopro.cli.extras import install as install
+from videopro.cli.extras import is_installed as is_installed
+from videopro.cli.extras import needs_extra as needs_extra
+from videopro.cli.freed_memory import trim_heap as trim_heap
+from videopro.cli.hub import is_here as is_here
+from videopro.cli.hub import is_hub_name as is_hub_name
+from videopro.cli.option_flags import OptionFlags as OptionFlags
+from videopro.cli.requirements import Need as Need
+from videopro.cli.requirements import check_needs as check_needs
+from videopro.cli.requirements import folder_problem as folder_problem
+from videopro.cli.settings import build_settings as build_settings
+from videopro.cli.settings import did_you_mean as did_you_mean
+from videopro.cli.settings import is_setting as is_setting
+from videopro.cli.settings import parse_yaml as parse_yaml
+from videopro.cli.settings import plain_type as plain_type
+from videopro.cli.settings import read_yaml as read_yaml
+from videopro.cli.settings import setting as setting
+from videopro.cli.stopping import defer_signals as defer_signals
+from videopro.cli.stopping import leave_signals_to_parent as leave_signals_to_parent
+from videopro.cli.stored_help import HELP as HELP
+from videopro.cli.stored_help import store_help as store_help
+from videopro.cli.stored_help import stored_help as stored_help
+from videopro.cli.trackers import tracker_needs as tracker_needs
+from videopro.cli.trackers import wandb_problem as wandb_problem

@@ -10,7 +10,7 @@ from videopro.errors import ConfigError
 
 def cache_root() -> Path:
     """$VIDEOPRO_CACHE, else ~/.cache/videopro. Raises ConfigError for a user without a home folder, in a
-    program that is none of our commands (those name another folder, see `videopro.startup.user_folders`)."""
+    program that is none of our commands (those name another folder, see `videopro.startup`)."""
     named = os.environ.get("VIDEOPRO_CACHE")
     try:
         return Path(named).expanduser() if named else Path.home() / ".cache" / "videopro"

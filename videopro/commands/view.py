@@ -21,8 +21,7 @@ from rich.markup import escape
 
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.errors import ConfigError
-from videopro.runs import find_runs
-from videopro.view import (
+from videopro.report.pages import (
     OVERVIEW,
     SIDE,
     Site,
@@ -33,6 +32,7 @@ from videopro.view import (
     write_overview,
     write_pages,
 )
+from videopro.runs import find_runs
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,16 @@
 """Units of work, their queue and what is in flight, shared by runs, synthesis, indexing and rewards."""
 
-from videopro.engine.exception_watch import ExceptionWatch, keep_tracebacks, traceback_file
-from videopro.engine.in_flight import InFlight
-from videopro.engine.progress import Progress
-from videopro.engine.queue import CrashRecord, Unit, lease, read_crashes, record_crash, share_of_units, units
-from videopro.engine.walk import Walk, shard
-
-__all__ = [
-    "CrashRecord",
-    "ExceptionWatch",
-    "InFlight",
-    "Progress",
-    "Unit",
-    "Walk",
-    "keep_tracebacks",
-    "lease",
-    "read_crashes",
-    "record_crash",
-    "shard",
-    "share_of_units",
-    "traceback_file",
-    "units",
-]
+from videopro.engine.exception_watch import ExceptionWatch as ExceptionWatch
+from videopro.engine.exception_watch import keep_tracebacks as keep_tracebacks
+from videopro.engine.exception_watch import traceback_file as traceback_file
+from videopro.engine.in_flight import InFlight as InFlight
+from videopro.engine.progress import Progress as Progress
+from videopro.engine.queue import CrashRecord as CrashRecord
+from videopro.engine.queue import Unit as Unit
+from videopro.engine.queue import lease as lease
+from videopro.engine.queue import read_crashes as read_crashes
+from videopro.engine.queue import record_crash as record_crash
+from videopro.engine.queue import share_of_units as share_of_units
+from videopro.engine.queue import units as units
+from videopro.engine.walk import Walk as Walk
+from videopro.engine.walk import shard as shard

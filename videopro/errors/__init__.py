@@ -1,83 +1,40 @@
 """Errors that a user can act on, the ones that nobody foresaw, and the names of signals in messages."""
 
-from videopro.errors.cancellation import (
-    Cancellation,
-    Cancelled,
-    acquired,
-    cancellable,
-    carrying_cancellation,
-    check_cancelled,
-    current_cancellation,
-    result_of,
-    wait_until,
-    when_cancelled,
-)
-from videopro.errors.disk import cannot_lock, cannot_write, is_full, lacks_locks, writing
-from videopro.errors.exceptions import (
-    QUESTION_ERRORS,
-    BackboneError,
-    BenchmarkError,
-    ConfigError,
-    DatasetError,
-    ExceptionRecord,
-    Failure,
-    MachineError,
-    NativeError,
-    QuestionError,
-    RunError,
-    SubtitleError,
-    UnexpectedError,
-    VideoError,
-    VideoProError,
-    WorkerBug,
-)
-from videopro.errors.signals import signal_name
-from videopro.errors.streaks import Streaks
-from videopro.errors.unexpected import (
-    as_unexpected,
-    is_machines,
-    machine_error,
-    record_exception,
-    unexpected_as,
-)
-
-__all__ = [
-    "Streaks",
-    "BackboneError",
-    "BenchmarkError",
-    "Cancellation",
-    "Cancelled",
-    "ConfigError",
-    "DatasetError",
-    "ExceptionRecord",
-    "Failure",
-    "MachineError",
-    "NativeError",
-    "QUESTION_ERRORS",
-    "QuestionError",
-    "RunError",
-    "SubtitleError",
-    "UnexpectedError",
-    "VideoError",
-    "VideoProError",
-    "WorkerBug",
-    "acquired",
-    "as_unexpected",
-    "cancellable",
-    "cannot_lock",
-    "cannot_write",
-    "carrying_cancellation",
-    "check_cancelled",
-    "current_cancellation",
-    "is_full",
-    "is_machines",
-    "lacks_locks",
-    "machine_error",
-    "record_exception",
-    "result_of",
-    "signal_name",
-    "unexpected_as",
-    "wait_until",
-    "when_cancelled",
-    "writing",
-]
+from videopro.errors.cancellation import Cancellation as Cancellation
+from videopro.errors.cancellation import Cancelled as Cancelled
+from videopro.errors.cancellation import acquired as acquired
+from videopro.errors.cancellation import cancellable as cancellable
+from videopro.errors.cancellation import carrying_cancellation as carrying_cancellation
+from videopro.errors.cancellation import check_cancelled as check_cancelled
+from videopro.errors.cancellation import current_cancellation as current_cancellation
+from videopro.errors.cancellation import result_of as result_of
+from videopro.errors.cancellation import wait_until as wait_until
+from videopro.errors.cancellation import when_cancelled as when_cancelled
+from videopro.errors.disk import cannot_lock as cannot_lock
+from videopro.errors.disk import cannot_write as cannot_write
+from videopro.errors.disk import is_full as is_full
+from videopro.errors.disk import lacks_locks as lacks_locks
+from videopro.errors.disk import writing as writing
+from videopro.errors.exceptions import QUESTION_ERRORS as QUESTION_ERRORS
+from videopro.errors.exceptions import BackboneError as BackboneError
+from videopro.errors.exceptions import BenchmarkError as BenchmarkError
+from videopro.errors.exceptions import ConfigError as ConfigError
+from videopro.errors.exceptions import DatasetError as DatasetError
+from videopro.errors.exceptions import ExceptionRecord as ExceptionRecord
+from videopro.errors.exceptions import Failure as Failure
+from videopro.errors.exceptions import MachineError as MachineError
+from videopro.errors.exceptions import NativeError as NativeError
+from videopro.errors.exceptions import QuestionError as QuestionError
+from videopro.errors.exceptions import RunError as RunError
+from videopro.errors.exceptions import SubtitleError as SubtitleError
+from videopro.errors.exceptions import UnexpectedError as UnexpectedError
+from videopro.errors.exceptions import VideoError as VideoError
+from videopro.errors.exceptions import VideoProError as VideoProError
+from videopro.errors.exceptions import WorkerBug as WorkerBug
+from videopro.errors.signals import signal_name as signal_name
+from videopro.errors.streaks import Streaks as Streaks
+from videopro.errors.unexpected import as_unexpected as as_unexpected
+from videopro.errors.unexpected import is_machines as is_machines
+from videopro.errors.unexpected import machine_error as machine_error
+from videopro.errors.unexpected import record_exception as record_exception
+from videopro.errors.unexpected import unexpected_as as unexpected_as

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from videopro.methods.base import Adaptation, Method, MethodContext, answer_each
-from videopro.methods.events import EventObserver, error_event, last_event
-from videopro.methods.evidence import EvidenceKind, evidence
-from videopro.methods.favouring import favouring_answers
-from videopro.methods.preparing import PreparedModels, PreparedRun, prepare, prepare_models
-from videopro.methods.program.method import AdaptiveMethod
-from videopro.methods.program.settings import ANSWERER_HELP, FALLBACK_HELP, FINAL_HELP
-from videopro.methods.registry import METHOD_OPTIONS, METHODS, create, method_class, takes
-from videopro.methods.requests import Questions, RunRequest
-from videopro.methods.tracing import make_trace, other_file, video_ref
-
-__all__ = [
-    "ANSWERER_HELP",
-    "AdaptiveMethod",
-    "Adaptation",
-    "EventObserver",
-    "EvidenceKind",
-    "FALLBACK_HELP",
-    "FINAL_HELP",
-    "METHODS",
-    "METHOD_OPTIONS",
-    "Method",
-    "MethodContext",
-    "PreparedModels",
-    "PreparedRun",
-    "Questions",
-    "RunRequest",
-    "answer_each",
-    "create",
-    "error_event",
-    "evidence",
-    "favouring_answers",
-    "last_event",
-    "make_trace",
-    "method_class",
-    "other_file",
-    "prepare",
-    "prepare_models",
-    "takes",
-    "video_ref",
-]
+from videopro.methods.base import Adaptation as Adaptation
+from videopro.methods.base import Method as Method
+from videopro.methods.base import MethodContext as MethodContext
+from videopro.methods.base import answer_each as answer_each
+from videopro.methods.events import EventObserver as EventObserver
+from videopro.methods.events import error_event as error_event
+from videopro.methods.events import last_event as last_event
+from videopro.methods.evidence import EvidenceKind as EvidenceKind
+from videopro.methods.evidence import evidence as evidence
+from videopro.methods.favouring import favouring_answers as favouring_answers
+from videopro.methods.preparing import PreparedModels as PreparedModels
+from videopro.methods.preparing import PreparedRun as PreparedRun
+from videopro.methods.preparing import prepare as prepare
+from videopro.methods.preparing import prepare_models as prepare_models
+from videopro.methods.program.method import AdaptiveMethod as AdaptiveMethod
+from videopro.methods.program.settings import ANSWERER_HELP as ANSWERER_HELP
+from videopro.methods.program.settings import FALLBACK_HELP as FALLBACK_HELP
+from videopro.methods.program.settings import FINAL_HELP as FINAL_HELP
+from videopro.methods.registry import METHOD_OPTIONS as METHOD_OPTIONS
+from videopro.methods.registry import METHODS as METHODS
+from videopro.methods.registry import create as create
+from videopro.methods.registry import method_class as method_class
+from videopro.methods.registry import takes as takes
+from videopro.methods.requests import Questions as Questions
+from videopro.methods.requests import RunRequest as RunRequest
+from videopro.methods.tracing import make_trace as make_trace
+from videopro.methods.tracing import other_file as other_file
+from videopro.methods.tracing import video_ref as video_ref

@@ -9,21 +9,13 @@ from pathlib import Path
 
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
-from videopro.pocket.manifest import NOTE
-from videopro.pocket.shipped import ADAPTERS, AGENTS, MODEL_FOLDER, PLANNERS, adapter_dir, model_dir
-
-__all__ = [
-    "ADAPTERS",
-    "AGENTS",
-    "MODEL_FOLDER",
-    "NOTE",
-    "PLANNERS",
-    "VIDEO_PREFIX",
-    "adapter_dir",
-    "find_video",
-    "model_dir",
-]
-
+from videopro.pocket.manifest import NOTE as NOTE
+from videopro.pocket.shipped import ADAPTERS as ADAPTERS
+from videopro.pocket.shipped import AGENTS as AGENTS
+from videopro.pocket.shipped import MODEL_FOLDER as MODEL_FOLDER
+from videopro.pocket.shipped import PLANNERS as PLANNERS
+from videopro.pocket.shipped import adapter_dir as adapter_dir
+from videopro.pocket.shipped import model_dir as model_dir
 
 VIDEO_PREFIX = "pocket:"
 

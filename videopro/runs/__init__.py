@@ -1,53 +1,33 @@
 """Reading a run: its folder, its growing traces, its summary, judging and submission."""
 
-from videopro.runs.asked import ASKED, AskedRun, asked_identity, generation_identity
-from videopro.runs.combining import CombineConfig, combine, combine_cg_bench
-from videopro.runs.finding import find_runs
-from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
-from videopro.runs.grading import grade_of, read_official
-from videopro.runs.judging import (
-    JudgeConfig,
-    judge_run,
-    read_grades,
-    recorded_protocol,
-)
-from videopro.runs.resuming import check_files, check_model, check_questions
-from videopro.runs.serving import Served, read_vllm_settings
-from videopro.runs.submission import SubmitConfig, submit
-from videopro.runs.summary import metric_lines, summarize, summary_table, write_summary
-from videopro.runs.tail import RunTail
-from videopro.runs.text_table import TextTable
-
-__all__ = [
-    "ASKED",
-    "AskedRun",
-    "asked_identity",
-    "generation_identity",
-    "CombineConfig",
-    "RunTail",
-    "JudgeConfig",
-    "RUN_FIELDS",
-    "RunFolder",
-    "Served",
-    "SubmitConfig",
-    "TextTable",
-    "check_files",
-    "check_model",
-    "check_questions",
-    "combine",
-    "combine_cg_bench",
-    "find_runs",
-    "grade_of",
-    "identity_difference",
-    "judge_run",
-    "metric_lines",
-    "read_grades",
-    "read_official",
-    "read_vllm_settings",
-    "recorded_protocol",
-    "run_key",
-    "submit",
-    "summarize",
-    "summary_table",
-    "write_summary",
-]
+from videopro.runs.asked import ASKED as ASKED
+from videopro.runs.asked import AskedRun as AskedRun
+from videopro.runs.asked import asked_identity as asked_identity
+from videopro.runs.asked import generation_identity as generation_identity
+from videopro.runs.combining import CombineConfig as CombineConfig
+from videopro.runs.combining import combine as combine
+from videopro.runs.combining import combine_cg_bench as combine_cg_bench
+from videopro.runs.finding import find_runs as find_runs
+from videopro.runs.folder import RUN_FIELDS as RUN_FIELDS
+from videopro.runs.folder import RunFolder as RunFolder
+from videopro.runs.folder import identity_difference as identity_difference
+from videopro.runs.folder import run_key as run_key
+from videopro.runs.grading import grade_of as grade_of
+from videopro.runs.grading import read_official as read_official
+from videopro.runs.judging import JudgeConfig as JudgeConfig
+from videopro.runs.judging import judge_run as judge_run
+from videopro.runs.judging import read_grades as read_grades
+from videopro.runs.judging import recorded_protocol as recorded_protocol
+from videopro.runs.resuming import check_files as check_files
+from videopro.runs.resuming import check_model as check_model
+from videopro.runs.resuming import check_questions as check_questions
+from videopro.runs.serving import Served as Served
+from videopro.runs.serving import read_vllm_settings as read_vllm_settings
+from videopro.runs.submission import SubmitConfig as SubmitConfig
+from videopro.runs.submission import submit as submit
+from videopro.runs.summary import metric_lines as metric_lines
+from videopro.runs.summary import summarize as summarize
+from videopro.runs.summary import summary_table as summary_table
+from videopro.runs.summary import write_summary as write_summary
+from videopro.runs.tail import RunTail as RunTail
+from videopro.runs.text_table import TextTable as TextTable

@@ -11,10 +11,10 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from videopro.report.pages import read_asset
 from videopro.serve.guards import COOKIE, session_of
 from videopro.serve.problems import Problem
 from videopro.serve.state import state_of
-from videopro.view import read_asset
 
 router = APIRouter()
 

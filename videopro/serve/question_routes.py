@@ -16,6 +16,7 @@ from starlette.responses import Response
 from videopro.errors import Cancellation
 from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question, prompts
+from videopro.report.pages import StoredPrompts, page, row
 from videopro.serve.answers import AnsweredQuestion, ended_as
 from videopro.serve.events import EventLog, EventStream, event_line
 from videopro.serve.problems import Problem
@@ -23,7 +24,6 @@ from videopro.serve.questions import AskedQuestion
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, read_heads
-from videopro.view import StoredPrompts, page, row
 
 router = APIRouter()
 

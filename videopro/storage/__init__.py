@@ -1,57 +1,28 @@
 """File storage that survives kills, full disks and malformed text: logs, atomic writes, JSON lines."""
 
-from videopro.storage.atomic import write_atomically
-from videopro.storage.control_characters import printable, without_commands
-from videopro.storage.file_lock import lock_file, lock_soon, sole_writer
-from videopro.storage.finite_weights import non_finite, non_finite_in
-from videopro.storage.json_lines import read_json_lines
-from videopro.storage.json_lines_log import JsonLinesLog
-from videopro.storage.json_objects import (
-    InvalidJson,
-    parse_json,
-    parse_json_at,
-    parse_json_list,
-    read_object,
-)
-from videopro.storage.set_aside import SetAside
-from videopro.storage.storable import (
-    DEPTH,
-    DIGITS,
-    LINE_BYTES,
-    PROGRAM_BYTES,
-    PROGRAM_DEPTH,
-    PROGRAM_VALUES,
-    is_storable,
-    stored_number,
-    stored_text,
-)
-from videopro.storage.surrogates import encodable
-
-__all__ = [
-    "DEPTH",
-    "DIGITS",
-    "LINE_BYTES",
-    "PROGRAM_BYTES",
-    "PROGRAM_DEPTH",
-    "PROGRAM_VALUES",
-    "InvalidJson",
-    "SetAside",
-    "JsonLinesLog",
-    "encodable",
-    "is_storable",
-    "lock_file",
-    "lock_soon",
-    "non_finite",
-    "non_finite_in",
-    "parse_json",
-    "parse_json_at",
-    "parse_json_list",
-    "printable",
-    "read_object",
-    "read_json_lines",
-    "sole_writer",
-    "stored_number",
-    "stored_text",
-    "without_commands",
-    "write_atomically",
-]
+from videopro.storage.atomic import write_atomically as write_atomically
+from videopro.storage.control_characters import printable as printable
+from videopro.storage.control_characters import without_commands as without_commands
+from videopro.storage.file_lock import lock_file as lock_file
+from videopro.storage.file_lock import lock_soon as lock_soon
+from videopro.storage.file_lock import sole_writer as sole_writer
+from videopro.storage.finite_weights import non_finite as non_finite
+from videopro.storage.finite_weights import non_finite_in as non_finite_in
+from videopro.storage.json_lines import read_json_lines as read_json_lines
+from videopro.storage.json_lines_log import JsonLinesLog as JsonLinesLog
+from videopro.storage.json_objects import InvalidJson as InvalidJson
+from videopro.storage.json_objects import parse_json as parse_json
+from videopro.storage.json_objects import parse_json_at as parse_json_at
+from videopro.storage.json_objects import parse_json_list as parse_json_list
+from videopro.storage.json_objects import read_object as read_object
+from videopro.storage.set_aside import SetAside as SetAside
+from videopro.storage.storable import DEPTH as DEPTH
+from videopro.storage.storable import DIGITS as DIGITS
+from videopro.storage.storable import LINE_BYTES as LINE_BYTES
+from videopro.storage.storable import PROGRAM_BYTES as PROGRAM_BYTES
+from videopro.storage.storable import PROGRAM_DEPTH as PROGRAM_DEPTH
+from videopro.storage.storable import PROGRAM_VALUES as PROGRAM_VALUES
+from videopro.storage.storable import is_storable as is_storable
+from videopro.storage.storable import stored_number as stored_number
+from videopro.storage.storable import stored_text as stored_text
+from videopro.storage.surrogates import encodable as encodable

@@ -1,145 +1,74 @@
 """The trace of a question: its record, the append-only log of a run, and the choice of the final answer."""
 
-from videopro.errors import Failure
-from videopro.question import Answer
-from videopro.traces.arguments import ArgumentRecorder
-from videopro.traces.clock import SharedClock, Stopwatch
-from videopro.traces.counterfactual import (
-    NATIVE,
-    RESCORINGS,
-    RESCORINGS_NOTE,
-    NativeTraces,
-    NoFallback,
-    Rescoring,
-    rescore_all,
-    rescore_always_program,
-    rescore_at_tau,
-    rescore_before_refinement,
-    rescore_by_rule,
-    without_stored_rounds,
-)
-from videopro.traces.log import NO_REDO, OTHER_FILES, Redo, TraceLog, read_traces, set_aside_traces
-from videopro.traces.prompt_kinds import (
-    PLAN_KINDS,
-    REFERENCE_FORMS,
-    REFINEMENT_KINDS,
-    PromptKind,
-    ReferenceForm,
-)
-from videopro.traces.prompts import Prompt, read_heads, recorded_prompt
-from videopro.traces.readings import answer_in, boxes_in, lines_in, part_in, text_in
-from videopro.traces.record import (
-    AGENT,
-    CUT_OFF,
-    FALLBACK,
-    FORCED,
-    NO_SUBTITLES,
-    REDONE,
-    SCHEMA,
-    THOUGHTS,
-    Call,
-    CombiningRule,
-    Cost,
-    DecidingCalls,
-    Execution,
-    FrameRef,
-    Preparation,
-    Reasoned,
-    ReasonedRule,
-    Result,
-    Round,
-    Segment,
-    SetMember,
-    StandIn,
-    Step,
-    Trace,
-    UnstorableTrace,
-    VideoRef,
-    failed_result,
-    moment,
-    wanted_time,
-)
-from videopro.traces.selection import (
-    AnswerRule,
-    FallbackRule,
-    FinalRule,
-    is_confident,
-    recorded_rule,
-    select_answer,
-    shown_confidence,
-)
-
-__all__ = [
-    "answer_in",
-    "boxes_in",
-    "lines_in",
-    "part_in",
-    "text_in",
-    "Answer",
-    "PLAN_KINDS",
-    "REFERENCE_FORMS",
-    "REFINEMENT_KINDS",
-    "PromptKind",
-    "ReferenceForm",
-    "SharedClock",
-    "Stopwatch",
-    "AGENT",
-    "AnswerRule",
-    "ArgumentRecorder",
-    "Call",
-    "CombiningRule",
-    "Cost",
-    "DecidingCalls",
-    "Execution",
-    "FALLBACK",
-    "FORCED",
-    "CUT_OFF",
-    "NO_REDO",
-    "NO_SUBTITLES",
-    "OTHER_FILES",
-    "REDONE",
-    "Redo",
-    "Failure",
-    "FallbackRule",
-    "FinalRule",
-    "FrameRef",
-    "NATIVE",
-    "NativeTraces",
-    "NoFallback",
-    "Preparation",
-    "Reasoned",
-    "ReasonedRule",
-    "Prompt",
-    "RESCORINGS",
-    "RESCORINGS_NOTE",
-    "Rescoring",
-    "Result",
-    "Round",
-    "SCHEMA",
-    "THOUGHTS",
-    "Segment",
-    "Step",
-    "SetMember",
-    "StandIn",
-    "Trace",
-    "TraceLog",
-    "UnstorableTrace",
-    "VideoRef",
-    "failed_result",
-    "rescore_always_program",
-    "without_stored_rounds",
-    "rescore_before_refinement",
-    "rescore_by_rule",
-    "select_answer",
-    "shown_confidence",
-    "is_confident",
-    "moment",
-    "wanted_time",
-    "rescore_all",
-    "read_heads",
-    "read_traces",
-    "recorded_prompt",
-    "set_aside_traces",
-    "recorded_rule",
-    "rescore_at_tau",
-]
+from videopro.errors import Failure as Failure
+from videopro.question import Answer as Answer
+from videopro.traces.arguments import ArgumentRecorder as ArgumentRecorder
+from videopro.traces.clock import SharedClock as SharedClock
+from videopro.traces.clock import Stopwatch as Stopwatch
+from videopro.traces.counterfactual import NATIVE as NATIVE
+from videopro.traces.counterfactual import RESCORINGS as RESCORINGS
+from videopro.traces.counterfactual import RESCORINGS_NOTE as RESCORINGS_NOTE
+from videopro.traces.counterfactual import NativeTraces as NativeTraces
+from videopro.traces.counterfactual import NoFallback as NoFallback
+from videopro.traces.counterfactual import Rescoring as Rescoring
+from videopro.traces.counterfactual import rescore_all as rescore_all
+from videopro.traces.counterfactual import rescore_always_program as rescore_always_program
+from videopro.traces.counterfactual import rescore_at_tau as rescore_at_tau
+from videopro.traces.counterfactual import rescore_before_refinement as rescore_before_refinement
+from videopro.traces.counterfactual import rescore_by_rule as rescore_by_rule
+from videopro.traces.counterfactual import without_stored_rounds as without_stored_rounds
+from videopro.traces.log import NO_REDO as NO_REDO
+from videopro.traces.log import OTHER_FILES as OTHER_FILES
+from videopro.traces.log import Redo as Redo
+from videopro.traces.log import TraceLog as TraceLog
+from videopro.traces.log import read_traces as read_traces
+from videopro.traces.log import set_aside_traces as set_aside_traces
+from videopro.traces.prompt_kinds import PLAN_KINDS as PLAN_KINDS
+from videopro.traces.prompt_kinds import REFERENCE_FORMS as REFERENCE_FORMS
+from videopro.traces.prompt_kinds import REFINEMENT_KINDS as REFINEMENT_KINDS
+from videopro.traces.prompt_kinds import PromptKind as PromptKind
+from videopro.traces.prompt_kinds import ReferenceForm as ReferenceForm
+from videopro.traces.prompts import Prompt as Prompt
+from videopro.traces.prompts import read_heads as read_heads
+from videopro.traces.prompts import recorded_prompt as recorded_prompt
+from videopro.traces.readings import answer_in as answer_in
+from videopro.traces.readings import boxes_in as boxes_in
+from videopro.traces.readings import lines_in as lines_in
+from videopro.traces.readings import part_in as part_in
+from videopro.traces.readings import text_in as text_in
+from videopro.traces.record import AGENT as AGENT
+from videopro.traces.record import CUT_OFF as CUT_OFF
+from videopro.traces.record import FALLBACK as FALLBACK
+from videopro.traces.record import FORCED as FORCED
+from videopro.traces.record import NO_SUBTITLES as NO_SUBTITLES
+from videopro.traces.record import REDONE as REDONE
+from videopro.traces.record import SCHEMA as SCHEMA
+from videopro.traces.record import THOUGHTS as THOUGHTS
+from videopro.traces.record import Call as Call
+from videopro.traces.record import CombiningRule as CombiningRule
+from videopro.traces.record import Cost as Cost
+from videopro.traces.record import DecidingCalls as DecidingCalls
+from videopro.traces.record import Execution as Execution
+from videopro.traces.record import FrameRef as FrameRef
+from videopro.traces.record import Preparation as Preparation
+from videopro.traces.record import Reasoned as Reasoned
+from videopro.traces.record import ReasonedRule as ReasonedRule
+from videopro.traces.record import Result as Result
+from videopro.traces.record import Round as Round
+from videopro.traces.record import Segment as Segment
+from videopro.traces.record import SetMember as SetMember
+from videopro.traces.record import StandIn as StandIn
+from videopro.traces.record import Step as Step
+from videopro.traces.record import Trace as Trace
+from videopro.traces.record import UnstorableTrace as UnstorableTrace
+from videopro.traces.record import VideoRef as VideoRef
+from videopro.traces.record import failed_result as failed_result
+from videopro.traces.record import moment as moment
+from videopro.traces.record import wanted_time as wanted_time
+from videopro.traces.selection import AnswerRule as AnswerRule
+from videopro.traces.selection import FallbackRule as FallbackRule
+from videopro.traces.selection import FinalRule as FinalRule
+from videopro.traces.selection import is_confident as is_confident
+from videopro.traces.selection import recorded_rule as recorded_rule
+from videopro.traces.selection import select_answer as select_answer
+from videopro.traces.selection import shown_confidence as shown_confidence

@@ -1,71 +1,37 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
-from videopro.video.decoding import check_no_url, content_id, content_if_readable, made_ahead
-from videopro.video.finding import (
-    FILM_ENDINGS,
-    SUBTITLE_ENDINGS,
-    SubtitleFiles,
-    files_below,
-    names_of,
-)
-from videopro.video.frame_store import FrameStore, shared_store
-from videopro.video.sampling import SampleRule, clue_times, frame_times
-from videopro.video.shapes import LARGEST_RATIO, pad_picture, padded_size, size_to_decode, without_margin
-from videopro.video.subtitle_files import subtitles_of
-from videopro.video.subtitles import (
-    SubtitleLine,
-    Subtitles,
-    embedded_subtitles,
-    has_embedded_subtitles,
-    is_container,
-    load_subtitles,
-)
-from videopro.video.video import (
-    NEAREST_INTACT_HELP,
-    Frame,
-    Video,
-    check_nearest_intact,
-    distinct_frames,
-    fps_times,
-    may_stand_in,
-    stand_ins_in,
-    uniform_times,
-)
-
-__all__ = [
-    "FILM_ENDINGS",
-    "SUBTITLE_ENDINGS",
-    "LARGEST_RATIO",
-    "NEAREST_INTACT_HELP",
-    "Frame",
-    "FrameStore",
-    "SampleRule",
-    "SubtitleFiles",
-    "SubtitleLine",
-    "Subtitles",
-    "Video",
-    "check_nearest_intact",
-    "check_no_url",
-    "clue_times",
-    "content_id",
-    "content_if_readable",
-    "distinct_frames",
-    "embedded_subtitles",
-    "has_embedded_subtitles",
-    "is_container",
-    "files_below",
-    "fps_times",
-    "frame_times",
-    "load_subtitles",
-    "made_ahead",
-    "may_stand_in",
-    "names_of",
-    "subtitles_of",
-    "pad_picture",
-    "padded_size",
-    "shared_store",
-    "stand_ins_in",
-    "size_to_decode",
-    "uniform_times",
-    "without_margin",
-]
+from videopro.video.decoding import check_no_url as check_no_url
+from videopro.video.decoding import content_id as content_id
+from videopro.video.decoding import content_if_readable as content_if_readable
+from videopro.video.decoding import made_ahead as made_ahead
+from videopro.video.finding import FILM_ENDINGS as FILM_ENDINGS
+from videopro.video.finding import SUBTITLE_ENDINGS as SUBTITLE_ENDINGS
+from videopro.video.finding import SubtitleFiles as SubtitleFiles
+from videopro.video.finding import files_below as files_below
+from videopro.video.finding import names_of as names_of
+from videopro.video.frame_store import FrameStore as FrameStore
+from videopro.video.frame_store import shared_store as shared_store
+from videopro.video.sampling import SampleRule as SampleRule
+from videopro.video.sampling import clue_times as clue_times
+from videopro.video.sampling import frame_times as frame_times
+from videopro.video.shapes import LARGEST_RATIO as LARGEST_RATIO
+from videopro.video.shapes import pad_picture as pad_picture
+from videopro.video.shapes import padded_size as padded_size
+from videopro.video.shapes import size_to_decode as size_to_decode
+from videopro.video.shapes import without_margin as without_margin
+from videopro.video.subtitle_files import subtitles_of as subtitles_of
+from videopro.video.subtitles import SubtitleLine as SubtitleLine
+from videopro.video.subtitles import Subtitles as Subtitles
+from videopro.video.subtitles import embedded_subtitles as embedded_subtitles
+from videopro.video.subtitles import has_embedded_subtitles as has_embedded_subtitles
+from videopro.video.subtitles import is_container as is_container
+from videopro.video.subtitles import load_subtitles as load_subtitles
+from videopro.video.video import NEAREST_INTACT_HELP as NEAREST_INTACT_HELP
+from videopro.video.video import Frame as Frame
+from videopro.video.video import Video as Video
+from videopro.video.video import check_nearest_intact as check_nearest_intact
+from videopro.video.video import distinct_frames as distinct_frames
+from videopro.video.video import fps_times as fps_times
+from videopro.video.video import may_stand_in as may_stand_in
+from videopro.video.video import stand_ins_in as stand_ins_in
+from videopro.video.video import uniform_times as uniform_times

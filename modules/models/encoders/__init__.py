@@ -10,28 +10,13 @@ from pathlib import Path
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.interfaces import BATCH_SIZE, TextEncoder, VideoTextEncoder
-from videopro.modules.models.encoders.precision import (
-    AUTO_DTYPE,
-    DTYPES,
-    check_dtype,
-    resolve_dtype,
-)
-
-__all__ = [
-    "AUTO_DTYPE",
-    "BATCH_SIZE",
-    "CHECKPOINTS",
-    "DTYPES",
-    "TextEncoder",
-    "VideoTextEncoder",
-    "check_dtype",
-    "load_encoder",
-    "load_text_encoder",
-    "pocket_asp_folder",
-    "pocket_folder",
-    "resolve_dtype",
-]
+from videopro.modules.models.encoders.interfaces import BATCH_SIZE as BATCH_SIZE
+from videopro.modules.models.encoders.interfaces import TextEncoder as TextEncoder
+from videopro.modules.models.encoders.interfaces import VideoTextEncoder as VideoTextEncoder
+from videopro.modules.models.encoders.precision import AUTO_DTYPE as AUTO_DTYPE
+from videopro.modules.models.encoders.precision import DTYPES as DTYPES
+from videopro.modules.models.encoders.precision import check_dtype as check_dtype
+from videopro.modules.models.encoders.precision import resolve_dtype as resolve_dtype
 
 CHECKPOINTS = {
     "languagebind": "LanguageBind/LanguageBind_Video_FT",

@@ -25,9 +25,9 @@ from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
+from videopro.report.pages.stored_prompts import StoredPrompts
 from videopro.runs import RunFolder
 from videopro.traces import Trace, read_heads
-from videopro.view.stored_prompts import StoredPrompts
 
 EXAMPLE = ROOT / "docs" / "examples" / "planner_prompts.yaml"
 KINDS = ("plan", "plan_program", "bug_fix", "native_refinement", "program_refinement")

@@ -6,41 +6,22 @@ has what else a body holds, `client` sends it over a `connection` and again afte
 `served_record` what this machine has of its model, and `prompt_check` compares its prompts with ours.
 """
 
-from videopro.backbones.server.backbone import ServerBackbone
-from videopro.backbones.server.client import ChatClient, Endpoint, api_config
-from videopro.backbones.server.completion import Completion
-from videopro.backbones.server.drawn_tokens import DrawnTokens, TokenClient, TokenRequest
-from videopro.backbones.server.failures import RequestRefused
-from videopro.backbones.server.messages import (
-    EncodedFrames,
-    Messages,
-    encode_frames,
-    response_format,
-    sent_size,
-    user_message,
-    visual_parts,
-)
-from videopro.backbones.server.prompt_check import difference
-from videopro.backbones.server.replies import ServedReply, read_reply
-
-__all__ = [
-    "ChatClient",
-    "Completion",
-    "DrawnTokens",
-    "EncodedFrames",
-    "Endpoint",
-    "Messages",
-    "RequestRefused",
-    "ServedReply",
-    "ServerBackbone",
-    "TokenClient",
-    "TokenRequest",
-    "api_config",
-    "difference",
-    "encode_frames",
-    "read_reply",
-    "response_format",
-    "sent_size",
-    "user_message",
-    "visual_parts",
-]
+from videopro.backbones.server.backbone import ServerBackbone as ServerBackbone
+from videopro.backbones.server.client import ChatClient as ChatClient
+from videopro.backbones.server.client import Endpoint as Endpoint
+from videopro.backbones.server.client import api_config as api_config
+from videopro.backbones.server.completion import Completion as Completion
+from videopro.backbones.server.drawn_tokens import DrawnTokens as DrawnTokens
+from videopro.backbones.server.drawn_tokens import TokenClient as TokenClient
+from videopro.backbones.server.drawn_tokens import TokenRequest as TokenRequest
+from videopro.backbones.server.failures import RequestRefused as RequestRefused
+from videopro.backbones.server.messages import EncodedFrames as EncodedFrames
+from videopro.backbones.server.messages import Messages as Messages
+from videopro.backbones.server.messages import encode_frames as encode_frames
+from videopro.backbones.server.messages import response_format as response_format
+from videopro.backbones.server.messages import sent_size as sent_size
+from videopro.backbones.server.messages import user_message as user_message
+from videopro.backbones.server.messages import visual_parts as visual_parts
+from videopro.backbones.server.prompt_check import difference as difference
+from videopro.backbones.server.replies import ServedReply as ServedReply
+from videopro.backbones.server.replies import read_reply as read_reply

@@ -5,25 +5,16 @@ processes outlive ours (by the script `guard`), `engine_log` says why one does n
 the versions of an adapter in training, and `attached` is how other processes see it.
 """
 
-from videopro.engine.serving.adapters import AdapterVersions, adapter_name
-from videopro.engine.serving.attached import AttachedEngine, Engine
-from videopro.engine.serving.devices import dedicated_devices, engine_devices
-from videopro.engine.serving.process import EngineProcess, started
-from videopro.engine.serving.settings import ENGINES, VLLM, EngineSettings, ServedModel, adapter_rank
-
-__all__ = [
-    "ENGINES",
-    "RANKS",
-    "VLLM",
-    "AdapterVersions",
-    "AttachedEngine",
-    "Engine",
-    "EngineProcess",
-    "EngineSettings",
-    "ServedModel",
-    "adapter_name",
-    "adapter_rank",
-    "dedicated_devices",
-    "engine_devices",
-    "started",
-]
+from videopro.engine.serving.adapters import AdapterVersions as AdapterVersions
+from videopro.engine.serving.adapters import adapter_name as adapter_name
+from videopro.engine.serving.attached import AttachedEngine as AttachedEngine
+from videopro.engine.serving.attached import Engine as Engine
+from videopro.engine.serving.devices import dedicated_devices as dedicated_devices
+from videopro.engine.serving.devices import engine_devices as engine_devices
+from videopro.engine.serving.process import EngineProcess as EngineProcess
+from videopro.engine.serving.process import started as started
+from videopro.engine.serving.settings import ENGINES as ENGINES
+from videopro.engine.serving.settings import VLLM as VLLM
+from videopro.engine.serving.settings import EngineSettings as EngineSettings
+from videopro.engine.serving.settings import ServedModel as ServedModel
+from videopro.engine.serving.settings import adapter_rank as adapter_rank

@@ -4,50 +4,32 @@ An agent is a folder beside this one: its settings, prompts and schemas, and an 
 paper's algorithm.
 """
 
-from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent, spread
-from videopro.methods.agents.loading import ModelLoader, public_role, split_role
-from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Equipment, Prepared, Scene
-from videopro.methods.agents.models import (
-    AgentModel,
-    BackboneModel,
-    ModelReply,
-    Tool,
-    ToolCall,
-    ToolsRefused,
-    Turn,
-)
-from videopro.methods.agents.replies import UnparsedReply, answer_type, number_type, parse_reply
-from videopro.methods.agents.session import Reply, Session
-from videopro.methods.agents.settings import PRESET_HELP, ROLE_HELP, AgentSettings
-
-__all__ = [
-    "PRESET_HELP",
-    "ROLE_HELP",
-    "AgentMethod",
-    "AgentModel",
-    "AgentRun",
-    "AgentSettings",
-    "BackboneModel",
-    "Budget",
-    "BudgetLimits",
-    "BudgetSpent",
-    "Conclusion",
-    "Equipment",
-    "ModelLoader",
-    "ModelReply",
-    "Prepared",
-    "Reply",
-    "Scene",
-    "Session",
-    "Tool",
-    "ToolCall",
-    "ToolsRefused",
-    "Turn",
-    "UnparsedReply",
-    "answer_type",
-    "number_type",
-    "parse_reply",
-    "public_role",
-    "split_role",
-    "spread",
-]
+from videopro.methods.agents.budget import Budget as Budget
+from videopro.methods.agents.budget import BudgetLimits as BudgetLimits
+from videopro.methods.agents.budget import BudgetSpent as BudgetSpent
+from videopro.methods.agents.budget import spread as spread
+from videopro.methods.agents.loading import ModelLoader as ModelLoader
+from videopro.methods.agents.loading import public_role as public_role
+from videopro.methods.agents.loading import split_role as split_role
+from videopro.methods.agents.method import AgentMethod as AgentMethod
+from videopro.methods.agents.method import AgentRun as AgentRun
+from videopro.methods.agents.method import Conclusion as Conclusion
+from videopro.methods.agents.method import Equipment as Equipment
+from videopro.methods.agents.method import Prepared as Prepared
+from videopro.methods.agents.method import Scene as Scene
+from videopro.methods.agents.models import AgentModel as AgentModel
+from videopro.methods.agents.models import BackboneModel as BackboneModel
+from videopro.methods.agents.models import ModelReply as ModelReply
+from videopro.methods.agents.models import Tool as Tool
+from videopro.methods.agents.models import ToolCall as ToolCall
+from videopro.methods.agents.models import ToolsRefused as ToolsRefused
+from videopro.methods.agents.models import Turn as Turn
+from videopro.methods.agents.replies import UnparsedReply as UnparsedReply
+from videopro.methods.agents.replies import answer_type as answer_type
+from videopro.methods.agents.replies import number_type as number_type
+from videopro.methods.agents.replies import parse_reply as parse_reply
+from videopro.methods.agents.session import Reply as Reply
+from videopro.methods.agents.session import Session as Session
+from videopro.methods.agents.settings import PRESET_HELP as PRESET_HELP
+from videopro.methods.agents.settings import ROLE_HELP as ROLE_HELP
+from videopro.methods.agents.settings import AgentSettings as AgentSettings

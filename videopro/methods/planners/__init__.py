@@ -18,50 +18,27 @@ from videopro.backbones import (
 )
 from videopro.cli import Need, did_you_mean
 from videopro.errors import ConfigError
-from videopro.methods.planners.answerer import check_answerer, load_answerer, spec_identity
+from videopro.methods.planners.answerer import check_answerer as check_answerer
+from videopro.methods.planners.answerer import load_answerer as load_answerer
+from videopro.methods.planners.answerer import spec_identity as spec_identity
 from videopro.methods.planners.backbone import BackbonePlanner
-from videopro.methods.planners.planner import (
-    PAPER_TEMPERATURE,
-    PLAN_SAMPLING,
-    EmptyReply,
-    Planner,
-    PlannerReply,
-    PlanRequest,
-)
-from videopro.methods.planners.program_file import (
-    FILE,
-    FilePlanner,
-    program_digest,
-    read_program,
-    recorded_file,
-)
-from videopro.methods.planners.prompt_file import API, PromptFile, prompt_notes, read_prompts
-from videopro.methods.planners.server import ApiPlanner, ServerPlanner, settle_served_planner
-
-__all__ = [
-    "API",
-    "PAPER_TEMPERATURE",
-    "PLAN_SAMPLING",
-    "EmptyReply",
-    "FILE",
-    "PlannerReply",
-    "PromptFile",
-    "PlanRequest",
-    "Planner",
-    "check_answerer",
-    "check_planner",
-    "load_answerer",
-    "load_planner",
-    "planner_needs",
-    "program_digest",
-    "prompt_notes",
-    "read_program",
-    "read_prompts",
-    "recorded_file",
-    "settle_served_planner",
-    "spec_identity",
-    "teacher_of",
-]
+from videopro.methods.planners.planner import PAPER_TEMPERATURE as PAPER_TEMPERATURE
+from videopro.methods.planners.planner import PLAN_SAMPLING as PLAN_SAMPLING
+from videopro.methods.planners.planner import EmptyReply as EmptyReply
+from videopro.methods.planners.planner import Planner as Planner
+from videopro.methods.planners.planner import PlannerReply as PlannerReply
+from videopro.methods.planners.planner import PlanRequest as PlanRequest
+from videopro.methods.planners.program_file import FILE as FILE
+from videopro.methods.planners.program_file import FilePlanner
+from videopro.methods.planners.program_file import program_digest as program_digest
+from videopro.methods.planners.program_file import read_program as read_program
+from videopro.methods.planners.program_file import recorded_file as recorded_file
+from videopro.methods.planners.prompt_file import API as API
+from videopro.methods.planners.prompt_file import PromptFile as PromptFile
+from videopro.methods.planners.prompt_file import prompt_notes as prompt_notes
+from videopro.methods.planners.prompt_file import read_prompts as read_prompts
+from videopro.methods.planners.server import ApiPlanner, ServerPlanner
+from videopro.methods.planners.server import settle_served_planner as settle_served_planner
 
 _NAMED = ("self", "pocket-teacher", "pocket-teacher:unread", "pocket-teacher:logic")
 # Requests in flight to "api:", which limits its rate.

@@ -4,6 +4,5 @@ A paper has a YAML file with its tables: rows with the published values, and the
 belong in them.
 """
 
-from videopro.report.papers.catalogue import BUILDERS, FAMILIES
-
-__all__ = ["BUILDERS", "FAMILIES"]
+from videopro.report.papers.catalogue import BUILDERS as BUILDERS
+from videopro.report.papers.catalogue import FAMILIES as FAMILIES

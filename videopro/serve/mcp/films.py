@@ -14,13 +14,13 @@ from cachetools import LRUCache
 
 from videopro.errors import ConfigError, VideoProError, acquired, check_cancelled
 from videopro.modules import VideoContext
+from videopro.modules.tools import Budget, ToolModels, VideoTools, load_models
 from videopro.serve.answering import Answerer, FilmIndexes
 from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
 from videopro.serve.mcp.work import Tell
 from videopro.serve.problems import Problem
 from videopro.serve.requests import called_by_name
 from videopro.storage import printable
-from videopro.tools import Budget, ToolModels, VideoTools, load_models
 from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32

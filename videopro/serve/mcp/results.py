@@ -10,8 +10,8 @@ from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic import BaseModel, Field
 
 from videopro.errors import ConfigError
+from videopro.modules.tools import VideoTools
 from videopro.serve.films import Film
-from videopro.tools import VideoTools
 
 # What an answer's steps are made of; evidence and the answer have fields of their own.
 _STEPS = ("reply", "call", "execution", "step")

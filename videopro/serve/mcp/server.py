@@ -15,6 +15,7 @@ from starlette.requests import Request
 from videopro import __version__
 from videopro.errors import ConfigError, VideoProError, current_cancellation
 from videopro.modules import ModuleError
+from videopro.modules.tools import VideoTools
 from videopro.serve.limits import ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.mcp import results
@@ -23,7 +24,6 @@ from videopro.serve.mcp.results import answered, doing_of, structured, with_evid
 from videopro.serve.mcp.work import AtOnce, Calls, InLine, Tell, Turn, work_for
 from videopro.serve.requests import LONGEST_TEXT, AskRequest
 from videopro.serve.state import client_of
-from videopro.tools import VideoTools
 
 MOST_FRAMES = 32
 _AT_ONCE = 16

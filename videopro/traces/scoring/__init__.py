@@ -1,169 +1,84 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
-from videopro.traces.scoring.agents import (
-    Replies,
-    agent_metrics,
-    is_agent,
-    is_forced,
-    lack_of_model,
-    mean_frames_seen,
-    replies_of,
-)
-from videopro.traces.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
-from videopro.traces.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
-from videopro.traces.scoring.cut_replies import cut_replies, other_first_tokens
-from videopro.traces.scoring.exploration import SegmentChoice, segment_choices
-from videopro.traces.scoring.intervals import (
-    FEW_VIDEOS_NOTE,
-    MIN_VIDEOS,
-    clustered_interval,
-    shown_interval,
-    t_interval,
-)
-from videopro.traces.scoring.metrics import (
-    GROUP_SEPARATOR,
-    Accuracy,
-    Bin,
-    Difference,
-    QuestionScore,
-    accuracy,
-    auroc,
-    coverage,
-    expected_calibration_error,
-    group_accuracy,
-    grouped,
-    macro_accuracy,
-    official_accuracy,
-    paired_difference,
-    reliability,
-    unparsed_rate,
-)
-from videopro.traces.scoring.open_answers import (
-    OpenDifference,
-    OpenMetrics,
-    OpenScore,
-    exact_match,
-    normalized_tokens,
-    open_difference,
-    open_metrics,
-    open_scores,
-    open_summary,
-    token_f1,
-)
-from videopro.traces.scoring.over_seeds import ROUTING, SeedRow, seed_table
-from videopro.traces.scoring.percentages import percent, percent_interval
-from videopro.traces.scoring.planning import (
-    Mode,
-    PlanRecord,
-    oracle_mode,
-    oracle_modes,
-    plan_record,
-    planning_metrics,
-)
-from videopro.traces.scoring.programs import (
-    PLANNER_TOKENS_NOTE,
-    PLANNER_TOKENS_OUT,
-    TOKENS_NOTE,
-    counted,
-    is_fallback,
-    planner_tokens_out,
-    program_metrics,
-)
-from videopro.traces.scoring.verdicts import (
-    exclusions,
-    exclusions_text,
-    is_answerable,
-    mixed_versions,
-    official_records_of,
-    records_of,
-    score_trace,
-    stand_ins,
-    stand_ins_text,
-    versions_used,
-)
-from videopro.traces.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
-
-__all__ = [
-    "BEHAVIOURS",
-    "FEW_VIDEOS_NOTE",
-    "MIN_VIDEOS",
-    "PLANNER_TOKENS_NOTE",
-    "PLANNER_TOKENS_OUT",
-    "TOKENS_NOTE",
-    "Accuracy",
-    "Behaviour",
-    "BehaviourRow",
-    "Bin",
-    "Difference",
-    "Mode",
-    "OpenDifference",
-    "OpenMetrics",
-    "OpenScore",
-    "WeightedPart",
-    "PlanRecord",
-    "QuestionCosts",
-    "ROUTING",
-    "Replies",
-    "SeedRow",
-    "SegmentChoice",
-    "GROUP_SEPARATOR",
-    "QuestionScore",
-    "accuracy",
-    "agent_metrics",
-    "auroc",
-    "behaviour",
-    "behaviour_rows",
-    "clustered_interval",
-    "counted",
-    "cost_metrics",
-    "coverage",
-    "cut_replies",
-    "exact_match",
-    "exclusions",
-    "expected_calibration_error",
-    "planning_metrics",
-    "group_accuracy",
-    "grouped",
-    "is_agent",
-    "is_answerable",
-    "is_fallback",
-    "is_forced",
-    "lack_of_model",
-    "macro_accuracy",
-    "exclusions_text",
-    "mixed_versions",
-    "versions_used",
-    "mean_costs",
-    "mean_frames_seen",
-    "normalized_tokens",
-    "official_accuracy",
-    "official_records_of",
-    "open_difference",
-    "open_metrics",
-    "open_scores",
-    "open_summary",
-    "other_first_tokens",
-    "oracle_mode",
-    "oracle_modes",
-    "paired_difference",
-    "percent",
-    "percent_interval",
-    "plan_record",
-    "planner_tokens_out",
-    "program_metrics",
-    "question_costs",
-    "records_of",
-    "replies_of",
-    "reliability",
-    "score_trace",
-    "stand_ins",
-    "stand_ins_text",
-    "seed_table",
-    "segment_choices",
-    "shown_interval",
-    "t_interval",
-    "token_f1",
-    "unparsed_rate",
-    "weighted_accuracy",
-    "weighted_difference",
-]
+from videopro.traces.scoring.agents import Replies as Replies
+from videopro.traces.scoring.agents import agent_metrics as agent_metrics
+from videopro.traces.scoring.agents import is_agent as is_agent
+from videopro.traces.scoring.agents import is_forced as is_forced
+from videopro.traces.scoring.agents import lack_of_model as lack_of_model
+from videopro.traces.scoring.agents import mean_frames_seen as mean_frames_seen
+from videopro.traces.scoring.agents import replies_of as replies_of
+from videopro.traces.scoring.behaviour import BEHAVIOURS as BEHAVIOURS
+from videopro.traces.scoring.behaviour import Behaviour as Behaviour
+from videopro.traces.scoring.behaviour import BehaviourRow as BehaviourRow
+from videopro.traces.scoring.behaviour import behaviour as behaviour
+from videopro.traces.scoring.behaviour import behaviour_rows as behaviour_rows
+from videopro.traces.scoring.costs import QuestionCosts as QuestionCosts
+from videopro.traces.scoring.costs import cost_metrics as cost_metrics
+from videopro.traces.scoring.costs import mean_costs as mean_costs
+from videopro.traces.scoring.costs import question_costs as question_costs
+from videopro.traces.scoring.cut_replies import cut_replies as cut_replies
+from videopro.traces.scoring.cut_replies import other_first_tokens as other_first_tokens
+from videopro.traces.scoring.exploration import SegmentChoice as SegmentChoice
+from videopro.traces.scoring.exploration import segment_choices as segment_choices
+from videopro.traces.scoring.intervals import FEW_VIDEOS_NOTE as FEW_VIDEOS_NOTE
+from videopro.traces.scoring.intervals import MIN_VIDEOS as MIN_VIDEOS
+from videopro.traces.scoring.intervals import clustered_interval as clustered_interval
+from videopro.traces.scoring.intervals import shown_interval as shown_interval
+from videopro.traces.scoring.intervals import t_interval as t_interval
+from videopro.traces.scoring.metrics import GROUP_SEPARATOR as GROUP_SEPARATOR
+from videopro.traces.scoring.metrics import Accuracy as Accuracy
+from videopro.traces.scoring.metrics import Bin as Bin
+from videopro.traces.scoring.metrics import Difference as Difference
+from videopro.traces.scoring.metrics import QuestionScore as QuestionScore
+from videopro.traces.scoring.metrics import accuracy as accuracy
+from videopro.traces.scoring.metrics import auroc as auroc
+from videopro.traces.scoring.metrics import coverage as coverage
+from videopro.traces.scoring.metrics import expected_calibration_error as expected_calibration_error
+from videopro.traces.scoring.metrics import group_accuracy as group_accuracy
+from videopro.traces.scoring.metrics import grouped as grouped
+from videopro.traces.scoring.metrics import macro_accuracy as macro_accuracy
+from videopro.traces.scoring.metrics import official_accuracy as official_accuracy
+from videopro.traces.scoring.metrics import paired_difference as paired_difference
+from videopro.traces.scoring.metrics import reliability as reliability
+from videopro.traces.scoring.metrics import unparsed_rate as unparsed_rate
+from videopro.traces.scoring.open_answers import OpenDifference as OpenDifference
+from videopro.traces.scoring.open_answers import OpenMetrics as OpenMetrics
+from videopro.traces.scoring.open_answers import OpenScore as OpenScore
+from videopro.traces.scoring.open_answers import exact_match as exact_match
+from videopro.traces.scoring.open_answers import normalized_tokens as normalized_tokens
+from videopro.traces.scoring.open_answers import open_difference as open_difference
+from videopro.traces.scoring.open_answers import open_metrics as open_metrics
+from videopro.traces.scoring.open_answers import open_scores as open_scores
+from videopro.traces.scoring.open_answers import open_summary as open_summary
+from videopro.traces.scoring.open_answers import token_f1 as token_f1
+from videopro.traces.scoring.over_seeds import ROUTING as ROUTING
+from videopro.traces.scoring.over_seeds import SeedRow as SeedRow
+from videopro.traces.scoring.over_seeds import seed_table as seed_table
+from videopro.traces.scoring.percentages import percent as percent
+from videopro.traces.scoring.percentages import percent_interval as percent_interval
+from videopro.traces.scoring.planning import Mode as Mode
+from videopro.traces.scoring.planning import PlanRecord as PlanRecord
+from videopro.traces.scoring.planning import oracle_mode as oracle_mode
+from videopro.traces.scoring.planning import oracle_modes as oracle_modes
+from videopro.traces.scoring.planning import plan_record as plan_record
+from videopro.traces.scoring.planning import planning_metrics as planning_metrics
+from videopro.traces.scoring.programs import PLANNER_TOKENS_NOTE as PLANNER_TOKENS_NOTE
+from videopro.traces.scoring.programs import PLANNER_TOKENS_OUT as PLANNER_TOKENS_OUT
+from videopro.traces.scoring.programs import TOKENS_NOTE as TOKENS_NOTE
+from videopro.traces.scoring.programs import counted as counted
+from videopro.traces.scoring.programs import is_fallback as is_fallback
+from videopro.traces.scoring.programs import planner_tokens_out as planner_tokens_out
+from videopro.traces.scoring.programs import program_metrics as program_metrics
+from videopro.traces.scoring.verdicts import exclusions as exclusions
+from videopro.traces.scoring.verdicts import exclusions_text as exclusions_text
+from videopro.traces.scoring.verdicts import is_answerable as is_answerable
+from videopro.traces.scoring.verdicts import mixed_versions as mixed_versions
+from videopro.traces.scoring.verdicts import official_records_of as official_records_of
+from videopro.traces.scoring.verdicts import records_of as records_of
+from videopro.traces.scoring.verdicts import score_trace as score_trace
+from videopro.traces.scoring.verdicts import stand_ins as stand_ins
+from videopro.traces.scoring.verdicts import stand_ins_text as stand_ins_text
+from videopro.traces.scoring.verdicts import versions_used as versions_used
+from videopro.traces.scoring.weighted import WeightedPart as WeightedPart
+from videopro.traces.scoring.weighted import weighted_accuracy as weighted_accuracy
+from videopro.traces.scoring.weighted import weighted_difference as weighted_difference

@@ -3,25 +3,12 @@
 Uses FFmpeg through PyAV. To get frames, use `videopro.video.Video`.
 """
 
-from videopro.video.decoding.ahead import made_ahead
-from videopro.video.decoding.opening import (
-    Deadline,
-    check_file,
-    check_no_url,
-    content_id,
-    content_if_readable,
-    open_container,
-)
-from videopro.video.decoding.probe import Probe, probe_video
-
-__all__ = [
-    "Deadline",
-    "Probe",
-    "check_file",
-    "check_no_url",
-    "content_id",
-    "content_if_readable",
-    "made_ahead",
-    "open_container",
-    "probe_video",
-]
+from videopro.video.decoding.ahead import made_ahead as made_ahead
+from videopro.video.decoding.opening import Deadline as Deadline
+from videopro.video.decoding.opening import check_file as check_file
+from videopro.video.decoding.opening import check_no_url as check_no_url
+from videopro.video.decoding.opening import content_id as content_id
+from videopro.video.decoding.opening import content_if_readable as content_if_readable
+from videopro.video.decoding.opening import open_container as open_container
+from videopro.video.decoding.probe import Probe as Probe
+from videopro.video.decoding.probe import probe_video as probe_video

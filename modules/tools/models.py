@@ -1,0 +1,115 @@
+"""The models behind the tools, loaded once for any number of videos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones import Backbone, load_backbone, model_needs, read_spec
+from videopro.backbones.wrappers import share_backbone
+from videopro.cli import build_settings, check_needs
+from videopro.errors import ConfigError
+from videopro.modules import (
+    ModuleModels,
+    ModuleSettings,
+    VideoContext,
+    check_scope,
+    expects_pocket,
+    is_pocket,
+    module_needs,
+)
+from videopro.modules.tools.no_model import NoModel
+from videopro.video import Subtitles, Video
+
+_FLAG = 'models={{"{part}": "none"}}'
+# Nothing to download for an agent that brings its own model; OCR comes with the package.
+_WITHOUT_MODEL: Mapping[str, Any] = {
+    **dict.fromkeys(("encoder", "text_encoder", "detector", "tracker"), "none"),
+    "summarize": False,
+}
+
+
+class ToolModels:
+    """A model that answers, if there is one, and the models behind the modules. Thread-safe."""
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        backbone: Mapping[str, Any] | None = None,
+        load: Callable[..., Backbone] = load_backbone,
+        **parts: Any,
+    ) -> None:
+        """`model` as `--model` of the commands, `backbone` its settings; `parts`: those of `ModuleSettings`.
+        Nothing is loaded yet but the model. Raises ConfigError or BackboneError."""
+        self.model = model
+        self._settings = build_settings(
+            ModuleSettings, parts if model is not None else {**_WITHOUT_MODEL, **parts}, "models"
+        )
+        self._backbone_settings = dict(backbone or {})
+        if model is None:
+            if self._backbone_settings:
+                raise ConfigError("models: 'backbone' sets up a model, and none is named; give 'model' too")
+            if self._settings.detector == "backbone":
+                raise ConfigError(
+                    "models: detector 'backbone' asks the model, and none is named; give 'model' too, or "
+                    "detector=grounding-dino:NAME"
+                )
+        if load is load_backbone:
+            self._check_needs()
+        # The base model answers, as in programs, unless an adapter is asked for: others are planners'.
+        adapter = None if self._backbone_settings.get("adapter") else False
+        self.backbone: Backbone = NoModel()
+        if model is not None:
+            self.backbone = share_backbone(load(model, **self._backbone_settings), adapter=adapter)
+        self.modules = ModuleModels(self._settings, pocket=self.is_pocket, flag=_FLAG)
+
+    @property
+    def is_pocket(self) -> bool:
+        """Whether the model knows pocket videos only."""
+        return self.model is not None and is_pocket(self.backbone)
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """The families of modules that cannot be used: those that ask a model, if there is none."""
+        return ("answering",) if self.model is None else ()
+
+    def check_video(self, path: Path) -> None:
+        """Raise ConfigError for a video that one of the models would be sure of wrong answers about."""
+        check_scope({**asdict(self._settings), "model": self.model, **self._backbone_settings}, [path])
+
+    def context(self, video: Video, subtitles: Subtitles | None, *, is_indexed: bool = True) -> VideoContext:
+        """The context of a video's modules; its clips are indexed if needed, unless they are not to be.
+        Raises VideoProError."""
+        return self.modules.context(video, self.backbone, subtitles, self.without, is_indexed=is_indexed)
+
+    def close(self) -> None:
+        """Release the model's memory and connections."""
+        self.backbone.close()
+
+    def _check_needs(self) -> None:
+        if self.model is None:
+            check_needs(module_needs(self._settings, pocket=False, flag=_FLAG))
+            return
+        config = read_spec(self.model, **self._backbone_settings)
+        needs = module_needs(self._settings, pocket=expects_pocket(config), flag=_FLAG)
+        check_needs([*model_needs(config), *needs])
+
+
+def load_models(model: str | None = None, **settings: Any) -> ToolModels:
+    """The models for `open_video(..., models=...)`, loaded once for many videos. `settings`: `backbone`, the
+    model's own settings, and those of the modules' models, such as `encoder`, `ocr` and `detector`. Raises
+    ConfigError for an unknown one, and BackboneError for a model that cannot be loaded."""
+    return ToolModels(model, **settings)
+
+
+def as_models(models: ToolModels | Mapping[str, Any] | str | None) -> ToolModels:
+    """The models that a caller of `open_video` names. Raises as `load_models`."""
+    if isinstance(models, ToolModels):
+        return models
+    if models is None or isinstance(models, str):
+        return load_models(models)
+    settings = dict(models)
+    return load_models(settings.pop("model", None), **settings)

@@ -1,0 +1,226 @@
+"""The film beside the strip, in a real browser: what a click takes it to is read from its own pixels."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support import agent_traces as agents
+from tests.support import view_world as world
+from tests.support.agent_steps import DURATION
+from tests.support.browser import Open, needs_browser
+from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
+from videopro.commands.view import main
+from videopro.report.pages.site import film_source
+from videopro.traces import VideoRef
+
+pytestmark = needs_browser
+PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("player")
+    make(root / "steps & more #1.mp4", int(DURATION * 2) + 1, rate=2)
+    video = VideoRef(str(root / "steps & more #1.mp4"), "numbers", "", DURATION)
+    (root / "broken.mp4").write_bytes(b"no film")
+    broken = replace(
+        world.traces(root / "videos")[0],
+        question_id="broken",
+        video=VideoRef(str(root / "broken.mp4"), "broken", "", 9.0),
+    )
+    run = world.write_run(root / "run", [*world.traces(root / "videos"), *agents.traces(video), broken])
+    assert main([str(run.path), "--no-pictures"]) == 0
+    made = root / "made"
+    shutil.copytree(run.path, made)
+    assert main([str(made)]) == 0
+    return made / "view"
+
+
+def shown(page: Any) -> int:
+    """The number of the picture at which the film stands."""
+    page.wait_for_function("(one => one.readyState >= 2 && !one.seeking)(document.querySelector('video'))")
+    page.evaluate("document.querySelector('video').controls = false")
+    page.add_style_tag(content=".player { border-radius: 0 !important } .player .shut { visibility: hidden }")
+    image = Image.open(io.BytesIO(page.locator("video").screenshot())).convert("RGB")
+    whole = np.asarray(image)
+    # The film is twice as wide as high, and the player is not: it stands between two black bars.
+    high = whole.shape[1] * HEIGHT // WIDTH
+    top = (whole.shape[0] - high) // 2
+    cut = Image.fromarray(whole[top : top + high]).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+    return read_number(np.asarray(cut))
+
+
+def at(page: Any) -> float:
+    page.wait_for_function("!document.querySelector('video').seeking")
+    return float(page.evaluate("document.querySelector('video').currentTime"))
+
+
+def test_a_link_names_a_question_and_a_time(open_page: Open) -> None:
+    page = open_page("#/q/refined?result=right&t=2.25")
+    assert shown(page) == 9
+    assert not page.evaluate(PLAYED), "no page plays by itself"
+    assert page.films == [page.evaluate("document.querySelector('video').src")]
+    # Another time of the same question: the page stays as it is.
+    page.evaluate("document.querySelector('.round').dataset.same = 'yes'")
+    page.evaluate("location.hash = '#/q/refined?result=right&t=15'")
+    page.wait_for_function("document.querySelector('video').currentTime > 14")
+    assert shown(page) == 60
+    assert page.locator("[data-same]").count() == 1
+    assert open_page("#/q/refined?t=never").locator("video").evaluate("one => one.currentTime") == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "least"),
+    [
+        ("[data-round='1'] [data-line='4'] figcaption a >> nth=3", 2.75),
+        ("[data-round='1'] [data-line='2'] .signature a.play", 4.0),
+        ("[data-round='2'] [data-line='8'] .said p span", 2.0),
+        ("[data-round='2'] [data-line='8'] .said time a", 2.0),
+    ],
+)
+def test_a_click_plays_from_there_and_the_address_says_so(open_page: Open, place: str, least: float) -> None:
+    page = open_page("#/q/refined?mark=refined", viewport={"width": 1440, "height": 400})
+    page.locator(place).click()
+    page.wait_for_function(PLAYED)
+    assert least <= at(page) < least + 3
+    if " a" in place:
+        assert page.url.endswith(f"#/q/refined?mark=refined&t={least:g}")
+    page.wait_for_selector(".player.afloat")  # The film comes to the reader.
+    page.click(".player .shut")
+    assert not page.evaluate(PLAYED)
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".row")
+    assert page.url.endswith("#/?mark=refined")
+
+
+def test_a_click_on_a_call_or_on_the_axis_takes_the_film_there(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    page.click("[data-round='1'] [data-line='2'] .signature .args")
+    assert at(page) == pytest.approx(4.0, abs=0.01)
+    lane = page.locator(".lane.evidence .track")
+    box = lane.bounding_box()
+    lane.click(position={"x": box["width"] * 0.75, "y": 8})
+    assert at(page) == pytest.approx(15.0, abs=0.1)
+    head = page.locator(".playhead")
+    head.wait_for()
+    middle = head.bounding_box()["x"] + 1
+    assert (middle - box["x"]) / box["width"] == pytest.approx(0.75, abs=0.01)
+    assert not page.evaluate(PLAYED)
+
+
+def test_frames_open_large_with_the_film_behind_them_and_play_by_key(open_page: Open) -> None:
+    page = open_page("#/q/refined", viewport={"width": 1440, "height": 900})
+    page.locator("[data-round='1'] [data-line='4'] button.open").first.click()
+    assert at(page) == pytest.approx(2.0, abs=0.01)
+    page.keyboard.press("End")
+    assert at(page) == pytest.approx(2.75, abs=0.01)
+    page.keyboard.press("Escape")
+    page.locator(".lightbox").wait_for(state="detached")
+    assert page.locator(".player.afloat").count() == 0, "nobody asked to play it"
+    assert shown(page) == 11
+    page.locator("[data-round='1'] [data-line='4'] button.open").first.click()
+    page.keyboard.press("p")
+    page.locator(".lightbox").wait_for(state="detached")
+    page.wait_for_function(PLAYED)
+    assert page.url.endswith("#/q/refined?t=2")
+
+
+def test_by_keyboard(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    page.keyboard.press("p")
+    page.wait_for_function(PLAYED)
+    page.keyboard.press("p")
+    assert not page.evaluate(PLAYED)
+    page.focus("[data-round='2'] [data-line='8'] .said time a")
+    page.keyboard.press("Enter")
+    page.wait_for_function(PLAYED)
+    assert page.url.endswith("t=2")
+    # The arrows belong to the film while it has the focus, and to the list otherwise.
+    page.focus("video")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert "refined" in page.url
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("h1:text('Which is shown now?')")
+    assert page.locator("video").count() == 1
+    assert not page.evaluate(PLAYED)
+
+
+def test_segments_of_an_agent_are_links_and_names_of_files_may_hold_anything(open_page: Open) -> None:
+    page = open_page("#/q/vca")
+    assert page.films[0].endswith("/steps%20%26%20more%20%231.mp4")
+    when = page.locator(".segments-found .when a").nth(1)
+    start = when.inner_text().split(" – ")[0]
+    when.click()
+    page.wait_for_function(PLAYED)
+    minutes, seconds = start.split(":")
+    assert at(page) >= 60 * int(minutes) + float(seconds) - 0.1
+
+
+@pytest.mark.parametrize(
+    ("id", "line"),
+    [
+        ("unread", "The film cannot be played: its file is not there ("),
+        ("broken", "The film cannot be played: it was moved, or this browser does not play its format ("),
+    ],
+)
+def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, site: Path, id: str, line: str) -> None:
+    """Without pictures, whose absence has a line of its own."""
+    page = open_page(f"#/q/{id}", folder=site.parent.parent / "run" / "view")
+    page.wait_for_selector(".no-film:visible")
+    assert page.inner_text(".no-film").startswith(line)
+    assert page.locator("video").count() == 0
+    assert page.locator("a.moment[href]").count() == 0
+    page.keyboard.press("p")
+    page.click(".signature")
+    assert page.locator(".call.open").count() == 1
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".row")
+
+
+def test_the_film_that_the_run_did_not_see_is_not_offered(
+    open_page: Open, site: Path, tmp_path: Path
+) -> None:
+    trace = world.traces(site.parent.parent / "videos")[0]
+    run = world.write_run(
+        tmp_path / "run", [replace(trace, video=replace(trace.video, id="of another file"))]
+    )
+    assert main([str(run.path)]) == 0
+    page = open_page("#/q/right", folder=run.path / "view")
+    assert "is not the file that the run used" in page.inner_text(".note.missing")
+    assert page.locator("video").count() == 0
+    assert page.films == []
+
+
+@pytest.mark.parametrize("width", [390, 1000, 1440])
+def test_the_film_fits(open_page: Open, width: int) -> None:
+    page = open_page("#/q/refined", viewport={"width": width, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = page.locator("video").bounding_box()
+    assert box["width"] >= 300
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.locator("[data-round='2'] .said time a").dispatch_event("click")
+    page.wait_for_function(PLAYED)
+    page.wait_for_selector(".player.afloat")
+    box = page.locator("video").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert box["y"] + box["height"] <= 844
+
+
+def test_the_url_is_relative_to_the_pages(tmp_path: Path) -> None:
+    film = tmp_path / "films" / "Zoë 1.mp4"
+    film.parent.mkdir()
+    film.write_bytes(b"x")
+    assert film_source(str(film), tmp_path / "run" / "view") == {"url": "../../films/Zo%C3%AB%201.mp4"}
+    gone = film_source("gone.mp4", tmp_path)
+    assert gone == {"missing": "The film cannot be played: its file is not there (gone.mp4)."}

@@ -1,0 +1,288 @@
+"""The steps of agents as the viewer's data: texts, the tree of segments, columns, costs, rows of the list.
+How they look and work in a browser is in test_step_pages.py."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import agent_traces as agents
+from tests.support.agent_steps import DURATION, look, trace
+from tests.support.view_world import NO_PROMPTS
+from videopro.question import Answer
+from videopro.report.pages.columns import layout
+from videopro.report.pages.content import page, row
+from videopro.report.pages.pictures import Picture
+from videopro.report.pages.steps import TextTable, answer_of, steps_of, tree_of
+from videopro.traces import Segment, Step, Trace, VideoRef
+
+VIDEO = VideoRef("nowhere.mp4", "medium_000", "", DURATION)
+
+
+def shown(made: Trace) -> dict[str, Any]:
+    """The data of a question's page."""
+    content, _ = page(made, 16, NO_PROMPTS)
+    json.dumps(content, allow_nan=False)
+    return content
+
+
+def text(content: dict[str, Any], lines: list[int]) -> str:
+    return "\n".join(content["texts"][line] for line in lines)
+
+
+# ---- texts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole", ["one", "two\nlines", "\n", "a\n\na\n", "", "\r\n\u2028x"])
+def test_a_text_is_its_lines(whole: str) -> None:
+    texts = TextTable()
+    numbers = texts.add(whole)
+    assert "\n".join(texts.lines[number] for number in numbers) == whole
+    before = len(texts.lines)
+    assert texts.add(whole) == numbers
+    assert len(texts.lines) == before, "what repeats is stored once"
+
+
+@pytest.mark.parametrize("made", agents.traces(VIDEO), ids=lambda made: made.question_id)
+def test_a_page_holds_every_step_word_for_word(made: Trace) -> None:
+    content = shown(made)
+    (only,) = content["rounds"]
+    assert len(only["steps"]) == len(made.steps)
+    for found, step in zip(only["steps"], made.steps, strict=True):
+        assert (found["kind"], found["model"], found["round"]) == (step.kind, step.model, step.round)
+        assert text(content, found["prompt"]) == step.prompt
+        assert text(content, found["raw"]) == step.raw
+        assert text(content, found["result"]) == step.result
+        assert [text(content, reply) for reply in found["rejected"]] == list(step.rejected)
+        assert (found["faults"], found["is_unparsed"]) == (list(step.faults), step.is_unparsed)
+        assert (found["is_reused"], found["is_constrained"]) == (step.is_reused, step.is_constrained)
+        assert found["looked"] == len(step.frames)
+        assert len(found["segments"]) == len(step.segments)
+        assert found["cost"]["tokens_in"] == step.cost.tokens_in
+    assert content["frames"] == made.frames_seen
+
+
+def test_thoughts_are_apart_from_replies_and_a_cut_is_told() -> None:
+    step = Step("ask", "llm", raw="B", thoughts="A or B?", cut_at=16)
+    made = trace("q", VIDEO, [step], Answer())
+    (round,) = made.rounds
+    noted = replace(round, notes={"cut off": "after 16 tokens", "thoughts": "A or B?"})
+    content = shown(replace(made, rounds=(noted,)))
+    (only,) = content["rounds"]
+    assert (only["notes"], only["thoughts"]) == ({"cut off": "after 16 tokens"}, "A or B?")
+    (found,) = only["steps"]
+    assert (text(content, found["raw"]), text(content, found["thoughts"]), found["cut_at"]) == (
+        "B",
+        "A or B?",
+        16,
+    )
+
+
+def test_a_long_history_is_stored_once() -> None:
+    """Each prompt of an agent repeats what it knows."""
+    known = [f"{place} s: a place with something in it that is described at length" for place in range(200)]
+    steps = [Step("ask", "llm", prompt="\n".join(known[: 10 * turn])) for turn in range(1, 21)]
+    written = len(json.dumps(shown(trace("q", VIDEO, steps, Answer()))))
+    assert written < 3 * sum(map(len, known))
+    assert sum(len(step.prompt) for step in steps) > 9 * sum(map(len, known))
+
+
+# ---- replies ---------------------------------------------------------------------------------------------
+
+
+def one(step: Step) -> dict[str, Any]:
+    (found,) = steps_of([step], "ABCD", 16, TextTable(), [])
+    return found
+
+
+def test_calls_are_read_from_a_reply_and_shown_as_written_where_they_are_malformed() -> None:
+    calls = [
+        {"name": "look", "arguments": '{"ranges": [[1, 2.5]], "what": "a \\"kite\\""}'},
+        {"name": "look", "arguments": '{"ranges": ['},
+        {"name": "stop", "arguments": "3"},
+    ]
+    found = one(Step("reason", "llm", parsed={"calls": calls}))
+    assert found["called"] == [
+        {"fn": "look", "args": [["ranges", "[[1, 2.5]]"], ["what", 'a "kite"']]},
+        {"fn": "look", "args": [["", '{"ranges": [']]},
+        {"fn": "stop", "args": [["", "3"]]},
+    ]
+
+
+def test_a_call_in_the_text_protocol_is_a_call() -> None:
+    found = one(Step("act", "llm", parsed={"reason": "why", "tool": "look", "arguments": {"at": 3}}))
+    assert (found["called"], found["parsed"]) == ([{"fn": "look", "args": [["at", "3"]]}], {"reason": "why"})
+    assert one(Step("act", "llm", parsed={"tool": "look"}))["parsed"] == {"tool": "look"}
+    assert one(Step("act", "llm", parsed={"calls": []}))["parsed"] == {"calls": []}
+
+
+def test_arguments_are_texts() -> None:
+    step = Step("search", args={"query": "größer", "top_k": 3, "spans": [[0.5, 1]], "none": None})
+    assert one(step)["args"] == [
+        ["query", "größer"], ["top_k", "3"], ["spans", "[[0.5, 1]]"], ["none", "null"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parsed", "letter"),
+    [
+        ({"letter": "B", "confidence": 0.4}, "B"),
+        ({"final_answer": "D"}, "D"),
+        ({"answer": "E"}, None),
+        ({"letter": "No", "confidence": 0.9}, None),
+        ({"answer": "AB"}, None),
+        ({"answer": ["A"]}, None),
+        ({"segment": 3}, None),
+        (None, None),
+    ],
+)
+def test_only_a_letter_of_the_question_is_an_answer(
+    parsed: dict[str, Any] | None, letter: str | None
+) -> None:
+    assert answer_of(Step("reply", "llm", parsed=parsed), "ABCD") == letter
+
+
+def test_frames_of_a_step_are_thinned_out_and_their_crops_shown_within_them() -> None:
+    crop = (5.0, 64.0, 128.0, 0.25, 0.25, 0.75, 0.75)
+    pictures: list[Picture] = []
+    steps = [Step("look", "llm", frames=look(*range(40))), Step("inspect", frames=(crop,))]
+    many, cut = steps_of(steps, "", 4, TextTable(), pictures)
+    assert [frame["time"] for frame in many["frames"]] == [5, 15, 25, 35]
+    assert (many["looked"], len(many["times"])) == (40, 40)
+    assert cut["frames"][0]["box"] == (0.25, 0.25, 0.75, 0.75)
+    assert {cut["frames"][0]["key"], cut["frames"][0]["whole"]} <= {picture.key for picture in pictures}
+
+
+# ---- the tree of segments --------------------------------------------------------------------------------
+
+
+def test_the_tree_of_vcas_figure_4() -> None:
+    """The fourth segment is explored first, then the first one, then its third part."""
+    steps = agents.vca(VIDEO).steps
+    tree = tree_of(steps)
+    segments = [steps[place].segments[number] for place, number in (node["at"] for node in tree)]
+    assert len(tree) == 28
+    explored = {
+        seg.name: node["explored"] for seg, node in zip(segments, tree, strict=True) if node["explored"]
+    }
+    assert explored == {"3": 1, "0": 2, "0.2": 3}
+    assert [node["depth"] for node in tree] == [0] * 7 + [1] * 14 + [2] * 7
+    assert {seg.name: seg.score for seg in segments}["0.2.3"] == 95.0
+
+
+def test_only_segments_of_segments_make_a_tree() -> None:
+    for made in (agents.dvd(VIDEO), agents.lvagent(VIDEO), agents.videoagent(VIDEO)):
+        assert tree_of(made.steps) == []
+
+
+def test_the_last_score_of_a_segment_counts() -> None:
+    part = Segment(0, 5, "0.1", "0", 40.0)
+    steps = [
+        Step("score", segments=(Segment(0, 9, "0"), part)),
+        Step("score", segments=(replace(part, score=60.0),)),
+        Step("choose", segments=(replace(part, score=None),)),
+    ]
+    assert [node["at"] for node in tree_of(steps)] == [[0, 0], [1, 0]]
+
+
+def test_segments_that_are_each_others_parents_are_shown_and_end() -> None:
+    steps = [
+        Step("score", segments=(Segment(0, 1, "a", "b"), Segment(1, 2, "b", "a"), Segment(2, 3, "c", "c")))
+    ]
+    assert len(tree_of(steps)) == 3
+
+
+# ---- columns ---------------------------------------------------------------------------------------------
+
+
+def places(steps: list[Step]) -> list[tuple[int, list[str], list[list[int | None]]]]:
+    return [
+        (part["round"], block["columns"], block["rows"]) for part in layout(steps) for block in part["blocks"]
+    ]
+
+
+def test_agents_that_do_the_same_stand_side_by_side() -> None:
+    one, two, three = agents.AGENTS
+    assert places(list(agents.lvagent(VIDEO).steps)) == [
+        # The third sees the whole video, so that it has neither key information nor a retrieval.
+        (
+            0,
+            [one, two, three],
+            [[0, 4, 8], [1, 5, None], [2, 6, None], [3, 7, 9], [10, 11, 12], [13, 14, 15]],
+        ),
+        (0, [], [[16]]),
+        (1, [one, two], [[17, 21], [18, 22], [19, 23], [20, 24]]),
+    ]
+
+
+def test_roles_that_do_different_things_stand_below_each_other() -> None:
+    for made in (agents.vca(VIDEO), agents.dvd(VIDEO), agents.videoagent(VIDEO)):
+        assert all(columns == [] for _, columns, _ in places(list(made.steps)))
+        rows = [row for _, _, rows in places(list(made.steps)) for row in rows]
+        assert rows == [[place] for place in range(len(made.steps))]
+
+
+def test_what_the_first_model_left_out_gets_a_row_of_its_own() -> None:
+    steps = [
+        Step("see", "a"),
+        Step("answer", "a"),
+        Step("see", "b"),
+        Step("search", "b"),
+        Step("answer", "b"),
+    ]
+    assert places(steps) == [(0, ["a", "b"], [[0, 2], [None, 3], [1, 4]])]
+
+
+def test_a_repeated_kind_is_a_row_each_time() -> None:
+    steps = [Step("say", "a"), Step("say", "b"), Step("say", "a"), Step("say", "b"), Step("say", "a")]
+    assert places(steps) == [(0, ["a", "b"], [[0, 1], [2, 3], [4, None]])]
+
+
+def test_tools_stand_under_the_model_that_called_them() -> None:
+    steps = [
+        Step("say", "a"), Step("search"), Step("say", "b"), Step("search"), Step("fetch", args={"for": "a"}),
+        Step("count"),
+    ]  # fmt: skip
+    assert places(steps) == [(0, ["a", "b"], [[0, 2], [1, 3], [4, None]]), (0, [], [[5]])]
+
+
+def test_rounds_are_kept_in_the_order_of_the_steps() -> None:
+    steps = [Step("look", "a", 0), Step("look", "a", 1), Step("answer", "a", 0)]
+    assert places(steps) == [(0, [], [[0]]), (1, [], [[1]]), (0, [], [[2]])]
+
+
+# ---- pages and rows --------------------------------------------------------------------------------------
+
+
+def test_rows_say_what_the_list_marks() -> None:
+    rows = {made.question_id: row(made) for made in agents.traces(VIDEO)}
+    assert {name: found["marks"] for name, found in rows.items()} == {
+        "vca": ["repaired"], "dvd": [], "lvagent": ["unparsed_step"], "videoagent": [],
+        "unparsed": ["unparsed_step"], "failed": [],
+    }  # fmt: skip
+    # Fig. 4: four times six frames. VideoAgent: five and two.
+    assert (rows["vca"]["steps"], rows["vca"]["frames"]) == (11, 24)
+    assert (rows["videoagent"]["steps"], rows["videoagent"]["frames"]) == (13, 7)
+    assert rows["failed"]["steps"] == 6
+
+
+def test_an_answer_that_a_reply_names_has_no_confidence() -> None:
+    """0.0 would be read as: not sure at all."""
+    assert row(agents.vca(VIDEO))["confidence"] is None
+    assert shown(agents.vca(VIDEO))["confidence"] is None
+    assert row(agents.lvagent(VIDEO))["confidence"] == 0.9, "an answering call gave it"
+    assert row(agents.videoagent(VIDEO, is_read=False))["confidence"] == 0.0, "nothing was read"
+    words = trace("open", VIDEO, agents.vca(VIDEO).steps, Answer(raw="a ball"), choices=(), gold=None)
+    assert row(words)["confidence"] is None
+
+
+def test_what_was_prepared_is_beside_the_cost() -> None:
+    content = shown(agents.dvd(VIDEO))
+    (made,) = content["prepared"]
+    assert (made["kind"], made["key"], made["is_known"]) == ("database", "dvd/medium_000", True)
+    assert (made["cost"]["seconds"], made["cost"]["tokens_in"]) == (61.5, 41_000)
+    assert content["cost"]["tokens_in"] < 41_000
+    assert [made["is_known"] for made in shown(agents.lvagent(VIDEO))["prepared"]] == [True, False]

@@ -1,0 +1,306 @@
+"""The content of the pages as plain JSON: a short row per question for the list, and everything for its own
+page. Texts are not escaped: the pages insert them as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
+from videopro.executor import planning_text
+from videopro.report.pages.columns import layout
+from videopro.report.pages.listing import lines_of_calls, listing
+from videopro.report.pages.pictures import Picture, set_name, shown_frames, strip_times, times_of
+from videopro.report.pages.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
+from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.traces import (
+    AGENT,
+    REFINEMENT_KINDS,
+    THOUGHTS,
+    Answer,
+    Call,
+    Execution,
+    Round,
+    Trace,
+    answer_in,
+    boxes_in,
+    lines_in,
+    part_in,
+    shown_confidence,
+)
+from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
+
+_LONGEST_QUESTION = 300
+_LONGEST_ANSWER = 80
+
+
+def page_name(question_id: str) -> str:
+    """The name of a question's file: a hash, as ids may contain characters that file names must not."""
+    return hashlib.sha256(question_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def state_of(trace: Trace) -> str:
+    """How the question ended: "error", "unparsed", "right", "wrong", or "unscored" if the benchmark does not
+    publish the correct answer or no option is correct."""
+    if trace.error is not None or trace.final is None:
+        return "error"
+    if trace.gold is None or trace.gold == NO_OPTION:
+        return "unscored"
+    if trace.final.letter is None:
+        return "unparsed"
+    return "right" if trace.is_right(trace.final.letter) else "wrong"
+
+
+def row(trace: Trace) -> dict[str, Any]:
+    """The question's row in the list. `marks`: notable events, such as a refinement."""
+    counted_rounds = counted(trace)
+    first = counted_rounds[0] if counted_rounds else None
+    changed = trace.is_right(trace.first.letter if trace.first else None), state_of(trace) == "right"
+    marks = {
+        "refined": trace.refined > 0,
+        "failed": any(
+            attempt.prompt_kind != AGENT
+            and attempt.execution is not None
+            and attempt.execution.status == "failed"
+            for attempt in counted_rounds
+        ),
+        "fallback": is_fallback(trace),
+        # By a refinement: a correct fallback does not fix a program.
+        "fixed": changed == (False, True) and trace.refined > 0 and not is_fallback(trace),
+        "broken": changed == (True, False) and trace.refined > 0,
+        "unparsed_step": any(step.is_unparsed for step in trace.steps),
+        "repaired": any(step.rejected and not step.is_unparsed for step in trace.steps),
+    }
+    return {
+        "id": trace.question_id,
+        "page": page_name(trace.question_id),
+        "question": trace.question[:_LONGEST_QUESTION],
+        "video": trace.video.key,
+        "state": state_of(trace),
+        "letter": trace.final.letter if trace.final else None,
+        "gold": trace.gold,
+        # Of an open question: its answer, and the reference if there is one.
+        "words": _cut(trace.final.raw) if not trace.choices and trace.final is not None else None,
+        "reference": _cut(trace.reference) if trace.reference is not None else None,
+        "confidence": _confidence(trace),
+        "mode": first.mode if first is not None else None,
+        "marks": [name for name, is_so in marks.items() if is_so],
+        "groups": dict(trace.groups),
+        "seconds": _short(trace.cost.seconds),
+        "steps": len(trace.steps),
+        "frames": trace.frames_seen,
+    }
+
+
+def _confidence(trace: Trace) -> float | None:
+    confidence = shown_confidence(trace, is_open=not trace.choices)
+    return None if confidence is None else _short(confidence)
+
+
+def page(
+    trace: Trace, max_frames: int, prompts: StoredPrompts, grade: JudgeGrade | None = None
+) -> tuple[dict[str, Any], list[Picture]]:
+    """Everything about the question, and the pictures that its page shows: at most `max_frames` per call.
+    `prompts`: those of its run."""
+    strip = [Picture(time) for time in strip_times(trace.video.duration)]
+    pictures = list(strip)
+    texts = TextTable()
+    answer = trace.final.raw if trace.final is not None else ""
+    rounds = [
+        _round(trace, index, max_frames, prompts, pictures, texts) for index in range(len(trace.rounds))
+    ]
+    content = {
+        "id": trace.question_id,
+        "state": state_of(trace),
+        "question": trace.question,
+        "choices": list(trace.choices),
+        "gold": trace.gold,
+        "reference": trace.reference,
+        "exact": exact_match(answer, trace.reference) if trace.reference is not None else None,
+        "f1": _short(token_f1(answer, trace.reference)) if trace.reference is not None else None,
+        "grade": asdict(grade) if grade is not None else None,
+        "groups": dict(trace.groups),
+        "video": {
+            "path": trace.video.path,
+            "key": trace.video.key,
+            "duration": trace.video.duration,
+            "pictures": set_name(trace.video.path, trace.video.id),
+            "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
+        },
+        "evidence": [[_short(time) for time in span] for span in trace.evidence],
+        "confidence": _confidence(trace),
+        "first": _answer(trace.first),
+        "final": _answer(trace.final),
+        "official": trace.official,
+        "selected": trace.selected,
+        "refined": trace.refined,
+        "error": asdict(trace.error) if trace.error is not None else None,
+        "notes": [*trace.notes, *map(str, trace.stand_ins)],
+        "rounds": rounds,
+        "texts": texts.lines,
+        "frames": trace.frames_seen,
+        "cost": cost_of(trace.cost),
+        "prepared": prepared_of(trace.prepared),
+        "versions": dict(trace.versions),
+    }
+    return content, pictures
+
+
+def _round(
+    trace: Trace,
+    index: int,
+    max_frames: int,
+    prompts: StoredPrompts,
+    pictures: list[Picture],
+    texts: TextTable,
+) -> dict[str, Any]:
+    attempt = trace.rounds[index]
+    calls = attempt.execution.calls if attempt.execution is not None else ()
+    steps = attempt.execution.steps if attempt.execution is not None else ()
+    letters = LETTERS[: len(trace.choices)]
+    lines = lines_of_calls(attempt.program or "", calls)
+    before = _refined_by(trace, index)
+    if before is not None and not trace.rounds[before].program:
+        before = None  # A reply without a program has nothing to compare with.
+    return {
+        "kind": attempt.prompt_kind,
+        "mode": attempt.mode,
+        # Steps have their own prompts.
+        "prompt": None if attempt.prompt_kind == AGENT or steps else prompts.of(attempt),
+        "planning": planning_text(attempt.raw) if attempt.program else "",
+        "raw": attempt.raw,
+        "faults": list(attempt.faults),
+        "notes": {name: note for name, note in attempt.notes.items() if name != THOUGHTS},
+        "thoughts": attempt.notes.get(THOUGHTS, ""),
+        "refines": before,
+        "listing": _listing(attempt, None if before is None else trace.rounds[before].program),
+        "calls": [
+            {**_call(call, max_frames, pictures), "line": line}
+            for call, line in zip(calls, lines, strict=True)
+        ],
+        "steps": steps_of(steps, letters, max_frames, texts, pictures),
+        "layout": layout(steps),
+        "tree": tree_of(steps),
+        "execution": _execution(attempt.execution),
+        "cost": cost_of(attempt.planning),
+    }
+
+
+def _refined_by(trace: Trace, index: int) -> int | None:
+    """The index of the round whose program this round was to improve; None if there is none."""
+    attempt = trace.rounds[index]
+    if attempt.prompt_kind not in REFINEMENT_KINDS or not index:
+        return None
+    before = index - 1 if attempt.refines is None else attempt.refines
+    return before if 0 <= before < index else None
+
+
+def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
+    if attempt.program is None:
+        return []
+    modules = (
+        frozenset(call.fn for call in attempt.execution.calls)
+        if attempt.execution is not None
+        else frozenset()
+    )
+    return [
+        {"tokens": line.tokens, "number": line.number, "mark": line.mark}
+        for line in listing(attempt.program, before, modules)
+    ]
+
+
+def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
+    frames = shown_frames(call.frames, max_frames, pictures)
+    cut = part_in(call.result)
+    if cut is not None:
+        picture = Picture(round(cut[0], 3))
+        pictures.append(picture)
+        frames.append(
+            {"time": picture.time, "key": picture.key, "box": None, "whole": picture.key, "cut": cut[1]}
+        )
+    answer = answer_in(call.result)
+    return {
+        "fn": call.fn,
+        "args": [
+            [name, value if isinstance(value, str) else repr(value)] for name, value in call.args.items()
+        ],
+        "result": call.result,
+        "answer": answer[0] if answer else None,
+        "confidence": answer[1] if answer else None,
+        "boxes": [asdict(box) for box in boxes_in(call.result)],
+        "said": [asdict(line) for line in lines_in(call.result)],
+        "frames": frames,
+        "looked": len(call.frames),
+        "times": times_of(call.frames),
+        "intervals": [[_short(time) for time in span] for span in call.intervals],
+        "seconds": _short(call.seconds),
+        "cached": call.cached,
+    }
+
+
+def _execution(execution: Execution | None) -> dict[str, Any] | None:
+    if execution is None:
+        return None
+    return {
+        "status": execution.status,
+        "answer": execution.answer.letter or _written_answer(execution),
+        "confidence": _short(execution.answer.confidence),
+        "claim": execution.claim,
+        "reasoned": _reasoned(execution),
+        "letters": _letters(execution.answer.letters),
+        "raw": execution.answer.raw,
+        "error": asdict(execution.error) if execution.error is not None else None,
+        "cost": cost_of(execution.cost),
+    }
+
+
+def _reasoned(execution: Execution) -> str:
+    """How the confidence of a letter came about that a program reasoned, in one line; "" for another one."""
+    reasoned = execution.reasoned
+    if reasoned is None:
+        return ""
+    if not reasoned.deciding:
+        return f"A guess: {reasoned.why_guess} ({reasoned.replays} replays)."
+    decided = []
+    for calls in reasoned.deciding:
+        named = [f"call {call + 1} {execution.calls[call].fn}" for call in calls.calls]
+        sure = "no confidence" if calls.confidence is None else f"{calls.confidence:.2f}"
+        decided.append(f"{' with '.join(named)} ({sure})")
+    combined = "alone" if len(decided) == 1 else f"the {reasoned.rule} of these counts"
+    if all(calls.confidence is None for calls in reasoned.deciding):
+        combined = "nothing says how sure the letter is, so it has the confidence of chance"
+    return f"Decided by {', '.join(decided)}; {combined} ({reasoned.replays} replays)."
+
+
+def _written_answer(execution: Execution) -> str | None:
+    """The answer in words that counts for an open question, for the outcome of its round."""
+    return _cut(execution.answer.raw) if execution.status == "ok" else None
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_ANSWER else f"{line[: _LONGEST_ANSWER - 1]}…"
+
+
+def _answer(answer: Answer | None) -> dict[str, Any] | None:
+    if answer is None:
+        return None
+    return {
+        "letter": answer.letter,
+        "confidence": _short(answer.confidence),
+        "letters": _letters(answer.letters),
+        "raw": answer.raw,
+    }
+
+
+def _letters(letters: Mapping[str, float]) -> dict[str, float]:
+    return {letter: _short(share) for letter, share in letters.items()}
+
+
+def _short(number: float) -> float:
+    """Round a number for display, to keep the files of thousands of questions small."""
+    return round(number, 4)

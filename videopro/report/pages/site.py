@@ -1,0 +1,229 @@
+"""Write the pages of a run: the viewer's own files, an index of all questions, a file per question, and the
+pictures.
+
+Pictures come last: the pages can be opened while pictures are still being made, and an interrupted command
+resumes where it stopped. The content comes from `videopro.report.pages.content`.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from videopro.benchmarks import JudgeGrade, Protocol
+from videopro.cli import read_yaml
+from videopro.errors import ConfigError
+from videopro.report.pages.content import page, page_name, row
+from videopro.report.pages.pictures import VideoPictures
+from videopro.report.pages.script import assignment
+from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.report.pages.thumbnails import SIDE, make_sheets
+from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
+from videopro.storage import write_atomically
+from videopro.traces import Trace, read_heads
+
+ASSETS = (
+    "index.html",
+    "style.css",
+    "theme.js",
+    "view.js",
+    "legend.js",
+    "list.js",
+    "filters.js",
+    "question.js",
+    "program.js",
+    "lightbox.js",
+    "player.js",
+    "steps.js",
+    "source.js",
+    "reply.js",
+    "strip.js",
+    "tree.js",
+    "costs.js",
+)
+# Marks `index.html` as written by the viewer: such a folder may be overwritten.
+_MARK = '<meta name="generator" content="videopro.report.pages">'
+
+
+@dataclass(frozen=True)
+class Site:
+    """A written folder of pages."""
+
+    path: Path
+    about: Mapping[str, Any]
+    """What its index says of the run: name, settings, numbers."""
+    videos: tuple[VideoPictures, ...]
+    """The pictures that its pages show."""
+
+    @property
+    def questions(self) -> int:
+        """Number of questions."""
+        return len(self.about["rows"])
+
+    @property
+    def index(self) -> Path:
+        """The page to open."""
+        return self.path / "index.html"
+
+    @property
+    def pictures(self) -> Path:
+        """The folder of the pictures."""
+        return self.path / "pictures"
+
+
+def write_pages(
+    run: Path,
+    output: Path,
+    *,
+    max_frames: int,
+    overview: str = "",
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Site:
+    """Write everything except the pictures; `on_progress(done, total)` is called after each question.
+    `overview`: the address of the page of all runs, for a link; empty: there is none. Raises RunError if
+    `run` is not a run folder, ConfigError if `output` contains other files or is not writable."""
+    folder = RunFolder(run)
+    protocol = recorded_protocol(folder)
+    traces = folder.read()
+    grades = read_grades(folder.grades, protocol.judge)
+    prompts = StoredPrompts(read_heads(folder.traces))
+    check_output(output)
+    with writing_to(output):
+        videos = _write_questions(traces, grades, prompts, output, max_frames, on_progress)
+        content = _index(folder, protocol, traces, grades)
+        content |= {"overview": overview, "prompts": prompts.beginnings}
+        write_atomically(output / "data" / "index.js", assignment("index", "", content))
+    return Site(output, content, tuple(video for video in videos if video.pictures))
+
+
+@contextmanager
+def writing_to(output: Path) -> Iterator[None]:
+    """Turns an OSError of the block into a ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{output}: cannot be written ({error.strerror}); give another --output") from error
+
+
+def write_assets(output: Path, names: Mapping[str, str]) -> None:
+    """Copy files of the viewer: name there -> name of the asset."""
+    for name, asset in names.items():
+        write_atomically(output / name, _asset(asset))
+
+
+def read_asset(name: str) -> str | None:
+    """One of the files of a run's pages, for other pages that show its components; None for any other
+    name."""
+    return _asset(name) if name in ASSETS else None
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("videopro.report.pages").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def check_output(output: Path) -> None:
+    """Raise ConfigError if this is not a folder that the viewer wrote, an empty or a new one."""
+    index = output / "index.html"
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"{output}: is not a directory; give another --output")
+    is_ours = index.exists() and _MARK in index.read_text(encoding="utf-8", errors="replace")
+    if output.exists() and any(output.iterdir()) and not is_ours:
+        raise ConfigError(
+            f"{output}: contains files not written by the viewer; give an empty or new folder as --output"
+        )
+
+
+def _write_questions(
+    traces: Sequence[Trace],
+    grades: Mapping[str, JudgeGrade],
+    prompts: StoredPrompts,
+    output: Path,
+    max_frames: int,
+    on_progress: Callable[[int, int], None],
+) -> Collection[VideoPictures]:
+    """Write the viewer's files and a page for each question; what is returned are the pictures they show."""
+    # index.html first: a later command recognizes the folder by it.
+    output.mkdir(parents=True, exist_ok=True)
+    write_assets(output, {name: name for name in ASSETS})
+    pages, sources = output / "data" / "questions", output / "data" / "traces"
+    for folder in (pages, sources, output / "pictures"):
+        folder.mkdir(parents=True, exist_ok=True)
+    videos: dict[str, VideoPictures] = {}
+    for done, trace in enumerate(traces, 1):
+        content, pictures = page(trace, max_frames, prompts, grades.get(trace.question_id))
+        content["video"]["film"] = film_source(trace.video.path, output)
+        name = page_name(trace.question_id)
+        # Not synced to disk one by one: files lost in a power failure can be written again.
+        (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
+        (sources / f"{name}.js").write_text(assignment("trace", name, packed(trace)), encoding="ascii")
+        video = VideoPictures(trace.video.path, trace.video.id)
+        videos.setdefault(video.name, video).add(pictures)
+        on_progress(done, len(traces))
+    return videos.values()
+
+
+def film_source(path: str, output: Path) -> dict[str, str]:
+    """Where the pages in `output` find the file of a video: its `url`, or why it is `missing`. The URL is
+    relative, so that it also holds for pages on a web server that serves the films, too."""
+    if not os.path.isfile(path):
+        return {"missing": f"The film cannot be played: its file is not there ({path})."}
+    return {"url": quote(os.fsencode(os.path.relpath(path, output)))}
+
+
+def packed(trace: Trace) -> str:
+    """The trace's JSON, compressed: as it is, it would double the size of the pages."""
+    return base64.b64encode(zlib.compress(trace.to_line())).decode("ascii")
+
+
+def _index(
+    folder: RunFolder, protocol: Protocol, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]
+) -> dict[str, Any]:
+    """The run and its list of questions. Rows are lists of values in the order of `columns`, as a page loads
+    thousands at once."""
+    settings = read_yaml(folder.config)
+    rows = [row(trace) for trace in traces]
+    columns = list(rows[0]) if rows else []
+    return {
+        "name": folder.path.resolve().name,
+        "run": {
+            "method": settings.get("method"),
+            "model": settings.get("model"),
+            "run key": settings.get("run_key"),
+            **{key: settings.get(key) for key in ("benchmark", "split")},
+        },
+        "breakdowns": list(protocol.groups),
+        "numbers": summarize(traces, protocol, {}, grades),
+        "columns": columns,
+        "rows": [[values[column] for column in columns] for values in rows],
+    }
+
+
+def make_pictures(
+    site: Site, side: int = SIDE, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[str]:
+    """Make the missing pictures, video by video; `side`: their longer side in pixels.
+    `on_progress(done, total)` is called after each video. Returns an error message per video without
+    pictures. Raises ConfigError if pictures cannot be written."""
+    errors = []
+    for done, video in enumerate(site.videos, 1):
+        try:
+            sheets = make_sheets(video, site.pictures, side)
+        except OSError as error:
+            raise ConfigError(
+                f"{site.pictures}: cannot be written ({error.strerror}); fix this and re-run the same "
+                "command to resume"
+            ) from error
+        if sheets.error:
+            errors.append(sheets.error)
+        on_progress(done, len(site.videos))
+    return errors

@@ -1,0 +1,183 @@
+"""The steps of an agent as plain JSON: what each looked at and replied, and the tree of segments. Everything
+is read from the records alone, so that the steps of any agent can be shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from videopro.report.pages.pictures import Picture, shown_frames, times_of
+from videopro.traces import Cost, Preparation, Segment, Step
+
+# Keys under which a reply gives its answer.
+_ANSWERS = ("letter", "answer", "final_answer")
+
+
+class TextTable:
+    """Texts as numbers of lines that are stored once: an agent's prompts repeat what it has seen so far."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def add(self, text: str) -> list[int]:
+        """The numbers of the text's lines; none for an empty text."""
+        return [self._number(line) for line in text.split("\n")] if text else []
+
+    def _number(self, line: str) -> int:
+        number = self._numbers.setdefault(line, len(self.lines))
+        if number == len(self.lines):
+            self.lines.append(line)
+        return number
+
+
+def steps_of(
+    steps: Sequence[Step],
+    letters: Sequence[str],
+    max_frames: int,
+    texts: TextTable,
+    pictures: list[Picture],
+) -> list[dict[str, Any]]:
+    """The steps; `letters` are those of the question's options. Adds to `texts` and `pictures`."""
+    return [
+        {
+            "kind": step.kind,
+            "model": step.model,
+            "round": step.round,
+            "args": [[name, as_text(value)] for name, value in step.args.items()],
+            "prompt": texts.add(step.prompt),
+            "raw": texts.add(step.raw),
+            "thoughts": texts.add(step.thoughts),
+            "cut_at": step.cut_at,
+            "parsed": None if step.parsed is None else _without_calls(step.parsed),
+            "called": _calls(step.parsed),
+            "answer": answer_of(step, letters),
+            "rejected": [texts.add(reply) for reply in step.rejected],
+            "faults": list(step.faults),
+            "is_unparsed": step.is_unparsed,
+            "is_constrained": step.is_constrained,
+            "is_reused": step.is_reused,
+            "result": texts.add(step.result),
+            "segments": [_segment(segment) for segment in step.segments],
+            "frames": shown_frames(step.frames, max_frames, pictures),
+            "looked": len(step.frames),
+            "times": times_of(step.frames),
+            "cost": cost_of(step.cost),
+        }
+        for step in steps
+    ]
+
+
+def prepared_of(prepared: Sequence[Preparation]) -> list[dict[str, Any]]:
+    """What was made for many questions, and what it cost."""
+    return [
+        {
+            "kind": preparation.kind,
+            "key": preparation.key,
+            "is_known": preparation.is_known,
+            "cost": cost_of(preparation.cost),
+        }
+        for preparation in prepared
+    ]
+
+
+def cost_of(cost: Cost) -> dict[str, Any]:
+    """A cost, rounded."""
+    return {
+        "seconds": round(cost.seconds, 4),
+        "stages": {name: round(seconds, 4) for name, seconds in cost.stages.items()},
+        "frames": round(cost.frames, 4),
+        "calls": round(cost.calls, 4),
+        "tokens_in": round(cost.tokens_in, 4),
+        "tokens_out": round(cost.tokens_out, 4),
+    }
+
+
+def answer_of(step: Step, letters: Sequence[str]) -> str | None:
+    """The letter of the option that a reply gives; None if it gives none."""
+    values = [(step.parsed or {}).get(key) for key in _ANSWERS]
+    return next((value for value in values if isinstance(value, str) and value in tuple(letters)), None)
+
+
+def as_text(value: Any) -> str:
+    """An argument as text: strings as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _calls(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The calls of tools in a reply: natively, or as the text protocol writes one."""
+    reply = parsed or {}
+    if _is_action(reply):
+        return [_call({"name": reply["tool"], "arguments": reply["arguments"]})]
+    calls = reply.get("calls")
+    return [_call(call) for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+
+
+def _is_action(reply: Mapping[str, Any]) -> bool:
+    return isinstance(reply.get("tool"), str) and isinstance(reply.get("arguments"), Mapping)
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = call.get("arguments")
+    try:
+        read = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        read = None  # As the model wrote it.
+    pairs = read.items() if isinstance(read, Mapping) else [("", arguments)]
+    return {"fn": str(call.get("name")), "args": [[str(name), as_text(value)] for name, value in pairs]}
+
+
+def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The rest of a reply that calls tools; None if there is none."""
+    calling = ("tool", "arguments") if _is_action(parsed) else ("calls",)
+    fields = {name: value for name, value in parsed.items() if name not in calling or not _calls(parsed)}
+    return fields or (None if parsed else {})
+
+
+def _segment(segment: Segment) -> dict[str, Any]:
+    return {
+        "start": round(segment.start, 3),
+        "end": round(segment.end, 3),
+        "name": segment.name,
+        "score": None if segment.score is None else round(segment.score, 4),
+        "text": segment.text,
+    }
+
+
+# ---- the tree of segments --------------------------------------------------------------------------------
+
+
+def tree_of(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """The segments as a tree, parents first; empty if no segment has a parent. `at`: the step and the segment
+    that say most of it (the last with a score); `depth`: from 0; `explored`: the order in which it was split,
+    from 1; None if it was not."""
+    if not any(segment.parent for step in steps for segment in step.segments):
+        return []
+    parents: dict[str, str] = {}
+    at: dict[str, list[int]] = {}
+    explored: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        for index, segment in enumerate(step.segments):
+            if not segment.name:
+                continue
+            parents.setdefault(segment.name, segment.parent)
+            if segment.parent:
+                explored.setdefault(segment.parent, len(explored) + 1)
+            if segment.name not in at or segment.score is not None:
+                at[segment.name] = [number, index]
+    depths = {name: _depth(name, parents) for name in parents}
+    return [
+        {"at": at[name], "depth": depths[name], "explored": explored.get(name), "parent": parents[name]}
+        for name in sorted(parents, key=lambda name: depths[name])
+    ]
+
+
+def _depth(name: str, parents: Mapping[str, str]) -> int:
+    depth = 0
+    seen = {name}
+    while (name := parents.get(name, "")) in parents and name not in seen:
+        seen.add(name)
+        depth += 1
+    return depth

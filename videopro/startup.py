@@ -1,0 +1,287 @@
+"""What happens before anything else is imported; standard library only.
+
+Lines that other libraries print and that tell a user of VideoPro nothing are hidden, each by its own text.
+The rest is for commands; a program that only uses the package is left alone. Ctrl-C while a command starts is
+one line and status 130, as later by `videopro.cli.exit_codes.exit_status`: until then it imports libraries
+for seconds, and a KeyboardInterrupt there ends in a traceback, or in whatever a library that catches it makes
+of it. And caches get folders where there is no home: in containers that run with any user id, HOME is
+missing, names no folder, or cannot be written. Python then has no home folder (`Path.home()` raises) and no
+user name (`getpass.getuser()` raises), and some libraries write into a folder called "~".
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import signal
+import stat
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TypeAlias
+
+
+def exit_with_parent(parent: int) -> None:
+    """End this process when its parent is gone. A signal of the kernel would not do: it is sent when the
+    parent's thread that started this process ends."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+# (logger, beginning of the message)
+_LOGGED = (
+    # bitsandbytes, which peft imports if it is installed, looks for a CPU kernel of 4-bit weights; QLoRA on a
+    # CPU is not supported here, and on a GPU the kernel is not used.
+    ("bitsandbytes.backends.cpu.ops", "Failed to load CPU gemm_4bit_forward"),
+    # DeepSpeed, which accelerate imports if it is installed, on a machine without a GPU.
+    ("DeepSpeed", "Setting accelerator to CPU"),
+)
+# (category, regular expression of the message's beginning)
+_WARNED: tuple[tuple[type[Warning], str], ...] = (
+    # TRL and peft still use these names of transformers 5; they go on working until version 6.
+    (FutureWarning, "`(is_)?gradient_checkpointing(_enable|_disable)?` is deprecated"),
+    # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. "pocket"
+    # is no folder or hub name, and no vocabulary is enlarged here.
+    (UserWarning, "Could not find a config file in .* will assume that the vocabulary was not modified"),
+    # Of every rollout_func of TRL's GRPOTrainer: tests hold it to what we need of it.
+    (UserWarning, "You are using 'rollout_func', which is an experimental feature"),
+    # Of an adapter for another model, which is refused with the names of these weights.
+    (UserWarning, "Found missing adapter keys while loading the checkpoint"),
+    # The same where no hub can be reached.
+    (
+        UserWarning,
+        r"(?s)Unable to fetch remote file .* ignoring the lookup for the file config\.json",
+    ),
+)
+
+
+class _Hidden(logging.Filter):
+    """Drops records whose message begins like this."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self._beginning = beginning
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(self._beginning)
+
+
+class _HubRetries(logging.Filter):
+    """One line for all attempts to reach the hub, instead of two for each of them; the error that follows
+    says what to do. A rate limit is still reported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._was_reported = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        if message.startswith("Retrying in "):
+            return False
+        reason, is_attempt, _ = message.partition(" thrown while requesting ")
+        if not is_attempt:
+            return True
+        if self._was_reported:
+            return False
+        self._was_reported = True
+        record.msg, record.args = (
+            f"the hub does not answer ({reason}); trying for about half a minute, for each file of the model",
+            (),
+        )
+        return True
+
+
+for _logger, _beginning in _LOGGED:
+    logging.getLogger(_logger).addFilter(_Hidden(_beginning))
+logging.getLogger("huggingface_hub.utils._http").addFilter(_HubRetries())
+for _category, _message in _WARNED:
+    warnings.filterwarnings("ignore", message=_message, category=_category)
+
+
+_CACHES = {
+    "VIDEOPRO_CACHE": ".cache/videopro",
+    "HF_HOME": ".cache/huggingface",
+    "TORCH_HOME": ".cache/torch",
+    "TRITON_CACHE_DIR": ".triton/cache",
+    "EASYOCR_MODULE_PATH": ".EasyOCR",
+    "MPLCONFIGDIR": ".config/matplotlib",
+}
+"""The variables that name the caches of the libraries, and where the caches are without, in the home."""
+_COSTLY = {"VIDEOPRO_CACHE": "videos and indexes", "HF_HOME": "models"}
+"""Those with files that take long to make again."""
+_WRITTEN = {"VIDEOPRO_CACHE"}
+"""Of no use if it can only be read."""
+_NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Where `getpass.getuser()` looks before it asks for the user's entry."""
+
+
+def provide_folders(environment: MutableMapping[str, str]) -> str:
+    """Name other folders, in `environment`, for the caches that have no place in the user's home. Returns
+    what to tell the user, "" if nothing was changed. A cache whose own variable is set stays there."""
+    if not any(environment.get(name) for name in _NAMES) and not _has_entry():
+        # torch asks for a user name when it names its cache of compiled kernels.
+        environment["USER"] = f"uid{os.getuid()}"
+    home = _home(environment)
+    lacking = {}
+    for variable, inside in _CACHES.items():
+        if environment.get(variable):
+            continue
+        is_usable = home is not None and _serves(home / inside, written=variable in _WRITTEN)
+        if not is_usable:
+            lacking[variable] = inside
+    if not lacking and home is not None:
+        return ""
+    folder = private_temporary_folder()
+    if folder is None:
+        return ""  # Nothing can be written at all: what needs a cache says so.
+    if home is None:
+        reason = f"there is no home folder (HOME is {environment.get('HOME') or 'not set'})"
+        environment["HOME"] = str(folder)
+    else:
+        reason = f"the caches in {home} cannot be written"
+        for variable, inside in lacking.items():
+            environment[variable] = str(folder / inside)
+    variables = [f"{variable} ({contents})" for variable, contents in _COSTLY.items() if variable in lacking]
+    if not variables:
+        return ""
+    named = " and ".join(variables)
+    return f"{reason}: files go to {folder}, which may not last; name lasting folders by {named}"
+
+
+def private_temporary_folder() -> Path | None:
+    """A folder in the temporary directory that only this user can write, the same in every process; None if
+    none can be made."""
+    try:
+        folder = Path(tempfile.gettempdir()) / f"videopro-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        # Anyone can make a folder of this name there, or a link.
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
+            return folder
+        return Path(tempfile.mkdtemp(prefix="videopro-"))
+    except OSError:
+        return None
+
+
+def _has_entry() -> bool:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return True
+
+
+def _home(environment: MutableMapping[str, str]) -> Path | None:
+    """The user's home; None if there is none that holds, or could hold, anything of theirs."""
+    named = environment.get("HOME")
+    if not named:
+        try:
+            named = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return None
+    home = Path(named)
+    # Container engines set HOME to / for a user without an entry.
+    if not home.is_dir() or not os.access(home, os.X_OK) or (home == Path("/") and not _is_writable(home)):
+        return None
+    return home
+
+
+def _serves(folder: Path, *, written: bool) -> bool:
+    """Whether a cache can be where it is by default: it can be made there, or is there, to be read at
+    least."""
+    if folder.is_dir():
+        return _is_writable(folder) if written else os.access(folder, os.R_OK | os.X_OK)
+    above = folder.parent
+    while not above.exists():
+        above = above.parent
+    return above.is_dir() and _is_writable(above)
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+_SHOWING = {"--help", "-h", "--version", "completion"}
+"""Words of commands that only show something."""
+_OWN_FOLDERS = ("", "train", "data_synthesis", "modules")
+"""Folders of scripts that are commands, in the package's own; some of them are links."""
+
+
+def stop_while_starting(number: int, frame: FrameType | None) -> None:
+    """Handle SIGINT: end the process at once. Nothing has been begun that would have to be put in order."""
+    os.write(2, b"\nstopped\n")
+    # Not sys.exit: libraries that are only half imported may have exit handlers that fail, and threads that
+    # Python would wait for.
+    os._exit(128 + number)
+
+
+@contextmanager
+def _replaced(handler: _Handler, by: _Handler) -> Iterator[None]:
+    """Handle SIGINT differently within the block, if it is handled by `handler`. Handlers of other programs,
+    and ignored signals, stay."""
+    is_ours = signal.getsignal(signal.SIGINT) is handler
+    # Python lets no other thread set a handler.
+    is_ours = is_ours and threading.current_thread() is threading.main_thread()
+    if is_ours:
+        signal.signal(signal.SIGINT, by)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, handler)
+
+
+def importing() -> AbstractContextManager[None]:
+    """Ctrl-C ends the process at once within the block, in which a command's module is imported."""
+    return _replaced(signal.default_int_handler, stop_while_starting)
+
+
+def working() -> AbstractContextManager[None]:
+    """Ctrl-C raises KeyboardInterrupt within the block: what a command has begun is put in order."""
+    return _replaced(stop_while_starting, signal.default_int_handler)
+
+
+def is_command() -> bool:
+    """Whether this process was started as one of our commands: `videopro X`, `python -m videopro.X`, or a
+    script of ours such as train/sft.py. Its worker processes are not."""
+    program = sys.argv[0] if sys.argv else ""
+    if program == "-m":
+        # The interpreter is importing the packages around the module that it will run.
+        return any(word.removeprefix("-m").partition(".")[0] == "videopro" for word in sys.orig_argv[1:])
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    # A worker that multiprocessing spawns has our script as its main module too, but not on its command line.
+    if not script or program not in sys.orig_argv:
+        return False
+    package = os.path.dirname(__file__)
+    folder = os.path.dirname(os.path.realpath(script))
+    return os.path.basename(program) == "videopro" or any(
+        folder == os.path.realpath(os.path.join(package, name)) for name in _OWN_FOLDERS
+    )
+
+
+def start() -> None:
+    """What a command does before anything else. Ignored, Ctrl-C stays ignored."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop_while_starting)
+    notice = provide_folders(os.environ)
+    # Once for all processes of torchrun, and not above the output of a command that only shows something.
+    if notice and not _SHOWING & set(sys.argv) and os.environ.get("RANK", "0") == "0":
+        print(notice, file=sys.stderr)
+
+
+if is_command():
+    start()
