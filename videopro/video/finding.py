@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from videopro.errors import SubtitleError
-from videopro.video.languages import is_language, language_of
-from videopro.video.subtitle_tracks import says_a_part
+from videopro.video.subtitle_tracks import is_language, language_of, says_a_part
 
 SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
 FILM_ENDINGS = (

@@ -21,7 +21,7 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from videopro.errors import VideoError, current_cancellation
-from videopro.video.decoding import mp4
+from videopro.video.decoding import clocks
 
 # Containers with their own timestamps. Everything else that FFmpeg would open is refused: playlists (hls,
 # concat, dash) make FFmpeg open whatever they name.
@@ -168,8 +168,8 @@ def check_complete(path: Path, size: int) -> None:
     with open(path, "rb") as file:
         head = file.read(12)
         if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip", b"pnot", b"styp"):
-            end = mp4.promised_end(file, size)
-            samples = mp4.video_samples(file, size)
+            end = clocks.promised_end(file, size)
+            samples = clocks.video_samples(file, size)
         elif head[:4] == b"\x1a\x45\xdf\xa3":
             end = _matroska_end(file)
         elif head[:4] == b"RIFF" and head[8:] == b"AVI ":

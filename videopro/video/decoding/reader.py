@@ -17,7 +17,6 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from videopro.video.decoding import h264
 from videopro.video.decoding.opening import MAX_PIXELS, Deadline, video_stream
 
 # How many pictures may be decoded before one that is shown earlier: of these codecs, and of all older ones.
@@ -68,7 +67,7 @@ class Reader:
         self.codec = self.context.codec.canonical_name
         self.use_threads(threads)
         self.is_h264 = self.codec == "h264"
-        self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
+        self._length = length_size(self.context.extradata) if self.is_h264 else 0
         # In ticks.
         self._second = max(1, int(1 / (self.stream.time_base or 1)))
 
@@ -173,12 +172,12 @@ class Reader:
         """Whether decoding can start at this packet and is exact."""
         if not packet.is_keyframe or packet.pts is None:
             return False
-        return not self.is_h264 or h264.is_clean_start(bytes(packet), self._length)
+        return not self.is_h264 or is_clean_start(bytes(packet), self._length)
 
     def is_needless(self, packet: Packet[VideoStream]) -> bool:
         """Whether no other picture refers to this one. False for codecs other than H.264: HEVC says so only
         within a temporal layer, others not at all."""
-        return self.is_h264 and not h264.is_reference(bytes(packet), self._length)
+        return self.is_h264 and not is_reference(bytes(packet), self._length)
 
     def gives_picture(self, packet: Packet[VideoStream]) -> bool:
         """Whether the decoder returns a picture for this packet, unless it is damaged; False if that is not
@@ -224,3 +223,56 @@ class Reader:
 def timestamp(item: VideoFrame | Packet[VideoStream]) -> int | None:
     """When a picture is shown, in ticks; the decoding time in containers without presentation times."""
     return item.pts if item.pts is not None else item.dts
+
+
+_SLICES = (1, 2, 5)  # nal_unit_type of a slice, of its first data partition, of an IDR slice
+_IDR = 5
+_SEI = 6
+_RECOVERY_POINT = 6  # payloadType, D.1.8
+
+
+def length_size(extradata: bytes | None) -> int:
+    """Bytes of the length before each NAL unit (ISO/IEC 14496-15, 5.3.3.1); 0 for start codes (Annex B)."""
+    if extradata and len(extradata) >= 7 and extradata[0] == 1:
+        return (extradata[4] & 3) + 1
+    return 0
+
+
+def is_reference(packet: bytes, length: int) -> bool:
+    """Whether other pictures may refer to this one: nal_ref_idc of its first slice is not 0.
+
+    Also True if no slice is found: the decoder must then see the packet.
+    """
+    for at in _units(packet, length):
+        if packet[at] & 0x1F in _SLICES:
+            return packet[at] & 0x60 != 0
+    return True
+
+
+def is_clean_start(packet: bytes, length: int) -> bool:
+    """Whether decoding can start at this key frame and is exact at once.
+
+    False where a gradual refresh begins: a recovery point that lies some frames ahead.
+    """
+    for at in _units(packet, length):
+        kind = packet[at] & 0x1F
+        if kind == _IDR:
+            return True
+        # recovery_frame_cnt is the first field, in Exp-Golomb code: a leading one bit is 0.
+        if kind == _SEI and packet[at + 1 : at + 2] == bytes([_RECOVERY_POINT]):
+            return packet[at + 3 : at + 4] >= b"\x80"
+    return True
+
+
+def _units(packet: bytes, length: int) -> Iterator[int]:
+    """Byte offset of each NAL unit, after its length or start code."""
+    if length:
+        at = 0
+        while at + length < len(packet):
+            yield at + length
+            at += length + int.from_bytes(packet[at : at + length], "big")
+    else:
+        at = packet.find(b"\x00\x00\x01")
+        while 0 <= at < len(packet) - 3:
+            yield at + 3
+            at = packet.find(b"\x00\x00\x01", at + 3)
