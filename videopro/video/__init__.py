@@ -19,13 +19,13 @@ from videopro.video.shapes import pad_picture as pad_picture
 from videopro.video.shapes import padded_size as padded_size
 from videopro.video.shapes import size_to_decode as size_to_decode
 from videopro.video.shapes import without_margin as without_margin
-from videopro.video.subtitle_files import subtitles_of as subtitles_of
 from videopro.video.subtitles import SubtitleLine as SubtitleLine
 from videopro.video.subtitles import Subtitles as Subtitles
 from videopro.video.subtitles import embedded_subtitles as embedded_subtitles
 from videopro.video.subtitles import has_embedded_subtitles as has_embedded_subtitles
 from videopro.video.subtitles import is_container as is_container
 from videopro.video.subtitles import load_subtitles as load_subtitles
+from videopro.video.subtitles import subtitles_of as subtitles_of
 from videopro.video.video import NEAREST_INTACT_HELP as NEAREST_INTACT_HELP
 from videopro.video.video import Frame as Frame
 from videopro.video.video import Video as Video

@@ -6,9 +6,6 @@ shapes are read here. Every time is in seconds from the start of the video.
 
 from __future__ import annotations
 
-import contextlib
-import html
-import io
 import json
 import math
 import re
@@ -22,21 +19,16 @@ from typing import Any
 import av
 import av.error
 import chardet
-from av.subtitles.stream import SubtitleStream
-from av.subtitles.subtitle import AssSubtitle
 
 from videopro.errors import SubtitleError, VideoError
 from videopro.storage import encodable, parse_json
 from videopro.video.decoding import Deadline, content_id, open_container, probe_video
-from videopro.video.subtitle_times import TIMES, SubtitleKind, check_times, no_times, without_signs
+from videopro.video.finding import SubtitleFiles, names_of
+from videopro.video.subtitle_cues import SubtitleLine, decoded_cues, plain_text, read_cues, unrolled
 from videopro.video.subtitle_tracks import SubtitleTrack, choose_tracks, lines_of, track_order
 
 # Seconds; LongVideoBench widens the window of a shorter line to this.
 _SHORTEST_WINDOW = 1.0
-# Seconds; the cues of a rolling caption touch, but some writers leave this gap.
-_TOUCHING = 0.05
-# Rows that a rolling caption may repeat.
-_MOST_ROWS = 20
 # Bytes; a day of speech has about one MiB.
 _LARGEST = 256 << 20
 # Characters of a wrong line that a message shows.
@@ -47,30 +39,7 @@ _BYTE_ORDER_MARKS = (
     *((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32")),
     *((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")),
 )
-_OVERRIDE = re.compile(r"\{\\[^}]*\}")
-_OVERRIDE_OR_COMMENT = re.compile(r"\{[^}]*\}")
-_DRAWING = re.compile(r"\\p(\d)")
-# What is compared is no tag: "a <b and b> c", "1 < i > 2". So a name stands right after the bracket, and one
-# of a letter is followed by classes (WebVTT), or by attributes with their values, alone.
-_TAG = re.compile(
-    r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)(?:\.[^\s<>.]+)*/?>"
-    r"|<(?:font|em|strong|ruby|lang|span|small|big|div)\s[^<>]*>"
-    r"|<[ibuscp](?:\s+[\w-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>]+))+\s*/?>"
-    r"|<(?:\d+:)?\d\d:\d\d[.,]\d{3}>",
-    re.IGNORECASE,
-)
-_VOICE = re.compile(r"<v(?:\.[^\s<>.]+)*\s[^<>]*>")
-_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _CLOCK = re.compile(r"([-−–]?)(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
-
-
-@dataclass(frozen=True)
-class SubtitleLine:
-    """A text shown from `start` to `end` (seconds of the video); newlines separate its rows."""
-
-    start: float
-    end: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -145,7 +114,7 @@ def load_subtitles(
     if text.lstrip()[0] in "[{" and not text.lstrip().startswith("[Script Info]"):
         lines = list(_longvideobench(text, path, duration, start_offset))
     else:
-        cues = _unrolled(_cues(text, path))
+        cues = unrolled(read_cues(text, path))
         lines = [SubtitleLine(line.start - start_offset, line.end - start_offset, line.text) for line in cues]
     return Subtitles(_cut(lines, duration), str(path), id=content_id(path))
 
@@ -175,11 +144,11 @@ def embedded_subtitles(
         counts = [lines_of(packets.get(stream.index, ())) for stream in streams]
         number = track_order(tracks, named=track, lines=counts)[0]
         cues = []
-        for cue in _decoded_cues(packets.get(streams[number].index, ()), streams[number]):
+        for cue in decoded_cues(packets.get(streams[number].index, ()), streams[number]):
             deadline.check(path)
             cues.append(cue)
     origin = float(probe.origin)
-    lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _unrolled(cues)]
+    lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in unrolled(cues)]
     return Subtitles(_cut(lines, probe.duration), f"{path}, subtitle track {number}")
 
 
@@ -209,6 +178,14 @@ def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> 
     except VideoError:
         return False
     return any(track.is_text for track in tracks)
+
+
+def subtitles_of(video: Path) -> Path | None:
+    """The file of a video's subtitles: its own if there are some in it, else one beside it (film.srt,
+    film.en.srt); None if there are none. Raises SubtitleError if several beside it may be meant."""
+    if has_embedded_subtitles(video):
+        return video
+    return SubtitleFiles(video.parent.iterdir()).find(*names_of(video.stem))
 
 
 @lru_cache(maxsize=8)
@@ -302,40 +279,6 @@ def _decoded(data: bytes, encoding: str) -> str | None:
     return None if "\0" in text else encodable(text)
 
 
-def _cues(text: str, path: Path) -> list[SubtitleLine]:
-    start = text.lstrip("\ufeff \t\r\n")
-    kind: SubtitleKind
-    if start.startswith("WEBVTT"):
-        kind = "webvtt"
-    elif start.startswith("[Script Info]"):
-        kind = "ass"
-    elif any(TIMES.match(row) for row in text.splitlines()):
-        kind = "srt"
-    else:
-        raise SubtitleError(
-            f"{path} is not a .srt, .vtt, .ass or LongVideoBench .json file: it holds no times."
-        )
-    check_times(start, kind, path)
-    start, hours = without_signs(start, kind)
-    try:
-        with av.open(io.BytesIO(start.encode()), mode="r", format=kind) as container:
-            cues = [cue for track in container.streams.subtitles for cue in _packets(container, track)]
-    except av.error.FFmpegError as error:
-        raise SubtitleError(
-            f"{path} cannot be read as {kind} ({error.strerror}); download or write it again."
-        ) from None
-    for cue in cues:
-        for row in cue.text.splitlines():
-            if TIMES.match(row):
-                raise no_times(path, row)
-    if hours:
-        cues = [
-            replace(cue, start=round(cue.start - 3600 * hours, 3), end=round(cue.end - 3600 * hours, 3))
-            for cue in cues
-        ]
-    return cues
-
-
 def _longvideobench(
     text: str, path: Path, duration: float | None, start_offset: float
 ) -> Iterator[SubtitleLine]:
@@ -362,7 +305,7 @@ def _longvideobench(
                 raise SubtitleError(
                     f"{path}: line {number} has no end; give the duration of the video, which is its end."
                 )
-            if plain := _plain(line_text):
+            if plain := plain_text(line_text):
                 yield SubtitleLine(begins, ends, plain)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SubtitleError(
@@ -407,88 +350,3 @@ def _seconds(clock: object) -> float:
     if not math.isfinite(time):
         raise ValueError(f"{str(clock)[:_LINE_CHARS]!r} is not a time")
     return time
-
-
-# ---- tracks -----------------------------------------------------------------------------------------------
-
-
-def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[SubtitleLine]:
-    """The cues of a track as FFmpeg returns them: sorted by time."""
-    return _decoded_cues(container.demux(track), track)
-
-
-def _decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> Iterator[SubtitleLine]:
-    codec = track.codec_context.name
-    for packet in packets:
-        # PyAV ends with an empty packet, which has no time.
-        if packet.pts is None or packet.time_base is None:
-            continue
-        start = float(packet.pts * packet.time_base)
-        end = start + float((packet.duration or 0) * packet.time_base)
-        for text in _texts(packet, codec):
-            if plain := _plain(text):
-                yield SubtitleLine(start, end, plain)
-
-
-def _texts(packet: av.Packet[Any], codec: str) -> Iterator[str]:
-    """The texts of a packet without what is no HTML. Those of SubRip and WebVTT are read as they are written:
-    FFmpeg takes all between < and > for a tag, and what follows a < without one too."""
-    if codec in ("subrip", "srt", "webvtt"):
-        text = _unstyled(bytes(packet).decode("utf-8", "replace"), comments=False)
-        yield _VOICE.sub("", text) if codec == "webvtt" else text
-        return
-    for cue in packet.decode():
-        if isinstance(cue, AssSubtitle):
-            # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
-            yield _unstyled(cue.ass.decode("utf-8", "replace").split(",", 8)[-1], codec in ("ass", "ssa"))
-
-
-# ---- text -------------------------------------------------------------------------------------------------
-
-
-def _unstyled(text: str, comments: bool) -> str:
-    """ASS text without override codes and drawings; braces without a code are comments in ASS tracks only."""
-    parts, drawing, last = [], False, 0
-    # Nothing matches after the last closing brace, and trying every opening brace there would be slow.
-    closed = text.rfind("}") + 1
-    for block in (_OVERRIDE_OR_COMMENT if comments else _OVERRIDE).finditer(text, 0, closed):
-        if not drawing:
-            parts.append(text[last : block.start()])
-        last = block.end()
-        if modes := _DRAWING.findall(block[0]):
-            drawing = modes[-1] != "0"
-    if not drawing:
-        parts.append(text[last:])
-    return "".join(parts).replace(r"\h", " ").replace(r"\N", "\n").replace(r"\n", "\n")
-
-
-def _plain(text: str) -> str:
-    """Text without tags and entities; rows are stripped and empty rows left out."""
-    text = _TAG.sub("", _BREAK.sub("\n", text))
-    # An entity with thousands of digits is not a character.
-    with contextlib.suppress(ValueError):
-        text = html.unescape(text)
-    text = text.replace("\xa0", " ")
-    return "\n".join(row for row in (row.strip() for row in text.splitlines()) if row)
-
-
-def _unrolled(cues: Sequence[SubtitleLine]) -> list[SubtitleLine]:
-    """The cues, or for rolling captions their rows: each row as one line from the cue in which it is new.
-
-    In rolling captions a cue opens with the last rows of the previous cue. Captions count as rolling if more
-    than half of the cues do so; people also repeat themselves ("No!" "No!").
-    """
-    rows = [cue.text.splitlines() for cue in cues]
-    repeated = [0] * len(cues)
-    for i in range(1, len(cues)):
-        if cues[i].start - cues[i - 1].end <= _TOUCHING:
-            shared = min(len(rows[i]), len(rows[i - 1]), _MOST_ROWS)
-            repeated[i] = max((n for n in range(1, shared + 1) if rows[i][:n] == rows[i - 1][-n:]), default=0)
-    if len(cues) < 3 or sum(n > 0 for n in repeated) <= len(cues) / 2:
-        return list(cues)
-    lines: list[SubtitleLine] = []
-    for cue, cue_rows, n in zip(cues, rows, repeated, strict=True):
-        lines += [SubtitleLine(cue.start, cue.end, row) for row in cue_rows[n:]]
-        if n == len(cue_rows):  # nothing new: what was on stays on
-            lines[-1] = replace(lines[-1], end=max(lines[-1].end, cue.end))
-    return lines
