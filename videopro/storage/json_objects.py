@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from videopro.errors import VideoProError
-from videopro.storage.storable import DEPTH, DIGITS
-from videopro.storage.surrogates import encodable
+from videopro.storage.storable import DEPTH, DIGITS, encodable
 
 T = TypeVar("T")
 

@@ -1,15 +1,39 @@
-"""Locks of files, which the kernel frees when their holder dies, however it dies."""
+"""Atomic writes, and locks, which the kernel frees when their holder dies, however it dies."""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from videopro.errors import RunError, cannot_write, lacks_locks, wait_until
+
+
+def write_atomically(path: Path, text: str | bytes, *, shared: bool = False) -> None:
+    """Write a file completely or not at all: a failed write leaves nothing behind. `shared`: other processes
+    may write the same file at the same time, as in a cache; the last one stands. Raises OSError."""
+    # A name of its own for each writer only where it is needed: a name that stays the same is overwritten by
+    # the next attempt, so a killed command leaves one stray file at most.
+    writer = f".{os.getpid()}-{threading.get_native_id()}" if shared else ""
+    new = path.with_name(f".{path.name}{writer}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode("utf-8"))
+            file.flush()
+            # Without it, a machine that loses power may keep the new name and lose the content.
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        # Unlike a failed open, a failed write does not name the file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
 
 # Longer than a killed command's lock lives on, in a child that ends a moment later.
 _SOON = 5.0
