@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from videopro.errors import RunError
-from videopro.storage import file_lock, sole_writer
+from videopro.storage import files, sole_writer
 
 HOLDS = """
 import sys, time
@@ -29,7 +29,7 @@ with sole_writer(Path(sys.argv[1])):
 def test_a_second_command_is_refused_until_the_first_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_lock, "_SOON", 0.2)
+    monkeypatch.setattr(files, "_SOON", 0.2)
     words = [sys.executable, "-c", HOLDS, str(tmp_path / "run")]
     first = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
@@ -41,7 +41,7 @@ def test_a_second_command_is_refused_until_the_first_is_killed(
             pass
         first.send_signal(signal.SIGKILL)
         first.wait()
-        monkeypatch.setattr(file_lock, "_SOON", 5.0)
+        monkeypatch.setattr(files, "_SOON", 5.0)
         with sole_writer(tmp_path / "run"):
             pass
     finally:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
 
 from videopro.question.question import LETTERS
 from videopro.question.thoughts import spoken, visible
-from videopro.storage import parse_json
 
 _ANSWER_TAG = re.compile(r"(?i)<(?P<close>/?)(?P<name>answer|final_answer|final)>")
 _TURN_END = re.compile(r"<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<eos>|<end_of_turn>")
@@ -52,9 +52,10 @@ def objects(text: str) -> Iterator[str]:
 
 def _fields(text: str) -> Iterator[str]:
     try:
-        fields = parse_json(text).items()
+        # As pairs: a field that stands twice has two values.
+        fields = json.loads(text, object_pairs_hook=list)
     # Models write Python's quotes, or none.
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = _LOOSE_FIELD.findall(text)
     if fields and all(key in tuple(LETTERS) and isinstance(value, bool) for key, value in fields):
         yield " ".join(f"{key}: {value}." for key, value in fields)
