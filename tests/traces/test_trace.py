@@ -77,19 +77,6 @@ def test_broken_lines_say_what_is_wrong(line: bytes, message: str) -> None:
         Trace.from_line(line)
 
 
-def test_a_line_of_schema_2_is_read() -> None:
-    line = b"""{"schema": 2, "run_key": "k", "question_id": "q", "video": {"path": "v.mp4", "key": "v"},
-        "question": "Which?", "choices": ["a", "b"], "gold": "B", "settled": 0, "refined": 0,
-        "rounds": [{"prompt_kind": "plan", "raw": "<code>", "program": "x", "execution": {"status": "ok",
-            "answer": "B", "confidence": 0.9, "letters": {"A": 0.1, "B": 0.9}, "claim": 0.5, "raw": "B."}}],
-        "first": {"letter": "B", "confidence": 0.9, "letters": {"A": 0.1, "B": 0.9}, "raw": "B."}}"""
-    trace = Trace.from_line(line)
-    answer = Answer("B", 0.9, {"A": 0.1, "B": 0.9}, "B.")
-    assert (trace.schema, trace.selected, trace.first) == (SCHEMA, 0, answer)
-    assert trace.rounds[0].execution == Execution("ok", answer, claim=0.5)
-    assert Trace.from_line(trace.to_line()) == trace
-
-
 def test_nan_is_never_logged() -> None:
     with pytest.raises(RunError, match="q1"):
         make(final=Answer("A", math.nan, {}, "A")).to_line()

@@ -1,20 +1,35 @@
 """What the agents of a run did, counted from its traces: steps, replies that could not be parsed, repairs,
-forced answers. Pure functions.
+forced answers; how near an explorer of segments comes to the annotated evidence (VCA's section 5.3 and Fig.
+5); and how an agent of Deep Video Discovery behaved on a question: the five classes of its Fig. 3.
+
+DVD's paper describes the classes in words (section 4.5). Where they leave a case open, this file decides:
+
+- What counts is the order of the tool calls, also of those that failed. Requests to the language model and
+  the answer are no tool calls.
+- A trap is a run of more than three calls of one tool, with no other tool in between. If both tools have
+  one, the longer counts, and of equal ones the first.
+- Otherwise Global Browse is left out, since every class may begin with it. At most two calls of Clip Search,
+  and after them at most two of Frame Inspect, are a simple action; anything more, or a return from
+  inspection to search, is an iterative search.
+- An agent that answers without any tool is in no class.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from typing import Any, Literal, get_args
 
-from videopro.traces.record import AGENT, FORCED, Step, Trace
+from videopro.traces.record import AGENT, FORCED, Trace
+from videopro.traces.scoring.verdicts import records_of
+from videopro.traces.steps import Segment, Step
 
 ACT = "act"
 """The kind of a request for an agent's next action, which must be a call of a tool."""
 # The fields of a letter read from the distribution over the next token, which needs no parsing.
-_CHOICE = {"letter", "confidence"}
+_LETTER_FIELDS = {"letter", "confidence"}
 NEEDS_MODEL = 0.5
 """If more than this share of its structured replies could not be parsed, an agent's model cannot follow its
 prompts, and its accuracy says nothing about the method."""
@@ -113,7 +128,7 @@ def agent_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
 
 def _is_structured(step: Step) -> bool:
     return _is_unparsed(step) or (
-        step.parsed is not None and bool(step.model) and set(step.parsed) != _CHOICE
+        step.parsed is not None and bool(step.model) and set(step.parsed) != _LETTER_FIELDS
     )
 
 
@@ -125,3 +140,134 @@ def _is_unanswered(trace: Trace) -> bool:
     if trace.error is not None or trace.final is None:
         return False
     return trace.final.letter is None if trace.choices else not trace.final.raw.strip()
+
+
+Behaviour = Literal[
+    "global_browse_only", "simple_action", "iterative_search", "frame_inspect_trap", "clip_search_trap"
+]
+BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
+"""In the paper's order."""
+
+_TRAPS: dict[str, Behaviour] = {
+    "frame_inspect": "frame_inspect_trap",
+    "clip_search": "clip_search_trap",
+}
+_TOOLS = ("global_browse", *_TRAPS)
+_LONGEST_RUN = 3
+_LONGEST_SIMPLE = 2
+
+
+@dataclass(frozen=True)
+class BehaviourRow:
+    """A class of behaviour in a run: one sector of Fig. 3."""
+
+    behaviour: Behaviour | None
+    """None: questions that were answered without any tool."""
+    questions: int
+    ratio: float
+    """Its share of the questions, 0..1."""
+    steps: float
+    """Mean number of reasoning steps: requests for the next action. A forced answer is none."""
+    accuracy: float | None
+    """0..1, of its questions with a known answer; None if it has none."""
+
+
+def behaviour(steps: Iterable[Step]) -> Behaviour | None:
+    """The class of one question; None if no tool was called."""
+    calls = [step.kind for step in steps if step.kind in _TOOLS]
+    if not calls:
+        return None
+    if calls == ["global_browse"]:
+        return "global_browse_only"
+    runs = [(tool, len(list(same))) for tool, same in groupby(calls)]
+    traps = [run for run in runs if run[0] in _TRAPS and run[1] > _LONGEST_RUN]
+    if traps:
+        return _TRAPS[max(traps, key=lambda run: run[1])[0]]
+    searches = [call for call in calls if call != "global_browse"]
+    is_short = all(searches.count(tool) <= _LONGEST_SIMPLE for tool in _TRAPS)
+    # In the order of the alphabet, every search comes before every inspection.
+    return "simple_action" if is_short and searches == sorted(searches) else "iterative_search"
+
+
+def behaviour_rows(traces: Iterable[Trace]) -> list[BehaviourRow]:
+    """Fig. 3 of a run: a row for each class that occurs, in the paper's order, over the questions that have
+    steps and no error."""
+    answered = [trace for trace in traces if trace.error is None and trace.steps]
+    groups = {name: [t for t in answered if behaviour(t.steps) == name] for name in (*BEHAVIOURS, None)}
+    return [_row(name, members, len(answered)) for name, members in groups.items() if members]
+
+
+def _row(name: Behaviour | None, members: Sequence[Trace], total: int) -> BehaviourRow:
+    steps = sum(step.kind == ACT for trace in members for step in trace.steps)
+    scores = [score.correct for score in records_of(members)]
+    accuracy = sum(scores) / len(scores) if scores else None
+    return BehaviourRow(name, len(members), len(members) / total, steps / len(members), accuracy)
+
+
+# The kind of steps that split a segment and score its parts, and of those that choose one.
+_SPLIT, _CHOICE = "reward", "explore"
+
+
+@dataclass(frozen=True)
+class SegmentChoice:
+    """A segment that an agent chose to explore, against the evidence.
+
+    A distance counts segments in order of time among the leaves of the tree at that moment, which tile the
+    video: 0 for a segment that overlaps the evidence, 2 for the second one after it, -1 for the last one
+    before it.
+    """
+
+    round: int
+    chosen: str
+    """The name of the segment."""
+    distance: int
+    greedy: str | None
+    """The leaf with the highest score, the earliest among equals; None if no leaf has a score."""
+    greedy_distance: int | None
+
+
+def segment_choices(trace: Trace) -> list[SegmentChoice]:
+    """Every choice of a segment in the trace, in order; empty if the trace has no steps of this kind, or if
+    no evidence within its video is annotated.
+
+    Fig. 5 does not say at which choices it measures; this takes all of them.
+    """
+    choices = []
+    leaves: dict[str, Segment] = {}
+    for step in trace.steps:
+        if step.kind == _SPLIT and step.segments:
+            # Its parts replace a segment among the leaves.
+            leaves.pop(step.segments[0].parent, None)
+            leaves.update({segment.name: segment for segment in step.segments})
+        elif step.kind == _CHOICE and step.segments:
+            choice = _choice(step, sorted(leaves.values(), key=lambda leaf: leaf.start), trace.evidence)
+            if choice is not None:
+                choices.append(choice)
+    return choices
+
+
+def _choice(
+    step: Step, leaves: Sequence[Segment], evidence: Sequence[tuple[float, ...]]
+) -> SegmentChoice | None:
+    marked = [index for index, leaf in enumerate(leaves) if any(_overlaps(leaf, *span) for span in evidence)]
+    if not marked:
+        return None
+    order = {leaf.name: index for index, leaf in enumerate(leaves)}
+
+    def distance(name: str) -> int:
+        # Equally near on both sides: it counts as before the evidence.
+        return min((order[name] - index for index in marked), key=lambda gap: (abs(gap), gap))
+
+    chosen = step.segments[0].name
+    scored = [(leaf.score, leaf.name) for leaf in leaves if leaf.score is not None]
+    greedy = max(scored, key=lambda pair: pair[0])[1] if scored else None
+    return SegmentChoice(
+        step.round, chosen, distance(chosen), greedy, None if greedy is None else distance(greedy)
+    )
+
+
+def _overlaps(leaf: Segment, start: float, end: float) -> bool:
+    """Whether they share some time; evidence of no length is a moment."""
+    if start == end:
+        return leaf.start <= start <= leaf.end
+    return leaf.start < end and start < leaf.end

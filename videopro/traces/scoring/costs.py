@@ -12,7 +12,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from videopro.traces.record import Cost, Preparation, Step, Trace
+from videopro.traces.record import Trace
+from videopro.traces.steps import Cost, Preparation, Step
 
 
 @dataclass(frozen=True)

@@ -117,3 +117,13 @@ def _t_within(t: float, df: int) -> float:
         term *= cosine**2 * (k - 1) / k
         total += term
     return 2 / math.pi * (angle + sine * total) if odd else sine * total
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with one decimal; "-" for None."""
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def percent_interval(interval: Sequence[float] | None) -> str:
+    """An interval of shares as percentages; "-" for None."""
+    return "-" if interval is None else f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}"

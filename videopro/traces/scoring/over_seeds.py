@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from videopro.errors import ConfigError
-from videopro.traces.counterfactual import RESCORINGS, NativeTraces, Rescoring, rescore_all
-from videopro.traces.record import Cost, Trace
+from videopro.traces.record import Trace
 from videopro.traces.scoring import metrics as scoring
 from videopro.traces.scoring.intervals import t_interval
 from videopro.traces.scoring.metrics import QuestionScore
 from videopro.traces.scoring.open_answers import OpenScore, open_difference, open_metrics, open_scores
-from videopro.traces.scoring.planning import Mode, planning_metrics, trace_plan_record
-from videopro.traces.scoring.programs import planner_tokens_out
+from videopro.traces.scoring.programs import Mode, planner_tokens_out, planning_metrics, trace_plan_record
 from videopro.traces.scoring.verdicts import exclusions, is_answerable, records_of
+from videopro.traces.selection import RESCORINGS, NativeTraces, Rescoring, rescore_all
+from videopro.traces.steps import Cost
 
 ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
 
