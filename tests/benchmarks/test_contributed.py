@@ -13,8 +13,8 @@ import pytest
 from tests.benchmarks.official_scorers import data_contributed
 from tests.support.benchmark_world import metrics, score, touch, traces_of, write_json
 from videopro.benchmarks import NAMES, Benchmark, find, load
+from videopro.benchmarks.metrics import set_score
 from videopro.benchmarks.own import contributed
-from videopro.benchmarks.question_sets import set_score
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.runs import summarize

@@ -27,7 +27,7 @@ from tests.support.benchmark_world import (
 )
 from videopro.benchmarks import load
 from videopro.benchmarks.base import NO_OPTION
-from videopro.benchmarks.intervals import interval_iou
+from videopro.benchmarks.metrics import interval_iou
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 

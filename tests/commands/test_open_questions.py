@@ -15,7 +15,7 @@ from tests.support.open_questions import COLOURS, load_writing, make_open_folder
 from tests.support.stub_server import StubServer, completion, entry, text_of
 from videopro.backbones import load_backbone
 from videopro.benchmarks import Protocol, load
-from videopro.benchmarks.open_judge import JUDGE
+from videopro.benchmarks.jsonl import JUDGE
 from videopro.commands import compare, infer, seeds
 from videopro.commands.ask import command as ask
 from videopro.commands.benchmarks.command import main as benchmarks_main

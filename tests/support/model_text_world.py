@@ -28,7 +28,7 @@ from videopro.backbones.server.messages import EncodedFrames, Messages, user_mes
 from videopro.backbones.server.qwen_chat import from_qwen
 from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.benchmarks import NAMES, SPECS, Item, Protocol, find
-from videopro.benchmarks.open_judge import JUDGE
+from videopro.benchmarks.jsonl import JUDGE
 from videopro.benchmarks.protocol import ROBUST
 from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
 from videopro.data_synthesis.teacher import Teacher

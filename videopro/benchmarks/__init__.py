@@ -32,9 +32,8 @@ from videopro.benchmarks.fields import (
     texts,
     without_labels,
 )
-from videopro.benchmarks.grounding import unread_share
 from videopro.benchmarks.jsonl import load_folder
-from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, written_iou
+from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
 from videopro.benchmarks.own import check_unique, contributed, find_external, installed, is_file
 from videopro.benchmarks.pocket import load_pocket, pocket_videos
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol

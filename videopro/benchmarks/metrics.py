@@ -4,6 +4,11 @@ Every number comes twice: `robust` (our answer parser; questions with no correct
 `official` (the benchmark's own parser and its own rule for replies it cannot parse). The intervals for
 CG-Bench are those that the reply names if the protocol asks for them, and otherwise those that retrieval
 returned in the answer that counts.
+
+Questions that count together are Video-MME-v2's sets of four. Their scorer is `cal_relevance` and `cal_logic`
+of lmms_eval/tasks/videomme_v2/utils.py of EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. Its tables follow from
+one rule: the questions of level 1, 2, ... of a chain weigh 1, 3, 5, ..., and count up to the first level that
+is not wholly right, whose right questions still count. Without a chain, the share of right ones is squared.
 """
 
 from __future__ import annotations
@@ -11,12 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from videopro.benchmarks.grounding import grounding
-from videopro.benchmarks.intervals import interval_iou
 from videopro.benchmarks.protocol import Metric, Protocol, counts
-from videopro.benchmarks.question_sets import mean_set_score
 from videopro.question import extract_intervals, written_intervals
-from videopro.traces import Trace, scoring
+from videopro.traces import SetMember, Trace, scoring
 from videopro.traces.scoring import GROUP_SEPARATOR, QuestionScore
 
 # CG-Bench counts an IoU of at least each of these, and takes the mean over them (run/stat_with_key.py).
@@ -219,3 +221,120 @@ def _judged(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeG
         sum(grade == 1 for grade in official) / len(official) if official else None,
         len(open_traces),
     )
+
+
+def grounding(
+    metric: Metric, protocol: Protocol, traces: Sequence[Trace]
+) -> tuple[float | None, float | None, int]:
+    """The mean IoU, or the share of questions with an IoU of at least `metric.at`: of the intervals that our
+    parser reads, of those that the official one reads, and the number of questions. A reply without intervals
+    has an IoU of 0; officially it leaves the denominator if the protocol says so."""
+    answerable = [trace for trace in traces if _is_grounding(trace) and counts(metric, trace.groups)]
+    robust = [
+        _iou(trace, () if trace.final is None else extract_intervals(trace.final.raw)) for trace in answerable
+    ]
+    left_out = protocol.official_unparsed == "left out"
+    official = [
+        _iou(trace, trace.official_intervals or ())
+        for trace in answerable
+        if trace.official_intervals or not left_out
+    ]
+    return _mean(metric, robust), _mean(metric, official), len(answerable)
+
+
+def unread_share(traces: Sequence[Trace]) -> float | None:
+    """The share of answered questions in whose replies our parser reads no interval; None without any."""
+    replies = [_read(trace) for trace in traces if _is_grounding(trace) and trace.final is not None]
+    return sum(not intervals for intervals in replies) / len(replies) if replies else None
+
+
+def _is_grounding(trace: Trace) -> bool:
+    return bool(trace.evidence) and scoring.is_answerable(trace)
+
+
+def _read(trace: Trace) -> Sequence[Sequence[float]]:
+    return () if trace.final is None else extract_intervals(trace.final.raw)
+
+
+def _iou(trace: Trace, intervals: Sequence[Sequence[float]]) -> float:
+    # The official formula for the ordinary case: at a threshold, its rounding decides.
+    if len(intervals) == len(trace.evidence) == 1:
+        return pair_iou(intervals[0], trace.evidence[0])
+    return interval_iou(intervals, trace.evidence)
+
+
+def _mean(metric: Metric, ious: Sequence[float]) -> float | None:
+    values = ious if metric.at is None else [float(iou >= metric.at) for iou in ious]
+    return sum(values) / len(values) if values else None
+
+
+def mean_set_score(
+    metric: Metric,
+    scores: Sequence[QuestionScore],
+    traces: Mapping[str, Trace],
+    right: Callable[[QuestionScore], bool],
+) -> tuple[float | None, int]:
+    """The mean score of the sets, 0 to 1, and the number of their questions. A set counts if all its
+    questions have a score, and belongs to the groups of its last question."""
+    sets: dict[str, dict[int, tuple[QuestionScore, SetMember]]] = {}
+    for score in scores:
+        member = traces[score.question_id].member
+        if member is not None:
+            sets.setdefault(member.set, {})[member.place] = (score, member)
+    values, questions = [], 0
+    for members in sets.values():
+        in_order = [members[position] for position in sorted(members)]
+        last, member = in_order[-1]
+        # A set with an unscored question has no score: the official one needs all four.
+        if len(in_order) == member.size and counts(metric, last.groups):
+            values.append(set_score([right(score) for score, _ in in_order], member.chain))
+            questions += len(in_order)
+    return (sum(values) / len(values) if values else None), questions
+
+
+def set_score(right: Sequence[bool], chain: Sequence[int] = ()) -> float:
+    """The score of one set, 0 to 1. `chain`: the numbers of questions on each of its levels, or empty.
+
+    >>> set_score([True, True, False, True])
+    0.5625
+    >>> set_score([True, False, True, True], (1, 2, 1))  # 1 and 3 of 1 + 3 + 3 + 5
+    0.3333333333333333
+    """
+    if not chain:
+        return (sum(right) / len(right)) ** 2
+    weights = [2 * level + 1 for level, count in enumerate(chain) for _ in range(count)]
+    earned, start = 0, 0
+    for level, count in enumerate(chain):
+        hits = sum(right[start : start + count])
+        earned += hits * (2 * level + 1)
+        start += count
+        if hits < count:
+            break
+    return earned / sum(weights)
+
+
+def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
+    """Intersection over union of two sets of intervals, in time; 0 if the union is empty."""
+    ours, other = _merged(first), _merged(second)
+    both = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in ours for b in other)
+    total = sum(end - start for start, end in (*ours, *other)) - both
+    return both / total if total > 0 else 0.0
+
+
+def pair_iou(first: Sequence[float], second: Sequence[float]) -> float:
+    """Intersection over union of two intervals, in time. As in lmms-eval, the union is the time from the
+    first start to the last end: `interval_iou` may differ in the last digit, which decides at a threshold."""
+    span = max(first[1], second[1]) - min(first[0], second[0])
+    both = min(first[1], second[1]) - max(first[0], second[0])
+    return max(0.0, both) / span if span > 0 else 0.0
+
+
+def _merged(intervals: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted((interval[0], interval[1]) for interval in intervals):
+        # Overlaps count once.
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Benchmark, Issue, Item
-from videopro.benchmarks.protocol import ROBUST, Protocol
-from videopro.benchmarks.protocol_check import protocol_problems
+from videopro.benchmarks.protocol import ROBUST, Protocol, protocol_problems
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.cli import did_you_mean
