@@ -16,7 +16,6 @@ from videopro.errors import ConfigError
 
 MODULES = (
     *(f"retrieval.{name}" for name in ("encoder", "asp_pocket")),
-    "pocket.agents.adapter",
     *(f"pocket.{name}" for name in ("average", "chunk_features", "frames", "language", "vision")),
 )
 PLACES = (
@@ -70,7 +69,6 @@ def test_a_flag_that_does_not_exist_is_one_line(name: str, capsys: pytest.Captur
     ("name", "words", "message"),
     [
         ("pocket.average", ["a", "b", "--share", "1.5", "--output", "o"], "--share is 1.5; it must be from"),
-        ("pocket.agents.adapter", ["vcaa", "--output", "o"], "unknown agent 'vcaa'; did you mean 'vca'?"),
         ("pocket.language", ["--output", "o"], "'steps' is missing"),
         ("retrieval.asp_pocket", ["--features", "f", "--output", "o", "--splits"], "give at least one of"),
     ],

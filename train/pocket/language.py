@@ -216,7 +216,6 @@ def hidden(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.T
         visual_pos_masks=where,
         deepstack_visual_embeds=levels,
         use_cache=False,
-        exchange=batch.exchange,
     ).last_hidden_state
     return out
 

@@ -39,8 +39,7 @@ def adapter_dir(name: str) -> Path:
     """The folder of a shipped adapter, by its name in `ADAPTERS`."""
     folder = Path(__file__).parent / ADAPTERS[name]
     if not (folder / "adapter_model.safetensors").exists():
-        script = "pocket.sh" if name in PLANNERS else "pocket_agents.sh"
-        raise BackboneError(
-            f"the adapter {name} is not in {folder}: take a full clone, or train it with launch/{script}"
-        )
+        # Planners can be made again; agents' adapters ship only (videopro/pocket/agents/RECORD.md).
+        trained = ", or train it with launch/pocket.sh" if name in PLANNERS else ""
+        raise BackboneError(f"the adapter {name} is not in {folder}: take a full clone{trained}")
     return folder
