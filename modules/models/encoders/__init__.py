@@ -29,13 +29,13 @@ CHECKPOINTS = {
 
 def pocket_folder() -> Path:
     """The directory of the shipped pocket encoder, a small LanguageBind model trained by
-    `train/retrieval/encoder.py`."""
+    `train/pocket/encoder.py`."""
     return Path(__file__).parent / "pocket"
 
 
 def pocket_asp_folder() -> Path:
     """The directory of the shipped ASP-CLIP on the pocket encoder, trained by
-    `train/retrieval/asp_pocket.py`."""
+    `train/pocket/asp_pocket.py`."""
     return Path(__file__).parent / "pocket_asp"
 
 
@@ -87,7 +87,7 @@ def _shipped(folder: Path, weights: str, encoder: str, trainer: str) -> str:
     if not (folder / weights).is_file():
         raise ModelError(
             f"{encoder} is not in {folder}: clone the whole repository, or train it with "
-            f"train/retrieval/{trainer}"
+            f"train/pocket/{trainer}"
         )
     return str(folder)
 

@@ -259,7 +259,7 @@ def test_errors_name_the_cause(folder: Path, tmp_path: Path) -> None:
 
 def test_a_missing_pocket_encoder_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "pocket_folder", lambda: tmp_path)
-    with pytest.raises(ModelError, match=r"train it with train/retrieval/encoder\.py"):
+    with pytest.raises(ModelError, match=r"train it with train/pocket/encoder\.py"):
         load_encoder("pocket", "cpu")
     languagebind_folder(tmp_path)
     save_file(weights_of("vl"), tmp_path / "model.safetensors")
