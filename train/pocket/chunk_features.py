@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 from videopro.cli import CommandLine, counted, exit_status, setting
-from videopro.modules.models.encoders import pocket_folder
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.pocket import drawing, world
+from videopro.pocket.encoders import ENCODER
 from videopro.pocket.script import LENGTHS, Scene, Script, make_script
 from videopro.pocket.world import video_names
 from videopro.train.pocket.architecture import FRAME_SIZE
@@ -176,7 +176,7 @@ def compute(
     scripts: Sequence[Script], chunks_of: Callable[[int], list[list[np.ndarray]]], title: str
 ) -> ChunkFeatures:
     """The features of videos, of which `chunks_of(number)` gives the frames of each chunk."""
-    encoder = LanguageBindEncoder(str(pocket_folder()), device="cpu")
+    encoder = LanguageBindEncoder(ENCODER.checkpoint, device="cpu")
     frames, captions, own_chunks, frame_counts, attributes, chunk_attributes = [], [], [], [], [], []
     for number, plan in enumerate(counted(scripts, title)):
         with torch.inference_mode():

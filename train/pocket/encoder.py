@@ -5,7 +5,7 @@
 
 A contrastive loss in both directions aligns clips and texts. Every clip of a batch that fits a text counts as
 a positive, weighted by the share of its frames that fit. Re-run the same command to resume from the last
-checkpoint. Writes `log.jsonl` and `model/`, the folder shipped as `modules/models/encoders/pocket`: bf16
+checkpoint. Writes `log.jsonl` and `model/`, the folder shipped as `videopro/pocket/encoder`: bf16
 weights, the tokenizer, and `training_record.json` with recall@3 on val and test: how often the encoder finds
 the clip with a question's evidence, the question itself being the query.
 """

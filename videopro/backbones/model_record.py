@@ -26,7 +26,6 @@ from typing import Any
 from videopro import __version__
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
-from videopro.pocket import MODEL_FOLDER
 from videopro.storage import parse_json
 from videopro.traces import REFERENCE_FORMS, ReferenceForm
 
@@ -41,7 +40,7 @@ class PlannerRecord:
 
     base: str = ""
     """The model that answers inside its programs, for a planner without an adapter to turn off (merged, or
-    trained as a whole): "pocket", a hub name or a folder. Empty: the model with its adapter off."""
+    trained as a whole): its name or folder. Empty: the model with its adapter off."""
     weights: str = ""
     """The fingerprint of that base."""
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -60,15 +59,15 @@ class BaseRecord:
     """The model that a training began with."""
 
     name: str
-    """"pocket", a hub name, or a folder's whole path."""
+    """A short name, a hub name (OWNER/NAME), or a folder's whole path."""
     weights: str
     """The fingerprint of its folder."""
 
     @property
     def is_local(self) -> bool:
-        """Whether the name is that of a folder, whose files can be compared. Which files of a hub name are
-        here differs between machines."""
-        return self.name == "pocket" or Path(self.name).is_absolute()
+        """Whether the name is that of files that can be compared: a folder, or what a plug-in brings. Which
+        files of a hub name are here differs between machines."""
+        return "/" not in self.name or Path(self.name).is_absolute()
 
     def is_other_than(self, now: BaseRecord) -> bool:
         """Whether this is another model than `now`, as far as files and hub names tell."""
@@ -176,6 +175,8 @@ def _build() -> str:
     and others after an edit, also one that was not committed."""
     digest, root = hashlib.sha256(), Path(__file__).parents[1]
     for name in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+        if name.startswith("train/pocket/"):  # In no wheel.
+            continue
         digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return digest.hexdigest()[:8]
 
@@ -207,11 +208,3 @@ def _planner(content: Any, path: Path) -> PlannerRecord:
         )
     _texts(content.get("prompts", {}), "planner: prompts", path)
     return PlannerRecord(**content)
-
-
-def lasting_name(source: str) -> str:
-    """The name by which another command finds a model: "pocket", a hub name, or a folder's whole path."""
-    path = Path(source).expanduser()
-    if not path.is_dir():
-        return source
-    return "pocket" if path.resolve() == MODEL_FOLDER.resolve() else str(path.resolve())

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from videopro.modules.models.encoders import load_encoder, pocket_asp_folder
+from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
+from videopro.pocket.encoders import ASP_CLIP
 from videopro.pocket.script import make_script
 from videopro.train.pocket import asp_pocket
 from videopro.train.pocket.asp_pocket import (
@@ -210,7 +211,7 @@ def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
 
 
 def test_the_shipped_weights_are_small_and_score_a_chunk_by_the_text() -> None:
-    folder = pocket_asp_folder()
+    folder = Path(ASP_CLIP.checkpoint)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 700_000
     record = json.loads((folder / "training_record.json").read_text())
     assert (
