@@ -113,7 +113,11 @@ class Registry(Mapping[str, T]):
                 yield self[name]
             except VideoProError:
                 continue
-        yield from (plugin.value for plugin in self._of_files.values())
+        yield from {plugin.address: plugin.value for plugin in self._of_files.values()}.values()
+
+    def of_file(self, name: str) -> T | None:
+        """The one of a file that this process has used; None for any other name."""
+        return self._of_files[name].value if name in self._of_files else None
 
     def broken(self) -> Iterator[str]:
         """What is wrong with each that cannot be loaded."""
@@ -186,7 +190,7 @@ class Registry(Mapping[str, T]):
         attribute, value = next(iter(chosen.items()))
         address = f"{path}@{named}" if named else str(path)
         plugin = Plugin(self.kind, _name_of(value, attribute), value, address, _hash([content]), path)
-        self._of_files[address] = plugin
+        self._of_files |= {address: plugin, spelling: plugin}
         return plugin
 
     def _entries(self) -> tuple[metadata.EntryPoint, ...]:

@@ -93,7 +93,7 @@ def own_model(model: Backbone | str) -> OwnModel | None:
     """Whose checkpoint a backbone has, or the one of this name as `--model` takes it, with or without an
     adapter, here or behind a server; None: a model of no plug-in."""
     name = _model_in(model) if isinstance(model, str) else str(model.checkpoint or model.name)
-    return next((own for own in MODELS.working() if own.is_at(name)), None)
+    return MODELS.of_file(name) or next((own for own in MODELS.working() if own.is_at(name)), None)
 
 
 def _model_in(spec: str) -> str:
@@ -126,7 +126,7 @@ def expected_model(config: BackboneConfig) -> tuple[OwnModel | None, bool]:
 
 def owner_of(name: str) -> OwnModel | None:
     """Which plug-in's model made what a name stands for."""
-    return next((own for own in MODELS.working() if own.owns(name)), None)
+    return MODELS.of_file(name) or next((own for own in MODELS.working() if own.owns(name)), None)
 
 
 def check_scope(
