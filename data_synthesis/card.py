@@ -140,7 +140,7 @@ def program_counts(
         "asked to be refined": sum(
             refinement_needed(round, right, tau) is not None for round, right in rounds
         ),
-        # Faults that the pocket teacher injected on purpose.
+        # Faults that a teacher injected on purpose.
         "teacher's faults": tally(round.notes["fault"] for round, _ in rounds if "fault" in round.notes),
     }
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, own_model
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import trim_heap
 from videopro.data_synthesis.explore import Explorer
@@ -23,7 +23,7 @@ from videopro.engine import ExceptionWatch, Progress, Unit, read_crashes, record
 from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.methods import make_trace, video_ref
 from videopro.methods.planners import Planner
-from videopro.modules import ModuleModels, is_pocket
+from videopro.modules import ModuleModels
 from videopro.traces import Failure, Redo, Result, Trace, TraceLog
 
 _SHOW_SECONDS = 0.5
@@ -42,7 +42,7 @@ class ExploringWorker:
     ) -> None:
         self.in_flight = config.videos_in_flight()
         self._backbone = load()
-        self._models = ModuleModels(config, pocket=is_pocket(self._backbone), flag=models_flag)
+        self._models = ModuleModels(config, answering=own_model(self._backbone), flag=models_flag)
         teacher = RemoteTeacher(None if load_free_teacher is None else load_free_teacher(), mailbox)
         self._explorer = Explorer(self._backbone, self._models, teacher, config.explore_settings())
 

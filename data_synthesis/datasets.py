@@ -91,7 +91,7 @@ def assemble(
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
 
     `source` names where the questions come from; `excluded` are the videos that must not be included, and
-    `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
+    `seeds` what drawn videos are made from, by name. A question about such a video raises RunError,
     which names the video, or with `skip` is left out and counted. `held_out` names the filter that leaves a
     question out, by its id, text and video; `split` says which videos are for which file. `always_program`:
     see `select_trajectories`. `prompt_file`: the user's prompts for the rows. `reference`: what they say of

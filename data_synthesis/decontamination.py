@@ -1,7 +1,7 @@
 """Videos of evaluation splits, and the check that none of them is used for training.
 
 A video is identified by the content of its file, whatever its name; if the file is missing, by the name
-that its benchmark gives it; a pocket video also by the seed that it is generated from. A video of YouTube or
+that its benchmark gives it; one that is drawn also by what it is drawn from. A video of YouTube or
 Bilibili whose name is its id there is identified by that too: another download of it is another file.
 """
 
@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.benchmarks import CG_BENCH_FILES, Item, pocket_videos
-from videopro.cli import cache_root
+from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Item
 from videopro.data_synthesis.held_out import MINI, cg_bench_records, comparable
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.storage import parse_json
 from videopro.video import content_if_readable, files_below
 
-POCKET_SPLITS = ("val", "test")
 # Files next to videos that are not videos.
 _NOT_VIDEOS = {
     ".jsonl",
@@ -70,7 +68,7 @@ class EvaluationVideos:
     names: dict[str, EvaluationVideo] = field(default_factory=dict)
     """By file name without its ending."""
     seeds: dict[tuple[str, int], EvaluationVideo] = field(default_factory=dict)
-    """Pocket videos by length and seed."""
+    """Drawn videos by length and seed."""
     texts: frozenset[str] = frozenset()
     """Of questions, as `comparable` gives them."""
 
@@ -91,7 +89,7 @@ class EvaluationVideos:
         self, path: Path, key: str, content: str | None, seeds: Mapping[str, tuple[str, int]]
     ) -> EvaluationVideo | None:
         """The video of an evaluation split that this one is, or None. `key`: its benchmark's name for it;
-        `seeds`: what pocket videos are generated from, by their names."""
+        `seeds`: what drawn videos are made from, by their names."""
         return (
             # From the cheapest: a name needs no file to be read.
             self.names.get(path.stem)
@@ -107,18 +105,18 @@ class EvaluationVideos:
 def evaluation_videos(
     exclude: Sequence[str | Path] = (), *, cg_bench: Path | None = None
 ) -> EvaluationVideos:
-    """All videos that are known to be for evaluation: pocket's val and test, what `exclude` names (a folder
-    of videos, a JSONL with "video" or "videos", an annotation file of CG-Bench, or a benchmark as
-    NAME[/SPLIT]:FOLDER), and CG-Bench mini in the folder `cg_bench`. Raises ConfigError for an `exclude` that
-    cannot be read."""
+    """All videos that are known to be for evaluation: what benchmarks hold out by themselves, what `exclude`
+    names (a folder of videos, a JSONL with "video" or "videos", an annotation file of CG-Bench, or a
+    benchmark as NAME[/SPLIT]:FOLDER), and CG-Bench mini in the folder `cg_bench`. Raises ConfigError for an
+    `exclude` that cannot be read."""
     excluded = EvaluationVideos()
-    for split in POCKET_SPLITS:
-        part_of = f"pocket's split {split!r}"
-        for name, length, seed in pocket_videos(split):
-            excluded.seeds[length, seed] = EvaluationVideo(f"video {name} of {part_of}", part_of, "seed")
-        # Worlds of every fingerprint: the test split of an older world is not training data either.
-        for path in sorted(cache_root().glob(f"pocket-*/{split}/videos/*.mp4")):
-            excluded.add_file(path, f"video {path.stem} of {part_of}", part_of)
+    for source in BENCHMARKS.working():
+        for split, drawn, files in source.held_out():
+            part_of = f"{source.name}'s split {split!r}"
+            for name, origin in drawn.items():
+                excluded.seeds[origin] = EvaluationVideo(f"video {name} of {part_of}", part_of, "seed")
+            for path in files:
+                excluded.add_file(path, f"video {path.stem} of {part_of}", part_of)
     if cg_bench is not None:
         _add_cg_bench(excluded, cg_bench / CG_BENCH_FILES["mini"], MINI, MINI)
     for entry in exclude:
@@ -139,8 +137,8 @@ def _add_benchmark(excluded: EvaluationVideos, name: str, split: str, root: Path
     """Add the videos and questions of a benchmark."""
     try:
         # The paper's own form of the questions: it needs no subtitles to be there.
-        spec = benchmarks.find(name)
-        protocol = "videopro" if spec and any(p.name == "videopro" for p in spec.protocols) else ""
+        names = [protocol.name for protocol in BENCHMARKS[name].protocols]
+        protocol = "videopro" if "videopro" in names else ""
         benchmark = benchmarks.load(name, split=split, root=root, protocol=protocol, skip_broken=True)
     except (BenchmarkError, ConfigError) as error:
         raise ConfigError(f"exclude: {error}") from error
@@ -211,7 +209,7 @@ def find_evaluation_videos(
     items: Iterable[Item], excluded: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
 ) -> dict[str, EvaluationVideo]:
     """Which videos of these questions are for evaluation: the videos' keys, each with what it is. `seeds`:
-    what pocket videos are generated from, by their names."""
+    what drawn videos are made from, by their names."""
     evaluated: dict[str, EvaluationVideo] = {}
     for key, path in {item.video_key: item.video for item in items}.items():
         # Over a thousand long videos, their contents are worth reading only if there is one to compare.
@@ -220,8 +218,3 @@ def find_evaluation_videos(
         if video is not None:
             evaluated[key] = video
     return evaluated
-
-
-def pocket_seeds(split: str, world_seed: int | None) -> dict[str, tuple[str, int]]:
-    """Length and seed of the videos of a split of the pocket world, by their names."""
-    return {name: (length, seed) for name, length, seed in pocket_videos(split, world_seed)}

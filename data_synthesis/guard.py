@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from videopro.benchmarks import CG_BENCH_FILES, Benchmark, Item, downloaded
+from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Benchmark, Item, downloaded
 from videopro.data_synthesis.decontamination import (
     EvaluationVideo,
     EvaluationVideos,
     evaluation_videos,
     find_evaluation_videos,
-    pocket_seeds,
 )
 from videopro.data_synthesis.held_out import MINI, HeldOutQuestions, comparable, mini_questions, set_aside
 from videopro.data_synthesis.question_settings import QuestionSettings
@@ -44,8 +43,9 @@ class DecontaminationGuard:
             config.exclude, cg_bench=mini if config.cg_bench_mini == "videos" else None
         )
         self._texts = self.questions.texts | self.excluded.texts
-        own_world = config.source == "pocket" and config.root is None
-        self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
+        # Of files that the user names, only their content counts.
+        kind = BENCHMARKS[config.source]
+        self.seeds = kind.drawn_from(source.split, config.world_seed) if config.root is None else {}
         self.set_aside: frozenset[str] = frozenset()
         if config.held_out_videos is not None:
             self.set_aside = set_aside(source.items, config.held_out_videos, config.seed)

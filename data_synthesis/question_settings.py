@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks
-from videopro.benchmarks import Benchmark
+from videopro.benchmarks import BENCHMARKS, Benchmark
 from videopro.cli import setting
 from videopro.data_synthesis.balance import GRPO_KINDS, RowLimits
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
@@ -24,20 +24,20 @@ class QuestionSettings:
 
     source: str = field(
         metadata=setting(
-            "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
+            "where questions come from: "
+            + ", ".join(benchmarks.BENCHMARKS.ours())
+            + ", or a file of your own (.py)"
         )
     )
-    model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
+    model: str = field(metadata=setting("who answers: a hub name, a folder, server:MODEL@URL, or a plug-in"))
     output: Path = field(metadata=setting("folder of what is made; resumed if it holds the same"))
     split: str | None = field(
-        default=None, metadata=setting("split of the source; unset: its training split (pocket: train)")
+        default=None, metadata=setting("split of the source; unset: its training split")
     )
     root: Path | None = field(
-        default=None, metadata=setting("folder of the source's files; required except for pocket")
+        default=None, metadata=setting("folder of the source's files; required unless its videos are drawn")
     )
-    world_seed: int | None = field(
-        default=None, metadata=setting("generate another pocket world from this seed")
-    )
+    world_seed: int | None = field(default=None, metadata=setting("draw another world from this seed"))
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
     )
@@ -105,8 +105,8 @@ class QuestionSettings:
         self.row_prompts()
         if not 0 <= self.tau <= 1:
             raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
-        if self.source == "pocket" and self.cg_bench_mini != "questions":
-            raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
+        if self.cg_bench_mini != "questions" and not BENCHMARKS[self.source].needs_root:
+            raise ConfigError(f"cg_bench_mini: does not apply to {self.source}; leave it out")
         if self.held_out_videos is not None and self.held_out_videos < 1:
             raise ConfigError(f"held_out_videos is {self.held_out_videos}; it must be at least 1")
 

@@ -15,14 +15,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.benchmarks import Benchmark, Item
+from videopro.benchmarks import BENCHMARKS, Benchmark, Item
 from videopro.cli import did_you_mean
 from videopro.data_synthesis.filters import Filters
 from videopro.errors import ConfigError
 from videopro.question import LETTERS, Question
-
-# The split that may be used for training, for sources with several.
-TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}
 
 # Letters that an option may mean by "option B", of however few options the question is.
 _USUAL = 10
@@ -79,7 +76,7 @@ def load_source(
     """The source's questions as published; `split` None: the training split. Raises BenchmarkError, and
     ConfigError for a track that no question's subtitles can have."""
     if split is None:
-        split = "fresh" if world_seed is not None else TRAINING_SPLITS.get(name, "")
+        split = "fresh" if world_seed is not None else BENCHMARKS[name].training_split
     benchmark = benchmarks.load(name, split=split, root=root, world_seed=world_seed)
     return benchmark.with_subtitle_track(subtitle_track)
 

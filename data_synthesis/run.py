@@ -1,8 +1,8 @@
 """videopro synthesize: questions to trajectories to datasets.
 
     videopro synthesize --config cg_bench --plan
-    videopro synthesize --source pocket --teacher pocket-teacher \\
-        --model pocket --output runs/synth
+    videopro synthesize --source cg_bench --root DIR --teacher api:MODEL@URL \\
+        --model MODEL --output runs/synth
 
 To resume after an interruption, re-run the same command. Started again while it runs, the same command shares
 the work. A larger --limit adds questions; larger caps allow more requests. The datasets and the card are
@@ -25,6 +25,7 @@ from videopro.backbones import (
     Sampling,
     ServerSettings,
     load_backbone,
+    own_model,
 )
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import CommandLine, Need, check_needs, exit_status
@@ -49,13 +50,10 @@ from videopro.data_synthesis.teacher import Teacher, no_teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, read_reply_tokens, read_teacher_usage
 from videopro.engine import ExceptionWatch, Progress, units
 from videopro.engine.cluster import RaySettings, read_ray_settings
-from videopro.methods import PreparedModels, prepare_models
+from videopro.methods import PreparedModels, plugin_identity, prepare_models
 from videopro.methods.planners import Planner, load_planner, planner_needs
 from videopro.methods.program import paper_backbone, program_needs
-from videopro.modules import (
-    ModuleModels,
-    is_pocket,
-)
+from videopro.modules import ModuleModels
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.runs import RUN_FIELDS, Served, check_files, check_model, check_questions, read_vllm_settings
 from videopro.traces import Redo
@@ -111,8 +109,8 @@ def run(
         )
 
     def videos() -> Iterable[Path]:
-        # Those of pocket are of the pocket world for sure, and the guard would make them.
-        if config.assemble_only or selected()[0].name == "pocket":
+        # Those that are drawn are what a model of their own knows, and the guard would make them.
+        if config.assemble_only or selected()[0].fetch is not None:
             return ()
         return dict.fromkeys(item.video for item in guarded()[1])
 
@@ -127,7 +125,7 @@ def run(
             # Before the source's videos are made or opened; of a folder that may be finished, later.
             check_needs(_needs(config, prepared))
     source, selection = selected()
-    identity = {"synthesis": synthesis_identity(config, source)}
+    identity = {"synthesis": synthesis_identity(config, source), **plugin_identity(prepared.plugins)}
     folder.check_same(identity)
     recorded = folder.read() if folder.traces.exists() else []
     check_questions(recorded, selection.benchmark, folder)
@@ -288,7 +286,7 @@ def _explore_here(
 ) -> None:
     """Explore in this process, with a backbone that is closed at the end."""
     planner = make_planner(backbone)
-    models = ModuleModels(config, pocket=is_pocket(backbone), flag=MODELS_FLAG)
+    models = ModuleModels(config, answering=own_model(backbone), flag=MODELS_FLAG)
     full = full_identity(config, identity, planner, models.identity(), backbone.identity())
     key = folder.open(as_mapping(config), full)
     folder.keep_plan(plan)

@@ -16,7 +16,7 @@ from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
-from videopro.methods.planners import FILE, PromptFile, check_planner, read_prompts
+from videopro.methods.planners import FILE, PromptFile, check_planner, own_planner, read_prompts
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.modules import ModuleSettings
 from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule, ReferenceForm
@@ -29,7 +29,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     teacher: str | None = field(
         default=None,
         metadata=setting(
-            "who writes programs: pocket-teacher or api:MODEL@URL (it sees no video); not needed with "
+            "who writes programs: api:MODEL@URL (it sees no video), or a plug-in; not needed with "
             "--programs 0"
         ),
     )
@@ -182,26 +182,27 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         if self.teacher is None:
             if self.asks_teacher:
                 raise ConfigError(
-                    "teacher is missing: who writes programs; give pocket-teacher or api:MODEL@URL, or "
+                    "teacher is missing: who writes programs; give api:MODEL@URL or a plug-in's name, or "
                     "--programs 0 for rows without programs"
                 )
             return
         check_planner(self.teacher)
         if self.teacher == "self":
             raise ConfigError(
-                "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL@URL"
+                "teacher 'self': a model does not teach itself; give api:MODEL@URL or a plug-in's name"
             )
         if self.teacher.startswith(FILE):
             raise ConfigError(
                 f"teacher {self.teacher!r}: one program for all questions teaches nothing; give "
-                "pocket-teacher or api:MODEL@URL"
+                "api:MODEL@URL or a plug-in's name"
             )
         if self.teacher.startswith("server:"):
             raise ConfigError(
                 f"teacher {self.teacher!r}: a teacher is asked without the video; give "
                 f"api:{self.teacher.removeprefix('server:')}"
             )
-        if self.teacher_prompts is not None and self.teacher.startswith("pocket-teacher"):
+        own = own_planner(self.teacher)
+        if self.teacher_prompts is not None and own is not None and not own.reads_any_prompt:
             raise ConfigError(f"teacher {self.teacher!r} reads our prompts only; leave --teacher-prompts out")
 
     @property

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from videopro.pocket import find_video
+from videopro.backbones import find_video
 
 FILM = "long_007"
 QUESTION = "Which color does the triangle at the cave have?"

@@ -1,35 +1,30 @@
 """The video modules that programs call, and what stands behind them."""
 
-from videopro.modules.pocket_scope import check_scope as check_scope
-from videopro.modules.pocket_scope import is_of_pocket as is_of_pocket
-from videopro.modules.pocket_scope import is_pocket_video as is_pocket_video
-
 # The folder is at the top of the checkout and is imported as videopro.modules: each module has one name.
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
 from videopro.modules.alternatives import other_results as other_results
+from videopro.modules.calls import module as module
 from videopro.modules.errors import ArgumentError as ArgumentError
 from videopro.modules.errors import CallError as CallError
 from videopro.modules.errors import ModelError as ModelError
 from videopro.modules.errors import ModuleError as ModuleError
+from videopro.modules.library import PROGRAM_MODULES as PROGRAM_MODULES
 from videopro.modules.library import MadeCall as MadeCall
 from videopro.modules.library import ModuleLibrary as ModuleLibrary
 from videopro.modules.library import VideoContext as VideoContext
 from videopro.modules.library import available_modules as available_modules
 from videopro.modules.library import call_key as call_key
-from videopro.modules.library import module as module
 from videopro.modules.loading import OPTIONS_FLAG as OPTIONS_FLAG
 from videopro.modules.loading import PAPER_HELP as PAPER_HELP
 from videopro.modules.loading import ModuleModels as ModuleModels
 from videopro.modules.loading import ModuleSettings as ModuleSettings
-from videopro.modules.loading import expects_pocket as expects_pocket
-from videopro.modules.loading import is_pocket as is_pocket
+from videopro.modules.loading import cache_need as cache_need
 from videopro.modules.loading import json_flag as json_flag
-from videopro.modules.needs import cache_need as cache_need
-from videopro.modules.needs import module_needs as module_needs
-from videopro.modules.needs import part_needs as part_needs
-from videopro.modules.needs import speech_needs as speech_needs
+from videopro.modules.loading import module_needs as module_needs
+from videopro.modules.loading import part_needs as part_needs
+from videopro.modules.loading import speech_needs as speech_needs
 from videopro.modules.presets import PAPER as PAPER
 from videopro.modules.presets import PAPER_FRAMES as PAPER_FRAMES
 from videopro.modules.presets import WHISPER as WHISPER

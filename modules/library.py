@@ -4,8 +4,9 @@
     library = ModuleLibrary(context, use_frames=use_frames, line=calling_line)   # once per program
     outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
 
-To add a module, decorate a function with `videopro.modules.library.module`.
-"""
+To add a module, decorate a function with `videopro.modules.calls.module` in a file of your own, or in a
+package with an entry point in the group "videopro.modules", and name it with `extra_modules`
+(CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from videopro.errors import ConfigError
 from videopro.modules import (
     answering,
     context,
@@ -26,7 +28,9 @@ from videopro.modules import (
 from videopro.modules.calls import (
     ALIASES,
     FAMILIES,
+    MODULES,
     NEEDS,
+    PLUGIN_MODULES,
     PRELUDE,
     AnswerHandle,
     CallCache,
@@ -34,33 +38,30 @@ from videopro.modules.calls import (
     ClipHandle,
     HostHandle,
     Module,
-    VideoContext,
     VideoHandle,
     bind_arguments,
     check_arguments,
-    module,
-    modules_for,
     show,
 )
+from videopro.modules.calls import VideoContext as VideoContext
 from videopro.modules.errors import ModuleError, UnavailableError
 from videopro.modules.reference import api_reference
+from videopro.plugins import Plugin, Registry
 from videopro.question import Question
 from videopro.storage import stored_text
 from videopro.traces import ArgumentRecorder, FrameRef
 from videopro.traces import Call as Record
 
-__all__ = [
-    "CallCache",
-    "MadeCall",
-    "ModuleLibrary",
-    "VideoContext",
-    "available_modules",
-    "call_key",
-    "module",
-]
-
 # Imported for the modules that they register.
-_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
+_OURS = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
+
+PROGRAM_MODULES: Registry[Callable[..., Any]] = Registry(
+    "module",
+    lambda value: any(value is each.function for each in PLUGIN_MODULES.values()),
+    {each.name: each.function for each in MODULES.values()},
+    what="a function that is decorated with @module (videopro.modules.calls)",
+)
+"""What may be named as `extra_modules`; ours are always offered."""
 
 # What a program's calls may add to its trace.
 _RESULT_CHARS = 1000
@@ -88,12 +89,26 @@ class MadeCall(NamedTuple):
     has none, as a search for clips."""
 
 
+def extra_modules(names: Sequence[str]) -> dict[str, Plugin[Callable[..., Any]]]:
+    """The modules of plug-ins that a setting names, by the names that programs call. Raises ConfigError for
+    one that cannot be loaded, and for two of one name."""
+    extra: dict[str, Plugin[Callable[..., Any]]] = {}
+    for spelling in names:
+        plugin = PROGRAM_MODULES.find(spelling)
+        if other := extra.get(plugin.name):
+            raise ConfigError(
+                f"extra_modules: {other.address} and {plugin.address} bring {plugin.name}(); leave one out"
+            )
+        extra[plugin.name] = plugin
+    return extra
+
+
 def available_modules(context: VideoContext, *, is_open: bool = False) -> list[Module]:
     """The modules that have everything they need for this video and are not disabled, in the order of
     registration. `is_open`: in their forms for an open question."""
     return [
         spec
-        for spec in modules_for(is_open=is_open).values()
+        for spec in context.modules(is_open=is_open).values()
         if spec.family not in context.without and all(context.has(need) for need in spec.needs)
     ]
 
@@ -152,7 +167,9 @@ class ModuleLibrary:
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The modules by name. A module that lacks something it needs is included and raises UnavailableError
         when called; `api_reference` leaves it out."""
-        return {name: self.function(spec) for name, spec in modules_for(is_open=self._is_open).items()}
+        return {
+            name: self.function(spec) for name, spec in self.context.modules(is_open=self._is_open).items()
+        }
 
     def reference(self) -> str:
         """The API reference of this video's modules, made from their signatures and docstrings."""

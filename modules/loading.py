@@ -1,8 +1,8 @@
 """Loads the models behind the modules, once per process, and makes the context of each video from them.
 
-"auto" is what the paper and its release use for a real backbone, and the shipped models for the pocket model;
+"auto" is what the paper and its release use, or what the plug-in of the model that answers brings for it;
 "none" leaves out a model and the modules that need it. There is no silent fallback: a model that cannot be
-loaded stops the run.
+loaded stops the run. What they need is looked up before (`videopro.cli.requirements`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from videopro.backbones import Backbone, BackboneConfig, folder_fingerprint, loaded_whole
-from videopro.cli import cache_root, setting
-from videopro.errors import BackboneError, ConfigError, acquired
+from videopro.backbones import Backbone, OwnModel, folder_fingerprint, loaded_whole
+from videopro.cli import Need, cache_root, folder_problem, is_hub_name, setting
+from videopro.errors import ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
-from videopro.modules.library import VideoContext
-from videopro.modules.models.encoders import AUTO_DTYPE, check_dtype, resolve_dtype
+from videopro.modules.library import VideoContext, extra_modules
+from videopro.modules.models.encoders import AUTO_DTYPE, ENCODERS, check_dtype, read_encoder, resolve_dtype
 from videopro.modules.presets import PAPER, PAPER_FRAMES
-from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts
-from videopro.pocket import model_dir
-from videopro.storage import parse_json
+from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts, resolve_speech
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
@@ -44,14 +42,6 @@ REAL: Mapping[ModelPart, str] = {
     "detector": "grounding-dino:IDEA-Research/grounding-dino-base",
     "tracker": "detector",
 }
-POCKET: Mapping[ModelPart, str] = {
-    "encoder": "pocket",
-    "text_encoder": "none",
-    "ocr": "rapidocr",
-    "detector": "backbone",
-    "tracker": "detector",
-}
-
 PAPER_HELP = (
     f"paper: the models of the paper's own modules for those that are not named, and {PAPER_FRAMES} frames a "
     "call"
@@ -67,8 +57,8 @@ class ModuleSettings:
     encoder: str = field(
         default="auto",
         metadata=setting(
-            "clip encoder: pocket, pocket-asp, or languagebind, clip, siglip2, pe_video or asp-clip with "
-            ":FOLDER; none"
+            "clip encoder: languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER for another "
+            "checkpoint; asp-clip:FOLDER; none"
         ),
     )
     encoder_dtype: str = field(
@@ -93,7 +83,7 @@ class ModuleSettings:
     )
     summarize: bool | None = field(
         default=None,
-        metadata=setting("let the backbone summarize long transcripts; unset: yes, except pocket"),
+        metadata=setting("let the backbone summarize long transcripts; unset: yes, if it can"),
     )
 
     preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP))
@@ -104,9 +94,16 @@ class ModuleSettings:
             "trained on clips that are files of their own)"
         ),
     )
+    extra_modules: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]"
+        ),
+    )
 
     def __post_init__(self) -> None:
         check_dtype("encoder_dtype", self.encoder_dtype)
+        extra_modules(self.extra_modules)
         chosen = PAPER if self.preset == "paper" else {"speech": "none"}
         for part, name in chosen.items():
             if getattr(self, part) == "auto":
@@ -119,45 +116,12 @@ class ModuleSettings:
             return "float32"
         return resolve_dtype(self.encoder_dtype)
 
-    def resolved(self, is_pocket: bool) -> dict[str, str]:
-        """Every part with "auto" replaced."""
-        defaults = POCKET if is_pocket else REAL
+    def resolved(self, answering: OwnModel | None = None) -> dict[str, str]:
+        """Every part with "auto" replaced. `answering`: the plug-in's model that answers, if it is one."""
+        defaults = dict[str, str](REAL.items())
+        defaults |= answering.modules if answering is not None else {}
         chosen = {part: getattr(self, part) for part in defaults}
         return {part: defaults[part] if name == "auto" else name for part, name in chosen.items()}
-
-
-def is_pocket(backbone: Backbone | str) -> bool:
-    """Whether a backbone, or the one of this name as `--model` takes it, is the shipped pocket model, with or
-    without an adapter, here or behind a server."""
-    try:
-        name = _model_in(backbone) if isinstance(backbone, str) else backbone.checkpoint or backbone.name
-        return name == "pocket" or bool(Path(name).expanduser().resolve() == model_dir().resolve())
-    except (BackboneError, OSError, RuntimeError, ValueError):  # "~nobody", a NUL in the name
-        return False
-
-
-def _model_in(spec: str) -> str:
-    """The model of MODEL, MODEL+ADAPTER or server:MODEL@URL."""
-    if spec.startswith("server:"):
-        spec = spec.removeprefix("server:").rpartition("@")[0]
-    if Path(spec).expanduser().exists():  # A folder's own name may contain a +.
-        return spec
-    return spec.partition("+")[0]
-
-
-def expects_pocket(model: BackboneConfig) -> bool | None:
-    """As `is_pocket`, before the model is loaded; None where that cannot be told: for a served model that may
-    be the pocket model, and for a planner that was made from it, whose base answers."""
-    if model.kind == "server":
-        return None if "pocket" in f"{model.model} {model.adapter_model}" else False
-    if is_pocket(model.model):
-        return True
-    try:
-        record = parse_json((Path(model.model) / "videopro.json").read_text(encoding="utf-8"))
-        base = record["planner"]["base"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return None if base == "pocket" or is_pocket(str(base)) else False
 
 
 def json_flag(setting: str) -> str:
@@ -172,21 +136,23 @@ class ModuleModels:
         self,
         settings: ModuleSettings,
         *,
-        pocket: bool,
+        answering: OwnModel | None = None,
         root: Path | None = None,
         flag: str = OPTIONS_FLAG,
     ) -> None:
-        """`pocket`: the backbone is the pocket model. `root`: where indexes are kept; None:
+        """`answering`: the backbone's `own_model`. `root`: where indexes are kept; None:
         `cache_root()`. `flag`: how the command at hand leaves a model out, for messages: with
         {part} for a part's name, or {option} for its name in a flag.
         """
         self._flag = flag
-        self.names = settings.resolved(pocket)
+        self.names = settings.resolved(answering)
         self.transcripts = Transcripts(settings.speech, root)
         """Of the videos that list no subtitles."""
         self._clip_times = settings.clip_times
         self._encoder_dtype = settings.encoder_precision
-        self._summarize = settings.summarize if settings.summarize is not None else not pocket
+        can_summarize = answering is None or answering.summarizes
+        self._summarize = can_summarize if settings.summarize is None else settings.summarize
+        self._extra = extra_modules(settings.extra_modules)
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
         self._loading = threading.Lock()
@@ -209,6 +175,7 @@ class ModuleModels:
             "weights": weights,
             "clip_times": self._clip_times,
             "encoder_dtype": self._encoder_dtype,
+            **({"extra_modules": {n: p.version for n, p in self._extra.items()}} if self._extra else {}),
         }
 
     def context(
@@ -263,6 +230,7 @@ class ModuleModels:
             without=without,
             notes=notes,
             clip_times=self._clip_times,
+            extra=self._extra,
         )
 
     def spoken(self, video: Video) -> Spoken:
@@ -326,12 +294,92 @@ class ModuleModels:
 
 def _folder(name: str) -> Path | None:
     """The local folder that a model's name refers to, if it does."""
-    from videopro.modules.models.encoders import pocket_asp_folder, pocket_folder
-
-    shipped = {"pocket": pocket_folder(), "pocket-asp": pocket_asp_folder()}
-    if name in shipped:
-        return shipped[name]
+    if name in ENCODERS and (folder := ENCODERS[name].folder):
+        return folder
     model = name.partition(":")[2] or name
     # easyocr:LANGUAGES@FOLDER, whisper:FOLDER@LANGUAGE
     named = (model, model.rpartition("@")[0], model.partition("@")[2])
     return next((Path(path) for path in named if path and Path(path).is_dir()), None)
+
+
+_PART_TITLES = {
+    "encoder": "clip encoder",
+    "text_encoder": "text encoder",
+    "ocr": "OCR",
+    "detector": "detector",
+    "tracker": "tracker",
+    "speech": "speech recognition",
+}
+_FOLDERS = {
+    "encoder": "languagebind:FOLDER",
+    "text_encoder": "FOLDER",
+    "ocr": "easyocr:en@FOLDER",
+    "detector": "grounding-dino:FOLDER",
+    "tracker": "sam3:FOLDER",
+    "speech": "whisper:FOLDER",
+}
+"""How a setting names a part that is in a folder."""
+
+
+def module_needs(
+    settings: ModuleSettings,
+    answering: OwnModel | None = None,
+    is_certain: bool = True,
+    *,
+    flag: str = OPTIONS_FLAG,
+    parts: Collection[str] = tuple(_PART_TITLES),
+) -> list[Need]:
+    """What the parts of the settings need, and the cache. `answering`, `is_certain`: what `expected_model`
+    says of the backbone; if it is not certain, only parts that are named are looked at. `flag`: how the
+    command at hand leaves out a part, as in `ModuleModels`. `parts`: those that are used."""
+    named = settings.resolved(answering) | {"speech": resolve_speech(settings.speech)}
+    names = {part: name for part, name in named.items() if part in parts}
+    if not is_certain:
+        names = {part: name for part, name in names.items() if getattr(settings, part) != "auto"}
+    return [*part_needs(names, flag), cache_need()]
+
+
+def speech_needs(speech: str, flag: str = OPTIONS_FLAG) -> list[Need]:
+    """What a method's own transcripts need; nothing without them."""
+    name = resolve_speech(speech)
+    return [] if name == "none" else [*part_needs({"speech": name}, flag), cache_need()]
+
+
+def part_needs(names: Mapping[str, str], flag: str = OPTIONS_FLAG) -> list[Need]:
+    """What models need that are named by the settings of `ModuleSettings`."""
+    return [_part_need(part, name, flag) for part, name in names.items() if name not in ("none", "auto")]
+
+
+def _part_need(part: str, name: str, flag: str) -> Need:
+    without = flag.format(part=part, option=part.replace("_", "-"))
+    otherwise = f"from a folder: {without.replace('none', _FOLDERS[part])}"
+    if "none" in without:
+        otherwise += f"; without it: {without}"
+    kind, _, source = name.partition(":")
+    subject = f"{_PART_TITLES[part]} {name}"
+    if part == "encoder":
+        encoder, source = read_encoder(name)
+        extra = encoder.extra
+    elif part == "text_encoder":
+        source, extra = name, ("encoders", "sentence_transformers")
+    elif part == "ocr" and kind == "easyocr":
+        # It downloads its own weights, and says so if it cannot.
+        return Need(subject, extra="easyocr", package="easyocr", otherwise=otherwise)
+    elif part == "speech":
+        source = source.partition("@")[0]
+        extra = ("speech", "faster_whisper") if kind == "faster-whisper" else ("", "")
+    else:
+        extra = ("", "")
+    return Need(
+        subject,
+        hub=source if is_hub_name(source) else "",
+        extra=extra[0],
+        package=extra[1],
+        otherwise=otherwise,
+    )
+
+
+def cache_need(root: Path | None = None) -> Need:
+    """The folder of indexes and transcripts; None: the usual one."""
+    problem = folder_problem(root or cache_root())
+    return Need("cache", problem=problem and f"{problem}; set VIDEOPRO_CACHE to another folder")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from videopro.errors import ConfigError, RunError
-from videopro.modules.calls import FAMILIES, HANDLES, ClipTimes, Module, modules_for
+from videopro.modules.calls import FAMILIES, HANDLES, MODULES, PLUGIN_MODULES, ClipTimes, Module
 from videopro.traces import ReferenceForm
 
 # What the sandbox allows; the tests compare it with the sandbox's own list.
@@ -33,8 +33,8 @@ def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") ->
 
 
 def full_reference() -> str:
-    """The reference of all modules; of a video, some may have nothing to work on."""
-    return api_reference(list(modules_for(is_open=False).values()))
+    """The reference of all modules of ours; of a video, some may have nothing to work on."""
+    return api_reference(list(MODULES.values()))
 
 
 @lru_cache(maxsize=64)
@@ -88,12 +88,12 @@ def _first_clause(text: str) -> str:
 def named_modules(names: Sequence[str]) -> list[Module]:
     """The modules with these names, in their forms for questions with options. Raises ConfigError for a name
     that no module has now."""
-    registered = modules_for(is_open=False)
+    registered = {**PLUGIN_MODULES, **MODULES}
     for name in names:
         if name not in registered:
             raise ConfigError(
-                f"module {name!r}: there was one when the records were made, and there is none now; import "
-                "the code that registers it, or make the records again"
+                f"module {name!r}: there was one when the records were made, and there is none now; name "
+                "its plug-in with extra_modules, or make the records again"
             )
     return [registered[name] for name in names]
 
@@ -104,7 +104,7 @@ def modules_of_prompt(prompt: str, form: ReferenceForm, clip_times: ClipTimes = 
     lines = set(prompt.splitlines())
     listing = [
         module
-        for module in modules_for(is_open=False).values()
+        for module in (*MODULES.values(), *PLUGIN_MODULES.values())
         if module.is_documented and not lines.isdisjoint(_lines_of(module, form))
     ]
     if not listing or reference_text(form, listing, clip_times).strip() not in prompt:

@@ -29,16 +29,16 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
 from videopro import benchmarks
-from videopro.backbones import load_backbone
+from videopro.backbones import MODELS, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
 from videopro.cli import CommandLine, setting
 from videopro.executor import DEFAULT_LIMITS, parse_program
-from videopro.methods.planners.pocket_teacher.logic import logic_variant
-from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion, parse_question
-from videopro.methods.planners.pocket_teacher.variants import program, quote
 from videopro.methods.program import OtherVideos, deciding, execute
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext
+from videopro.pocket.teacher.logic import logic_variant
+from videopro.pocket.teacher.reading import ParsedQuestion, parse_question
+from videopro.pocket.teacher.variants import program, quote
 from videopro.question import Question, right_letters
 from videopro.traces import CombiningRule, Execution
 from videopro.traces.scoring import QuestionScore, accuracy, auroc, expected_calibration_error
@@ -132,7 +132,7 @@ class _Runner:
         self.others = OtherVideos()
         self._backbone = load_backbone("pocket")
         self._meter = ThreadMeter()
-        self._models = ModuleModels(ModuleSettings(), pocket=True)
+        self._models = ModuleModels(ModuleSettings(), answering=MODELS["pocket"])
         self._contexts: dict[Path, VideoContext] = {}
 
     def row(self, case: Case) -> dict[str, Any] | None:

@@ -27,8 +27,8 @@ from typing import Any
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
+from videopro.backbones import find_video
 from videopro.cli import CommandLine, setting
-from videopro.pocket import find_video
 
 FILM = "long_007"
 QUESTION = "Which color does the triangle at the cave have?"

@@ -20,7 +20,7 @@ from peft import PeftModel
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
 
-from videopro.backbones import load_backbone, read_spec
+from videopro.backbones import MODELS, load_backbone, read_spec
 from videopro.backbones.qwen import find_checkpoint
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program
@@ -50,7 +50,7 @@ class PlainReward:
     def __init__(self, base: str, remember: bool) -> None:
         self._counted = ThreadMeter()
         self._backbone = MeteredBackbone(load_backbone(read_spec(base)), self._counted)
-        self._models = ModuleModels(ModuleSettings(), pocket=True)
+        self._models = ModuleModels(ModuleSettings(), answering=MODELS["pocket"])
         self._remember = remember
         self._contexts: dict[str, VideoContext] = {}
         self._ran: dict[tuple[str, str, str], Execution] = {}

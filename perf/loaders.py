@@ -25,7 +25,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
 from videopro import benchmarks
-from videopro.benchmarks import SPECS, Benchmark
+from videopro.benchmarks import BENCHMARKS, Benchmark
 from videopro.cli import CommandLine, setting
 from videopro.errors import BenchmarkError, ConfigError
 
@@ -96,7 +96,7 @@ def counted(case: Case, folder: Path) -> dict[str, Any]:
         root_of_case.mkdir(exist_ok=True)
         for file in files:
             (root_of_case / official_name(file)).symlink_to(file.absolute())
-        for protocol in (each.name for each in SPECS[case.benchmark].protocols):
+        for protocol in (each.name for each in BENCHMARKS[case.benchmark].protocols):
             try:
                 benchmark = benchmarks.load(
                     case.benchmark,

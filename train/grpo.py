@@ -27,11 +27,11 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
+from videopro.backbones import Backbone, folder_fingerprint, load_backbone, own_model, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.cli import build_settings, needs_extra
 from videopro.errors import ConfigError
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket, json_flag
+from videopro.modules import ModuleModels, ModuleSettings, json_flag
 from videopro.train.settings import TWO_TURN, VLLM, help_without_extra
 
 with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo")):
@@ -154,7 +154,7 @@ def _trainer(
         answerer,
         modules=ModuleModels(
             module_settings,
-            pocket=is_pocket(answerer),
+            answering=own_model(answerer),
             flag=json_flag("modules"),
         ),
         log=programs,

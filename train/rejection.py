@@ -25,6 +25,7 @@ from videopro.backbones import (
     Visual,
     load_backbone,
     model_needs,
+    own_model,
     read_spec,
 )
 from videopro.cli import Counter, build_settings, check_needs, exit_status, needs_extra
@@ -32,7 +33,7 @@ from videopro.errors import ConfigError, DatasetError, NativeError, RunError, Vi
 from videopro.executor import Program, parse_program
 from videopro.methods.planners import load_answerer
 from videopro.methods.program import derive_seed, program_needs
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings
 from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomically
 from videopro.train.settings import REJECTION, RejectionConfig
 from videopro.video import Video
@@ -252,7 +253,7 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
             "adapter is not set, but the model without its adapter answers inside programs; set adapter or "
             "answerer"
         )
-    models = ModuleModels(settings, pocket=is_pocket(answerer), flag=_MODULES_FLAG)
+    models = ModuleModels(settings, answering=own_model(answerer), flag=_MODULES_FLAG)
     return policy, ProgramRewards(
         answerer,
         modules=models,

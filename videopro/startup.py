@@ -52,8 +52,8 @@ _LOGGED = (
 _WARNED: tuple[tuple[type[Warning], str], ...] = (
     # TRL and peft still use these names of transformers 5; they go on working until version 6.
     (FutureWarning, "`(is_)?gradient_checkpointing(_enable|_disable)?` is deprecated"),
-    # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. "pocket"
-    # is no folder or hub name, and no vocabulary is enlarged here.
+    # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. A
+    # plug-in's name is no folder or hub name, and no vocabulary is enlarged here.
     (UserWarning, "Could not find a config file in .* will assume that the vocabulary was not modified"),
     # Of every rollout_func of TRL's GRPOTrainer: tests hold it to what we need of it.
     (UserWarning, "You are using 'rollout_func', which is an experimental feature"),

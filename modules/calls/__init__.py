@@ -43,6 +43,7 @@ from videopro.modules.calls.registry import FAMILIES as FAMILIES
 from videopro.modules.calls.registry import MODULES as MODULES
 from videopro.modules.calls.registry import NEEDS as NEEDS
 from videopro.modules.calls.registry import OPEN_MODULES as OPEN_MODULES
+from videopro.modules.calls.registry import PLUGIN_MODULES as PLUGIN_MODULES
 from videopro.modules.calls.registry import REMOVABLE as REMOVABLE
 from videopro.modules.calls.registry import Module as Module
 from videopro.modules.calls.registry import module as module

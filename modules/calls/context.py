@@ -17,6 +17,7 @@ from videopro.backbones import Backbone
 from videopro.errors import ConfigError
 from videopro.modules.calls.arguments import MAX_CONTEXT, Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
+from videopro.modules.calls.registry import PLUGIN_MODULES, Module, modules_for
 from videopro.modules.search import SubtitleSearch
 from videopro.traces import FrameRef
 from videopro.video import Frame, Subtitles, Video, distinct_frames
@@ -57,12 +58,14 @@ class VideoContext:
         without: Collection[str] = (),
         notes: Sequence[str] = (),
         clip_times: ClipTimes = "video",
+        extra: Collection[str] = (),
     ) -> None:
         """`text_encoder` finds subtitle lines by meaning; if None, BM25 finds them by their words. If
         `can_summarize` is False, the backbone cannot write a summary and the lines themselves are returned.
         `transcript_words`: maximum length of a transcript in the model's prompt. `without`: module families
         to leave out. `notes`: what the results of its questions should note. `clip_times`: see `ClipTimes`.
-        Raises ConfigError if `transcript_words` is not positive."""
+        `extra`: the names of plug-ins' modules that are offered too. Raises ConfigError if `transcript_words`
+        is not positive."""
         if transcript_words < 1:
             raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
         self.video = video
@@ -78,6 +81,7 @@ class VideoContext:
         self.without = frozenset(without)
         self.notes = tuple(notes)
         self.clip_times = clip_times
+        self.extra = tuple(extra)
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
         """The program's `video`."""
@@ -91,6 +95,10 @@ class VideoContext:
     def has(self, need: str) -> bool:
         """Whether a need (a key of `videopro.modules.calls.registry.NEEDS`) is met."""
         return getattr(self, need) is not None
+
+    def modules(self, *, is_open: bool) -> dict[str, Module]:
+        """The modules that programs may name, by name, also those that lack something on this video."""
+        return {**modules_for(is_open=is_open), **{name: PLUGIN_MODULES[name] for name in self.extra}}
 
     def identity(self, family: str) -> str:
         """A hash of everything but the arguments that the results of a module family depend on: the video,

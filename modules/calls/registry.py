@@ -78,9 +78,11 @@ class Module:
 
 
 MODULES: dict[str, Module] = {}
-"""The modules by name; for an open question, those of OPEN_MODULES take the place of theirs."""
+"""Our modules by name; for an open question, those of OPEN_MODULES take the place of theirs."""
 OPEN_MODULES: dict[str, Module] = {}
 """The forms that modules have for open questions, which have no options, by name."""
+PLUGIN_MODULES: dict[str, Module] = {}
+"""Those of plug-ins that this process has loaded: programs may call those that `extra_modules` names."""
 
 
 def modules_for(*, is_open: bool) -> Mapping[str, Module]:
@@ -113,9 +115,14 @@ def module(
     def add(function: F) -> F:
         # The same name in a program, whatever the question: planners know one API.
         name = open_form_of or function.__name__
-        register = OPEN_MODULES if open_form_of else MODULES
-        if name in register:
-            raise ValueError(f"a module named {name!r} is already registered")
+        is_ours = function.__module__.startswith(f"{__name__.partition('.calls.')[0]}.")
+        register = PLUGIN_MODULES if not is_ours else OPEN_MODULES if open_form_of else MODULES
+        # Of two plug-ins, the settings say which is meant; a file that was changed may be loaded again.
+        taken = register if is_ours else MODULES
+        if name in taken:
+            raise ValueError(
+                f"a module named {name!r} is already registered, by {taken[name].function.__module__}"
+            )
         register[name] = module_of(
             function, family=family, needs=needs, cache=cache, name=name, documented=documented
         )

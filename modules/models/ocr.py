@@ -134,7 +134,7 @@ class RapidOcr(Ocr):
         return RapidOCR(
             params={
                 "Global.log_level": "error",
-                # The default enlarges every picture again, to 736: twice the time, and no more of pocket's
+                # The default enlarges every picture again, to 736: twice the time, and no more of drawn
                 # signs are read (22 of 24 either way).
                 "Det.limit_side_len": _SHORTEST_SIDE,
                 # Without it each picture's memory is taken from the system anew, a quarter of the time.

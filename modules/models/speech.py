@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from videopro.errors import ConfigError, acquired, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.modules.models.sound import SAMPLE_RATE
+from videopro.plugins import Registry
 from videopro.video import SubtitleLine
 
 _WINDOW = 30 * SAMPLE_RATE
@@ -178,14 +179,16 @@ class SpeechSpec:
     """A setting of `speech` in its parts."""
 
     kind: str
-    """ "whisper" or "faster-whisper"."""
+    """A name of TRANSCRIBERS."""
     name: str
     language: str | None = None
+    version: str = ""
+    """Of a plug-in."""
 
     def identity(self) -> object:
         """What transcripts depend on, as JSON-serializable data. Nothing is loaded for it, so that a machine
         without the model can read what is there. A folder is named by its contents."""
-        return [self.kind, self._weights, self.language]
+        return [self.kind, self._weights, self.language, *filter(None, [self.version])]
 
     @cached_property
     def _weights(self) -> str:
@@ -195,8 +198,15 @@ class SpeechSpec:
 
     def load(self, device: str | None = None) -> SpeechRecognizer:
         """The recognizer. Raises ModelError or ConfigError."""
-        recognizer = Whisper if self.kind == "whisper" else FasterWhisper
-        return recognizer(self.name, language=self.language, device=device)
+        return TRANSCRIBERS[self.kind](self.name, language=self.language, device=device)
+
+
+TRANSCRIBERS: Registry[Callable[..., SpeechRecognizer]] = Registry(
+    "transcriber",
+    lambda value: isinstance(value, type) and issubclass(value, SpeechRecognizer),
+    {"whisper": Whisper, "faster-whisper": FasterWhisper},
+    what="a class that derives from SpeechRecognizer (videopro.modules.models) and takes a model's name",
+)
 
 
 def read_speech(spec: str) -> SpeechSpec:
@@ -204,8 +214,9 @@ def read_speech(spec: str) -> SpeechSpec:
     Raises ConfigError for another `spec`."""
     kind, _, source = spec.partition(":")
     name, _, language = source.partition("@")
-    if kind in ("whisper", "faster-whisper") and name:
-        return SpeechSpec(kind, name, language or None)
+    if kind in TRANSCRIBERS and name:
+        version = TRANSCRIBERS.find(kind).version
+        return SpeechSpec(kind, name, language or None, version)
     raise ConfigError(
         f"speech {spec!r}: write whisper:NAME or faster-whisper:NAME, as in "
         "whisper:openai/whisper-large-v3-turbo@en"

@@ -7,7 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone, model_needs, read_spec
+from videopro.backbones import (
+    Backbone,
+    check_scope,
+    expected_model,
+    load_backbone,
+    model_needs,
+    own_model,
+    read_spec,
+)
 from videopro.backbones.wrappers import share_backbone
 from videopro.cli import build_settings, check_needs
 from videopro.errors import ConfigError
@@ -15,9 +23,6 @@ from videopro.modules import (
     ModuleModels,
     ModuleSettings,
     VideoContext,
-    check_scope,
-    expects_pocket,
-    is_pocket,
     module_needs,
 )
 from videopro.modules.tools.no_model import NoModel
@@ -64,12 +69,8 @@ class ToolModels:
         self.backbone: Backbone = NoModel()
         if model is not None:
             self.backbone = share_backbone(load(model, **self._backbone_settings), adapter=adapter)
-        self.modules = ModuleModels(self._settings, pocket=self.is_pocket, flag=_FLAG)
-
-    @property
-    def is_pocket(self) -> bool:
-        """Whether the model knows pocket videos only."""
-        return self.model is not None and is_pocket(self.backbone)
+        answering = None if model is None else own_model(self.backbone)
+        self.modules = ModuleModels(self._settings, answering=answering, flag=_FLAG)
 
     @property
     def without(self) -> tuple[str, ...]:
@@ -91,10 +92,10 @@ class ToolModels:
 
     def _check_needs(self) -> None:
         if self.model is None:
-            check_needs(module_needs(self._settings, pocket=False, flag=_FLAG))
+            check_needs(module_needs(self._settings, flag=_FLAG))
             return
         config = read_spec(self.model, **self._backbone_settings)
-        needs = module_needs(self._settings, pocket=expects_pocket(config), flag=_FLAG)
+        needs = module_needs(self._settings, *expected_model(config), flag=_FLAG)
         check_needs([*model_needs(config), *needs])
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from videopro.backbones import find_video
 from videopro.modules.tools.budget import Budget
 from videopro.modules.tools.models import ToolModels, as_models
 from videopro.modules.tools.toolbox import VideoTools
-from videopro.pocket import find_video
 from videopro.video import Subtitles, Video, load_subtitles, subtitles_of
 
 

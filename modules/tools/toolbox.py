@@ -18,7 +18,7 @@ from videopro.errors import (
     is_machines,
 )
 from videopro.modules import ArgumentError, ModuleError, ModuleLibrary, VideoContext, available_modules
-from videopro.modules.calls import ALIASES, FAMILIES, Module, modules_for
+from videopro.modules.calls import ALIASES, FAMILIES, Module
 from videopro.modules.tools.budget import Budget, Spending
 from videopro.modules.tools.evidence import LONGEST_NAME, ToolCall, evidence_of, read_arguments
 from videopro.modules.tools.functions import as_function
@@ -203,7 +203,7 @@ class VideoTools:
     def _tool(self, name: str) -> Module:
         if name in self._offered:
             return self._offered[name]
-        registered = modules_for(is_open=self._is_open)
+        registered = self.context.modules(is_open=self._is_open)
         # The library says what such a module lacks on this video.
         if name in registered and name not in _PROGRAMS_ONLY and not self._has_all(registered[name]):
             return registered[name]

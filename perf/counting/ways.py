@@ -28,9 +28,15 @@ from typing import Any
 from videopro.errors import ConfigError
 
 # The folders of 0507bb4, and where they have moved since.
-INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
+INSIDES = (
+    *("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/"),
+    # A plug-in, of which the way asks its objects alone.
+    "videopro/pocket/",
+)
 PLUMBING = (
     *("videopro/storage/", "videopro/processes/", "videopro/cli/"),
+    # What a name stands for.
+    "videopro/plugins.py",
     # Whose error an exception is.
     "videopro/errors/",
     *("videopro/python_syntax.py", "videopro/executor/python_syntax.py"),

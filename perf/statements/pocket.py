@@ -6,14 +6,14 @@ from perf import ROOT
 from perf.statements.sampling import beside_greedy
 from perf.statements.shared import Statements, listed, record, row
 from perf.stored import is_right_at_first, traces
-from videopro.methods.planners.pocket_teacher.faults import SHARES
-from videopro.methods.planners.pocket_teacher.teacher import REFINED_SHARE
+from videopro.pocket.teacher.faults import SHARES
+from videopro.pocket.teacher.teacher import REFINED_SHARE
 from videopro.traces.scoring import percent
 
 TEST, SFT = "docs/results/pocket-test/last.json", "docs/results/pocket-sft"
 _CONTEXTS = {"Text read from the frames": "text read from frames", "scenes at the": "counts of scenes"}
 """What the teacher's programs put before what they found, and what that is."""
-_SOURCES = ("videopro/methods/planners/pocket_teacher/programs.py", "train/pocket/qa_pairs.py")
+_SOURCES = ("videopro/pocket/teacher/programs.py", "train/pocket/qa_pairs.py")
 _SHIPPED = 1
 """The seed of the planner that ships."""
 

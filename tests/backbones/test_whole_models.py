@@ -43,7 +43,7 @@ def test_what_answers_has_all_its_weights() -> None:
 
 @pytest.mark.usefixtures("zero3")
 def test_a_model_behind_the_modules_is_loaded_whole() -> None:
-    models = ModuleModels(ModuleSettings(), pocket=False)
+    models = ModuleModels(ModuleSettings())
     assert models._once("encoder", is_deepspeed_zero3_enabled) is False
 
 

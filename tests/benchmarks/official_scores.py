@@ -28,13 +28,13 @@ from tests.benchmarks.official_scorers import data, ours
 from tests.benchmarks.official_scorers import data_contributed as contributed
 from tests.benchmarks.official_scorers import ours_contributed as own
 from tests.benchmarks.official_scorers.ours import Scores
-from videopro.benchmarks import SPECS
+from videopro.benchmarks import BENCHMARKS
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.storage import write_atomically
 
 RECORDED = Path(__file__).parent / "official_scorers" / "recorded"
 DIMENSIONS = tuple(
-    metric.name for metric in SPECS["mmbench_video"].protocols[0].metrics if metric.over == "dimension"
+    metric.name for metric in BENCHMARKS["mmbench_video"].protocols[0].metrics if metric.over == "dimension"
 )
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_world import LVB, MME, write_json
-from videopro.benchmarks import SPECS, Item, load
+from videopro.benchmarks import OFFICIAL, Item, load
 from videopro.benchmarks.sources import BenchmarkRecords
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
 
-@pytest.mark.parametrize("name", sorted(SPECS))
+@pytest.mark.parametrize("name", sorted(OFFICIAL))
 def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="needs --root, the folder that contains"):
         load(name)

@@ -12,9 +12,9 @@ import pytest
 
 from tests.benchmarks.official_scorers import data_contributed
 from tests.support.benchmark_world import metrics, score, touch, traces_of, write_json
-from videopro.benchmarks import NAMES, Benchmark, find, load
+from videopro.benchmarks import BENCHMARKS, Benchmark, load
 from videopro.benchmarks.metrics import set_score
-from videopro.benchmarks.own import contributed
+from videopro.benchmarks.registry import CONTRIBUTED
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.runs import summarize
@@ -32,12 +32,12 @@ def official(summary: dict[str, Any]) -> dict[str, float | None]:
 
 
 def test_each_is_found_by_its_name_and_names_its_source() -> None:
-    assert set(contributed()) <= set(NAMES)
-    for name in contributed():
-        spec = find(name)
-        assert spec is not None
+    assert set(CONTRIBUTED) <= set(BENCHMARKS)
+    for name in CONTRIBUTED:
+        plugin = BENCHMARKS.find(name)
+        spec = plugin.value
         # A file of this package is no part of a run's key.
-        assert (spec.name, spec.version) == (name, "")  # type: ignore[attr-defined]
+        assert (spec.name, plugin.version) == (name, "")
         for protocol in spec.protocols:
             assert protocol.answer_prompt is not None
             assert "commit" in protocol.answer_prompt.source

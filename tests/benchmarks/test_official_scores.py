@@ -7,7 +7,7 @@ import pytest
 
 from tests.benchmarks.official_scores import CASES, Case, compare, digest, recorded, table
 from tests.support import ROOT
-from videopro.benchmarks import NAMES
+from videopro.benchmarks import BENCHMARKS
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -28,8 +28,8 @@ def test_the_record_is_of_these_replies(case: Case) -> None:
 
 
 def test_every_benchmark_is_compared() -> None:
-    compared = {name for name in NAMES for case in CASES if case.name.startswith(name)}
-    assert set(NAMES) - compared == {"pocket", "jsonl"}
+    compared = {name for name in BENCHMARKS for case in CASES if case.name.startswith(name)}
+    assert set(BENCHMARKS) - compared == {"pocket", "jsonl"}
 
 
 def test_only_the_script_whose_reason_the_page_gives_differs() -> None:

@@ -14,8 +14,7 @@ import pytest
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.fakes import make_video
-from videopro.benchmarks import NAMES, load
-from videopro.benchmarks.own import find_external
+from videopro.benchmarks import BENCHMARKS, load
 from videopro.commands import seeds
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
@@ -222,13 +221,21 @@ def line_of(text: str, content: str = FILE) -> int:
         (', over="kind"', "", "metric 'by kind': needs over, the kind of its groups"),
         ("answer_prompt=PROMPT", "answer_prompt=PROMPT.text", "it must be AnswerPrompt(...)"),
         ('"colours", (', '"my colours", (', "give a name of letters"),
-        ('"colours", (', '"pocket", (', "the name is taken"),
+        ('"colours", (', '"jsonl", (', "the name is taken"),
         ('("test", "val")', '"test"', "splits must be a tuple, not 'test'"),
         ("(PROTOCOL,)", "()", "at least one split and one protocol"),
         ('reply="text"', 'subtitles="all"', "shows subtitles; name their folders with subtitle_folders"),
         ("(PROTOCOL,)", "(PROTOCOL, PROTOCOL)", "each protocol a name of its own"),
-        ("BENCHMARK =", "BENCHMARKS =", "defines no BenchmarkSpec; assign one to BENCHMARK"),
-        ("BENCHMARK =", "BENCHMARK = 1 or", "BENCHMARK is a int, not a BenchmarkSpec"),
+        (
+            "BENCHMARK =",
+            "BENCHMARK = 1 or",
+            "defines no benchmark; a benchmark is a BenchmarkSpec; assign one to",
+        ),
+        (
+            "BENCHMARK =",
+            "OTHER = BenchmarkSpec('x', ('a',), (PROTOCOL,), rows, '', parsers=PARSERS)\nBENCHMARK =",
+            "several (x, colours)",
+        ),
     ],
 )
 def test_a_file_that_describes_nothing(old: str, new: str, expected: str, file: Path) -> None:
@@ -236,7 +243,7 @@ def test_a_file_that_describes_nothing(old: str, new: str, expected: str, file: 
     assert content != FILE
     file.write_text(content)
     with pytest.raises(BenchmarkError) as raised:
-        find_external(str(file))
+        BENCHMARKS.find(str(file))
     message = str(raised.value)
     assert message.startswith(str(file))
     assert expected in message
@@ -339,7 +346,7 @@ def test_unknown_names(file: Path) -> None:
         load("mvbenc", root=file.parent)
     with pytest.raises(BenchmarkError, match=r"videopro: is a set of benchmarks \(lvbench, videomme, longv"):
         load("videopro", root=file.parent)
-    assert {"mvbench", "charades_sta"} < set(NAMES)
+    assert {"mvbench", "charades_sta"} < set(BENCHMARKS)
 
 
 # ---- packages ---------------------------------------------------------------------------------------------
@@ -374,16 +381,17 @@ def test_a_benchmark_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[
         2 / 3
     )
     capsys.readouterr()
-    # The same content is the same benchmark, wherever it is.
-    assert run(tmp_path / "colours.py", "run") == 0
+    # The package's version is part of the key, so its file alone is another benchmark.
+    assert run(tmp_path / "colours.py", "run") == 2
+    assert "the run has '1.0 " in capsys.readouterr().err
     for name, expected in (
-        ("tints", "BENCHMARK.name is 'colours', but the benchmark is found as 'tints'"),
+        ("tints", "benchmark 'tints' of package own-colours (own_colours:BENCHMARK) has the name 'colours'"),
         (
             "lost",
-            "benchmark 'lost' of package own-colours: own_colours:LOST cannot be loaded (AttributeError",
+            "benchmark 'lost' of package own-colours (own_colours:LOST) cannot be loaded (AttributeError",
         ),
-        ("mvbench", "benchmark 'mvbench' is in several packages (own-colours, videopro)"),
-        ("mlvu", "benchmark 'mlvu' is in several packages (own-colours, videopro)"),
+        ("mvbench", "benchmark 'mvbench' is in several packages (videopro, own-colours)"),
+        ("mlvu", "benchmark 'mlvu' is in several packages (videopro, own-colours)"),
     ):
         with pytest.raises(BenchmarkError) as raised:
             load(name, root=tmp_path / "root")

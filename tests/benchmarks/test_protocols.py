@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from videopro.benchmarks import NAMES, PRESETS, SPECS
+from videopro.benchmarks import BENCHMARKS, OFFICIAL, PRESETS
 from videopro.benchmarks.protocol import AnswerPrompt, Protocol
 from videopro.question import Question
 
 
 def test_every_protocol_names_its_source_and_survives_a_run_folder() -> None:
-    assert set(SPECS) < set(NAMES)
-    for spec in SPECS.values():
+    assert set(OFFICIAL) < set(BENCHMARKS)
+    for spec in map(BENCHMARKS.__getitem__, OFFICIAL):
         assert len({protocol.name for protocol in spec.protocols}) == len(spec.protocols)
         identities = [json.dumps(protocol.identity(), sort_keys=True) for protocol in spec.protocols]
         assert len(set(identities)) == len(identities)
@@ -26,8 +26,8 @@ def test_presets_exist() -> None:
     for parts, frames in PRESETS.values():
         assert frames == 64
         for name, split, protocol in parts:
-            assert split in SPECS[name].splits
-            assert SPECS[name].protocol(protocol).name == protocol
+            assert split in BENCHMARKS[name].splits
+            assert BENCHMARKS[name].protocol(protocol).name == protocol
 
 
 def test_a_prompt_leaves_other_braces_alone() -> None:

@@ -325,14 +325,16 @@ def test_a_pocket_video_is_made_when_it_is_asked_about(
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
     asked: list[Item] = []
 
-    class Recorder(methods.METHODS["native"]):  # type: ignore[misc]
-        def run_video(
-            self, items: Sequence[Item], context: methods.MethodContext
-        ) -> Iterator[tuple[Item, Result]]:
-            asked.extend(items)
-            return super().run_video(items, context)
+    native = methods.METHODS["native"]
+    answer = native.run_video
 
-    monkeypatch.setitem(methods.METHODS, "native", Recorder)  # type: ignore[arg-type]
+    def recorded(
+        self: methods.Method, items: Sequence[Item], context: methods.MethodContext
+    ) -> Iterator[tuple[Item, Result]]:
+        asked.extend(items)
+        return answer(self, items, context)
+
+    monkeypatch.setattr(native, "run_video", recorded)
     argv = ["pocket:test/short_001", "What colour?", "--choices", *COLOURS, "--model", "m"]
     assert main(argv, load=load_fake) == 0
     (item,) = asked

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from videopro.commands.doctor import machine, packages, storage
+from videopro.commands.doctor import machine, packages
 from videopro.commands.doctor.command import main
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
@@ -94,7 +94,7 @@ def test_what_every_run_needs_is_status_2(
         raise BackboneError("the pocket model is not there")
 
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(storage, "model_dir", no_model)
+    monkeypatch.setattr("videopro.pocket.model.model_dir", no_model)
     monkeypatch.setattr(machine, "sandbox_problem", lambda: "this kernel has no seccomp filters.")
     monkeypatch.setattr(packages, "_required", lambda: ["no-such-package>=1", "wandb; extra == 'tracking'"])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 9, 1))

@@ -27,8 +27,8 @@ from videopro.data_synthesis.teacher_log import (
 )
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
-from videopro.methods.planners.pocket_teacher.teacher import PocketTeacher
 from videopro.methods.planners.server import ApiPlanner
+from videopro.pocket.teacher.teacher import PocketTeacher
 from videopro.question import Question
 
 KEY = "sk-very-secret-key"

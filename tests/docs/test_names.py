@@ -89,7 +89,9 @@ def test_what_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: str(script.relative_to(ROOT)))
 def test_what_a_script_or_config_names_exists(script: Path) -> None:
-    assert sorted(set(missing_names(script.read_text(encoding="utf-8")))) == []
+    # Groups of entry points are no modules.
+    text = re.sub(r"entry-points\.\"[\w.]+\"", "", script.read_text(encoding="utf-8"))
+    assert sorted(set(missing_names(text))) == []
 
 
 def test_tests_that_a_record_of_trials_names_exist() -> None:

@@ -1,18 +1,15 @@
 """The worked examples of CONTRIBUTING.md and docs/own-benchmarks.md: what they show is what lies in
-docs/examples, and each one runs."""
+docs/examples, and each one runs, as an installed package and by its file, from outside of ours."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -27,23 +24,11 @@ from videopro.commands import infer
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.methods.program import method as program_module
 from videopro.modules import api_reference, available_modules
-from videopro.modules.calls import MODULES
+from videopro.modules.library import extra_modules
 from videopro.traces import read_traces
 
 EXAMPLES = ROOT / "docs" / "examples"
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-
-
-def example(name: str) -> ModuleType:
-    """An example as a module."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    # Dataclasses look up the names in their annotations there.
-    sys.modules[name] = made
-    spec.loader.exec_module(made)
-    return made
 
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
@@ -136,28 +121,31 @@ PROGRAM = """def execute_command(video, question):
 """
 
 
+BRIGHTNESS = str(EXAMPLES / "brightness.py")
+
+
 @pytest.fixture
-def brightness(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The module, registered for one test."""
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIDEOPRO_CACHE", "unused")
-    example("brightness")
-    yield
-    del MODULES["get_brightness"]
 
 
-@pytest.mark.usefixtures("brightness")
+@pytest.mark.usefixtures("own_cache")
 def test_planners_read_of_the_module_and_an_ablation_leaves_it_out() -> None:
+    extra = extra_modules([BRIGHTNESS])
     line = "- `get_brightness(frame)`: Measure how bright one frame is; use it to find nights, flashes and"
-    assert line in api_reference(available_modules(world.context()))
-    assert line not in api_reference(available_modules(world.context(without=["extraction"])))
+    assert line in api_reference(available_modules(world.context(extra=extra)))
+    assert line not in api_reference(available_modules(world.context(extra=extra, without=["extraction"])))
+    # What is not named is not offered, whatever else the process has loaded.
+    assert line not in api_reference(available_modules(world.context()))
 
 
-@pytest.mark.usefixtures("brightness")
+@pytest.mark.usefixtures("own_cache")
 def test_a_program_calls_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of grey, red and so on, by mean value, grey is the brightest: (120 + 120 + 120) / 3 = 120 of 255."""
     planner = ScriptedPlanner(lambda request: PROGRAM, is_fine_tuned=False)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
-    result = methods.create("program", OPTIONS).run(item(), context(SceneBackbone()))
+    method = methods.create("program", {**OPTIONS, "extra_modules": [BRIGHTNESS]})
+    result = method.run(item(), context(SceneBackbone()))
     assert "get_brightness(frame)" in planner.requests[0].api_reference
     assert result.final is not None
     assert result.final.letter == "D"
@@ -175,17 +163,12 @@ def test_a_program_calls_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- a method --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def middle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The method under its name."""
-    known = {**methods.METHODS, "middle": example("middle").MiddleMethod}
-    monkeypatch.setattr("videopro.methods.registry.METHODS", known)
+MIDDLE = str(EXAMPLES / "middle.py")
 
 
-@pytest.mark.usefixtures("middle")
 def test_the_method_sees_the_middle() -> None:
     """Of the minute, from 26 to 34 s: half of it grey, half of it blue; from 31 to 39 s it would be blue."""
-    result = methods.create("middle", {"seconds": 8}).run(item(), context(SceneBackbone()))
+    result = methods.create(MIDDLE, {"seconds": 8}).run(item(), context(SceneBackbone()))
     execution = result.rounds[0].execution
     assert execution is not None
     times = [frame[0] for frame in execution.calls[0].frames]
@@ -196,64 +179,117 @@ def test_the_method_sees_the_middle() -> None:
     assert result.cost.calls == 1
 
 
-@pytest.mark.usefixtures("middle")
 def test_the_methods_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match="middle: seconds is 0; it must be above 0"):
-        methods.create("middle", {"seconds": 0})
+        methods.create(MIDDLE, {"seconds": 0})
     with pytest.raises(ConfigError, match="unknown setting 'second'; did you mean 'seconds'"):
-        methods.create("middle", {"second": 1})
+        methods.create(MIDDLE, {"second": 1})
 
 
-# ---- all three, where the guide says that they go ---------------------------------------------------------
+# ---- all three, from outside of the package -----------------------------------------------------------
+
+# Several commands in one process: importing the model libraries takes longer than any of them.
+COMMANDS = """
+import importlib, json, sys
+
+for module, words in json.loads(sys.argv[1]):
+    if status := importlib.import_module(module).main(words):
+        sys.exit(status)
+"""
 
 
-def apply(folder: Path, block: str) -> None:
-    """Make the changes of a diff of the guide: a file's name, then parts separated by @@."""
-    first, _, rest = block.partition("\n")
-    path = folder / first.removeprefix("# ")
-    text = path.read_text(encoding="utf-8")
-    for part in rest.split("@@\n"):
-        lines = part.splitlines()
-        old = "".join(f"{line[1:]}\n" for line in lines if line[0] in " -")
-        new = "".join(f"{line[1:]}\n" for line in lines if line[0] in " +")
-        assert text.count(old) == 1, f"{path}: {old}"
-        text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the examples are installed as a package, as pip does it for anyone."""
+    folder = tmp_path_factory.mktemp("examples")
+    source = shutil.copytree(EXAMPLES, folder / "source")
+    flags = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(folder / "site")]
+    install = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *flags, str(source)]
+    done = subprocess.run(install, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder / "site"
 
 
-def test_the_examples_run_where_the_guide_puts_them(garden: Path, tmp_path: Path) -> None:
-    """In a copy of the package, the pocket model and worker processes included."""
-    for folder in ("videopro", "modules", "train", "data_synthesis", "configs"):
-        # With what Python has compiled, which fits what is copied: three processes import the package.
-        ignored = shutil.ignore_patterns("agents", "planners")
-        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=ignored)
-    for folder in ("videopro/methods/agents", "videopro/methods/planners"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    places = re.findall(r"`docs/examples/(\w+)\.py`;\s+a\s+real\s+\w+\s+would\s+be\s+`([\w/.]+)`", GUIDE)
-    assert len(places) == 2
-    for name, path in [*places, ("garden", "videopro/benchmarks/contributed/garden.py")]:
-        shutil.copy(EXAMPLES / f"{name}.py", tmp_path / path)
-    blocks = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        apply(tmp_path, block)
-
-    def run(*words: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "VIDEOPRO_CACHE": str(tmp_path / "cache")}
-        command = [sys.executable, "-m", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        return done.stdout
-
-    assert "- `get_brightness(frame)`: Measure how bright" in run("videopro.modules")
+@pytest.mark.parametrize("by", ["name", "file"])
+def test_all_three_run_from_outside(by: str, site: Path, garden: Path, tmp_path: Path) -> None:
+    """`infer`, `report` and `ask` with the pocket model, worker processes included."""
     as_pocket(*(garden / "videos").glob("*.mp4"))
-    words = ["--benchmark", "garden", "--root", str(garden), "--model", "pocket", "--method", "middle"]
-    run("videopro.infer", *words, "--seconds", "1", "--output", str(tmp_path / "run"))
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    names = ("garden", "middle", "get_brightness")
+    if by == "file":
+        names = tuple(f"../{name}.py" for name in ("garden", "middle", "brightness"))
+        for path in EXAMPLES.glob("*.py"):
+            shutil.copy(path, tmp_path)
+    benchmark, method, module = names
+    (tmp_path / "program.py").write_text(PROGRAM)
+    work = tmp_path / "work"
+    work.mkdir()
+    run = ["--benchmark", benchmark, "--root", str(garden), "--model", "pocket", "--method", method]
+    film = [
+        str(garden / "videos" / "one.mp4"),
+        "Which colour?",
+        "--choices",
+        "red",
+        "green",
+        "--model",
+        "pocket",
+    ]
+    programs = ["--method", "program", "--planner", "file:../program.py", "--extra-modules", module]
+    commands = [
+        ("videopro.commands.infer", [*run, "--seconds", "1", "--output", "run"]),
+        ("videopro.commands.report", ["run", "--tables", "main", "--output", "report"]),
+        ("videopro.commands.ask.command", [*film, *programs, "--output", "asked"]),
+        ("videopro.commands.ask.command", [*film, "--method", method, "--seconds", "1"]),
+    ]
+    path = os.pathsep.join([str(ROOT), *([str(site)] if by == "name" else [])])
+    environment = {**os.environ, "PYTHONPATH": path, "VIDEOPRO_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    summary = json.loads((work / "run" / "summary.json").read_text())
     assert (summary["method"], summary["benchmark"], summary["n"]) == ("middle", "garden", 3)
-    traces = read_traces(tmp_path / "run" / "traces.jsonl")
-    for trace in traces:
+    # What an edit of the file would change.
+    assert summary["settings"]["plugins"].keys() == {"method middle"}
+    for trace in read_traces(work / "run" / "traces.jsonl"):
         execution = trace.rounds[0].execution
         assert execution is not None
         # The middle second of two.
         assert all(0.5 <= frame[0] <= 1.5 for frame in execution.calls[0].frames)
+    assert "middle" in (work / "report" / "tables" / "main.csv").read_text()
+    (asked,) = read_traces(next((work / "asked").rglob("traces.jsonl")))
+    execution = asked.rounds[0].execution
+    assert execution is not None
+    assert [call.fn for call in execution.calls].count("get_brightness") == 2
+
+
+def test_a_broken_neighbour_stops_nobody_else(site: Path) -> None:
+    """An installed plug-in that fails to import: the others work, and who names it gets one line."""
+    broken = site / "broken_method-1.0.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Name: broken-method\nVersion: 1.0\n")
+    (broken / "entry_points.txt").write_text("[videopro.methods]\nbroken = no_such_package:Method\n")
+    code = "import sys; from videopro.__main__ import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
+
+    def said(*words: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    try:
+        status, listed, _ = said("models")
+        assert (status, "Show the backbone frames from the middle" in listed) == (0, True)
+        assert "method 'broken' of package broken-method (no_such_package:Method)" in " ".join(listed.split())
+        run = ["infer", "--benchmark", "pocket", "--model", "pocket", "--output", "x", "--method"]
+        status, _, errors = said(*run, "broken")
+        assert status == 2
+        assert errors == (
+            "error: method 'broken' of package broken-method (no_such_package:Method) cannot be loaded "
+            "(ModuleNotFoundError: No module named 'no_such_package'); correct the package, or uninstall it\n"
+        )
+    finally:
+        shutil.rmtree(broken)

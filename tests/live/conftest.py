@@ -35,7 +35,7 @@ def local() -> Backbone:
 
 @pytest.fixture(scope="session")
 def video() -> Video:
-    from videopro.pocket import find_video
+    from videopro.backbones import find_video
 
     return Video.open(find_video(Path("pocket:test/short_000")))
 

@@ -23,13 +23,13 @@ from videopro.commands import compare, infer
 from videopro.commands.ask import command as ask
 from videopro.errors import ConfigError
 from videopro.methods import create
-from videopro.methods.planners.pocket_teacher.faults import SHARES
 from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import MODULES, CallCache
 from videopro.modules.library import available_modules
 from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference
+from videopro.pocket.teacher.faults import SHARES
 from videopro.question import prompts
 from videopro.traces import SCHEMA, Cost, read_traces
 

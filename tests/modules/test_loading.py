@@ -11,24 +11,29 @@ import pytest
 
 from tests.support import reason_world as world
 from tests.support.reason_world import SceneBackbone
+from videopro.backbones import MODELS
 from videopro.errors import ConfigError
 from videopro.methods import METHODS, create
 from videopro.modules import ModelError, json_flag
-from videopro.modules.loading import OPTIONS_FLAG, POCKET, REAL, ModuleModels, ModuleSettings
+from videopro.modules.loading import OPTIONS_FLAG, REAL, ModuleModels, ModuleSettings
 
 NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
 
 def test_auto_is_the_papers_for_a_real_model_and_pockets_own_for_pocket() -> None:
     settings = ModuleSettings(ocr="easyocr:en", tracker="none")
-    assert ModuleModels(settings, pocket=False).names == {**REAL, "ocr": "easyocr:en", "tracker": "none"}
-    assert ModuleModels(settings, pocket=True).names == {**POCKET, "ocr": "easyocr:en", "tracker": "none"}
-    assert ModuleModels(settings, pocket=True).identity()["summarize"] is False
-    assert ModuleModels(settings, pocket=False).identity()["summarize"] is True
+    assert ModuleModels(settings).names == {**REAL, "ocr": "easyocr:en", "tracker": "none"}
+    assert ModuleModels(settings, answering=MODELS["pocket"]).names == {
+        **MODELS["pocket"].modules,
+        "ocr": "easyocr:en",
+        "tracker": "none",
+    }
+    assert ModuleModels(settings, answering=MODELS["pocket"]).identity()["summarize"] is False
+    assert ModuleModels(settings).identity()["summarize"] is True
 
 
 def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> None:
-    models = ModuleModels(ModuleSettings(encoder=f"languagebind:{tmp_path}"), pocket=False)
+    models = ModuleModels(ModuleSettings(encoder=f"languagebind:{tmp_path}"))
     (tmp_path / "config.json").write_text("{}")
     before = models.identity()
     assert models.identity() == before
@@ -47,7 +52,9 @@ def test_models_are_loaded_once_and_disabled_ones_are_absent(
 
     monkeypatch.setattr("videopro.modules.models.load_ocr", load)
     models = ModuleModels(
-        ModuleSettings(**{**NO_MODELS, "ocr": "rapidocr", "detector": "backbone"}), pocket=True, root=tmp_path
+        ModuleSettings(**{**NO_MODELS, "ocr": "rapidocr", "detector": "backbone"}),
+        answering=MODELS["pocket"],
+        root=tmp_path,
     )
     backbone = SceneBackbone()
     made = [models.context(world.video(), backbone, None) for _ in range(2)]
@@ -58,7 +65,7 @@ def test_models_are_loaded_once_and_disabled_ones_are_absent(
 
 
 def test_an_unavailable_model_says_how_to_do_without() -> None:
-    models = ModuleModels(ModuleSettings(**{**NO_MODELS, "ocr": "magic"}), pocket=True)
+    models = ModuleModels(ModuleSettings(**{**NO_MODELS, "ocr": "magic"}), answering=MODELS["pocket"])
     with pytest.raises(ConfigError, match="--options ocr=none"):
         models.context(world.video(), SceneBackbone(), None)
 
@@ -85,7 +92,10 @@ def test_a_model_that_cannot_be_loaded_is_told_with_the_commands_own_flag(
     flag: str, shown: str, tmp_path: Path
 ) -> None:
     models = ModuleModels(
-        ModuleSettings(text_encoder=str(tmp_path / "nothing")), pocket=True, root=tmp_path, flag=flag
+        ModuleSettings(text_encoder=str(tmp_path / "nothing")),
+        answering=MODELS["pocket"],
+        root=tmp_path,
+        flag=flag,
     )
     with pytest.raises((ModelError, ConfigError)) as raised:
         models.text_encoder()
@@ -114,7 +124,7 @@ def test_one_video_at_a_time_is_indexed_and_those_that_are_ready_do_not_wait(
     monkeypatch.setattr("videopro.modules.search.prepare_index", prepare)
     monkeypatch.setattr("videopro.modules.search.index_path", lambda video, encoder, root: root / video)
     models: Any = ModuleModels(
-        ModuleSettings(**{**NO_MODELS, "encoder": "pocket"}), pocket=True, root=tmp_path
+        ModuleSettings(**{**NO_MODELS, "encoder": "pocket"}), answering=MODELS["pocket"], root=tmp_path
     )
     models.encoder = lambda: object()
     (root / "ready").touch()

@@ -10,14 +10,14 @@ import pytest
 
 from tests.support.fakes import make_video
 from tests.support.making_videos import as_pocket
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, find_video, own_model
 from videopro.commands import compare, infer, select_agents
 from videopro.commands.ask import command as ask
 from videopro.commands.index import command as index
 from videopro.data_synthesis import run as synthesis
-from videopro.modules import is_pocket, is_pocket_video
-from videopro.modules.models.encoders import pocket_folder
-from videopro.pocket import adapter_dir, find_video, model_dir
+from videopro.pocket import adapter_dir, model_dir
+from videopro.pocket.encoders import ENCODER
+from videopro.pocket.model import is_pocket_video
 
 HUB = "Qwen/Qwen3-VL-2B-Instruct"
 
@@ -66,7 +66,14 @@ def not_loaded(name: str, **settings: object) -> Backbone:
             "take languagebind, clip or siglip2",
         ),
         (
-            ["--model", "m", "--method", "videopro", "--options", f"encoder=languagebind:{pocket_folder()}"],
+            [
+                "--model",
+                "m",
+                "--method",
+                "videopro",
+                "--options",
+                f"encoder=languagebind:{ENCODER.checkpoint}",
+            ],
             "encoder 'languagebind:",
             "take languagebind",
         ),
@@ -153,4 +160,4 @@ def test_a_folder_of_pocket_videos_is_answered(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_the_pocket_model(name: str, is_it: bool) -> None:
-    assert is_pocket(name) is is_it
+    assert (own_model(name) is not None) is is_it

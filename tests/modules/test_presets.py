@@ -17,7 +17,7 @@ from tests.support.paper_folders import paper_folders
 from tests.support.reason_world import SceneBackbone
 from tests.support.sounds import with_tone
 from videopro import methods
-from videopro.backbones import BackboneConfig, load_backbone, read_spec
+from videopro.backbones import MODELS, BackboneConfig, load_backbone, read_spec
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.cli import check_needs, hub
 from videopro.commands import compare
@@ -30,7 +30,6 @@ from videopro.methods import create
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
-    needs,
     paper_notes,
     part_needs,
     presets,
@@ -59,7 +58,6 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub, "_refusal", lambda name, headers: "the hub cannot be reached")
-    monkeypatch.setattr(needs, "_unreachable", lambda url: "its host cannot be reached")
     return folder
 
 
@@ -155,8 +153,6 @@ def test_parts_that_cannot_be_had_are_named_together(monkeypatch: pytest.MonkeyP
     for said in (
         "clip encoder languagebind: LanguageBind/LanguageBind_Video_FT is not on this machine",
         "text encoder BAAI/bge-m3: not on this machine",
-        "OCR easyocr:en: craft_mlt_25k.pth is not on this machine, and its host cannot be reached; "
-        f"put it into {tmp_path / 'model'}",
         "detector grounding-dino:IDEA-Research/grounding-dino-base: not on this machine",
         "without it: --options text_encoder=none",
         "from a folder: --options detector=grounding-dino:FOLDER",
@@ -267,7 +263,9 @@ def test_the_best_whisper_of_the_machine_is_taken(monkeypatch: pytest.MonkeyPatc
 
 
 def contexts(tmp_path: Path, *videos: Path) -> list[Any]:
-    models = ModuleModels(ModuleSettings(**NO_MODELS, speech="whisper"), pocket=True, root=tmp_path / "kept")
+    models = ModuleModels(
+        ModuleSettings(**NO_MODELS, speech="whisper"), answering=MODELS["pocket"], root=tmp_path / "kept"
+    )
     return [models.context(Video.open(video), SceneBackbone(), None) for video in videos]
 
 
@@ -288,7 +286,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
     (without,) = contexts(tmp_path, loud)
     assert without.subtitles is None
     assert without.notes == ("no transcript: Whisper is not on this machine",)
-    plain = ModuleModels(ModuleSettings(**NO_MODELS), pocket=True, root=tmp_path / "kept")
+    plain = ModuleModels(ModuleSettings(**NO_MODELS), answering=MODELS["pocket"], root=tmp_path / "kept")
     assert plain.context(Video.open(loud), SceneBackbone(), None).notes == ()
 
 

@@ -53,10 +53,10 @@ print(json.dumps({"results": results, "elsewhere": elsewhere}))
 
 
 def source_files() -> set[str]:
-    """The files of the package, links followed."""
+    """The files of the package, links followed, but for what makes the pocket world's models."""
     found = set()
     for folder, _, names in os.walk(ROOT / "videopro", followlinks=True):
-        if Path(folder).name != "__pycache__":
+        if Path(folder).name != "__pycache__" and "train/pocket" not in folder:
             found |= {str((Path(folder) / name).relative_to(ROOT)) for name in names}
     return found
 
@@ -107,9 +107,9 @@ def test_the_wheel_has_the_packages_files_and_nothing_else() -> None:
         about = f"videopro-{__version__}.dist-info"
         assert {name.partition("/")[0] for name in names} == {"videopro", about}
         assert {name for name in names if name.startswith("videopro/")} == source_files()
-        assert wheel.read(f"{about}/entry_points.txt").decode().split() == [
-            *("[console_scripts]", "videopro", "=", "videopro.__main__:main")
-        ]
+        points = wheel.read(f"{about}/entry_points.txt").decode()
+        assert points.startswith("[console_scripts]\nvideopro = videopro.__main__:main\n")
+        assert "[videopro.backbones]\npocket = videopro.pocket.model:POCKET\n" in points
     assert {
         "videopro/py.typed",
         "videopro/configs/sft/pocket.yaml",
@@ -119,7 +119,7 @@ def test_the_wheel_has_the_packages_files_and_nothing_else() -> None:
         "videopro/report/pages/assets/view.js",
         "videopro/pocket/model/model.safetensors",
         "videopro/pocket/planners/sft/adapter_model.safetensors",
-        "videopro/modules/models/encoders/pocket/model.safetensors",
+        "videopro/pocket/encoder/model.safetensors",
         "videopro/modules/retrieval.py",
         "videopro/train/sft.py",
         "videopro/data_synthesis/run.py",

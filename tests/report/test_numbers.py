@@ -191,7 +191,7 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
     ("method", "said"),
     [
         ({"name": "native", "frames": 16}, ""),
-        ({"planner": "pocket-teacher:unread", "temperature": 0.7, "top_p": 1.0}, ""),
+        ({"planner": "pocket-teacher", "teacher": {"version": 4}, "temperature": 0.7, "top_p": 1.0}, ""),
         ({"planner": "self", "temperature": 0.0, "top_p": 1.0}, "greedy"),
         ({"planner": "api:m@http://h/v1", "temperature": 0.7, "top_p": 1.0}, "sampled at 0.7"),
         ({"planner": "self", "temperature": 1.0, "top_p": 0.95}, "sampled at 1, top-p 0.95"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes import make_video
+from videopro.backbones import find_video
 from videopro.errors import Cancellation, Cancelled
-from videopro.modules import is_pocket_video
-from videopro.pocket import find_video
+from videopro.pocket.model import is_pocket_video
 from videopro.serve import FilmStore
 from videopro.serve.films import Film
 from videopro.serve.problems import Problem

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from videopro.pocket import find_video
+from videopro.backbones import find_video
 
 PAGE = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
 

@@ -27,7 +27,7 @@ from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, Messages, user_message
 from videopro.backbones.server.qwen_chat import from_qwen
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.benchmarks import NAMES, SPECS, Item, Protocol, find
+from videopro.benchmarks import BENCHMARKS, BenchmarkSpec, Item, Protocol
 from videopro.benchmarks.jsonl import JUDGE
 from videopro.benchmarks.protocol import ROBUST
 from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
@@ -403,8 +403,8 @@ def _direct_questions() -> Texts:
                         "00:00:51,000\nIt rains.\n")  # fmt: skip
         protocols = {
             "ours": Protocol(parser=ROBUST),
-            "official": SPECS["videomme"].protocol("subtitles"),
-            "written": SPECS["cg_bench"].protocol("long_subtitles"),
+            "official": BENCHMARKS["videomme"].protocol("subtitles"),
+            "written": BENCHMARKS["cg_bench"].protocol("long_subtitles"),
         }
         for name, protocol in protocols.items():
             for subtitles in ("none", "frames", "frames_widened", "all"):
@@ -663,7 +663,7 @@ def benchmark_texts() -> Texts:
     made = {}
     spoken = (SubtitleLine(0.5, 2.0, "The storm is near."), SubtitleLine(2.0, 3.25, "It rains."))
     times = [0.25 * i for i in range(8)]
-    specs = {name: spec for name in NAMES if (spec := find(name)) is not None}
+    specs = {n: spec for n in BENCHMARKS.ours() if isinstance(spec := BENCHMARKS[n], BenchmarkSpec)}
     for name, spec in specs.items():
         for protocol in spec.protocols:
             official, judge = protocol.answer_prompt, protocol.judge

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.support.reason_world import QUESTION, SceneBackbone, SceneIndex, video
+from videopro.backbones import MODELS
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.train.rewards import ProgramRewards, RewardRow, read_row
@@ -20,7 +21,7 @@ class SceneModels(ModuleModels):
     """The scenes' own index; notes the videos whose contexts were made."""
 
     def __init__(self) -> None:
-        super().__init__(ModuleSettings(), pocket=True)
+        super().__init__(ModuleSettings(), answering=MODELS["pocket"])
         self.index = SceneIndex()
         self.made: list[Path] = []
 

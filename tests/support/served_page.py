@@ -37,6 +37,7 @@ class StepwiseAnswerer:
         self, answer: Callable[[VideoRef], Trace] = world.refined, *, is_pocket: bool = False
     ) -> None:
         self.is_pocket = is_pocket
+        self.own, self.sample = None, None
         self._answer = answer
         self.asked: list[AskRequest] = []
         self._steps = threading.Semaphore(0)

@@ -15,9 +15,10 @@ from tests.support import ROOT
 from videopro.errors import ConfigError
 
 MODULES = (
-    *(f"retrieval.{name}" for name in ("encoder", "asp_pocket")),
-    "pocket.agents.adapter",
-    *(f"pocket.{name}" for name in ("average", "chunk_features", "frames", "language", "vision")),
+    *(
+        f"pocket.{name}"
+        for name in ("asp_pocket", "average", "chunk_features", "encoder", "frames", "language", "vision")
+    ),
 )
 PLACES = (
     *("train/**/*.py", "docs/**/*.md", "README.md", "launch/*.sh"),
@@ -70,9 +71,8 @@ def test_a_flag_that_does_not_exist_is_one_line(name: str, capsys: pytest.Captur
     ("name", "words", "message"),
     [
         ("pocket.average", ["a", "b", "--share", "1.5", "--output", "o"], "--share is 1.5; it must be from"),
-        ("pocket.agents.adapter", ["vcaa", "--output", "o"], "unknown agent 'vcaa'; did you mean 'vca'?"),
         ("pocket.language", ["--output", "o"], "'steps' is missing"),
-        ("retrieval.asp_pocket", ["--features", "f", "--output", "o", "--splits"], "give at least one of"),
+        ("pocket.asp_pocket", ["--features", "f", "--output", "o", "--splits"], "give at least one of"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -87,11 +87,11 @@ def test_a_mistake_is_one_line(
 
 def test_lists_may_be_empty() -> None:
     """`--splits` without a word meant no split, and still does."""
-    encoder = import_module("videopro.train.retrieval.encoder").COMMAND
+    encoder = import_module("videopro.train.pocket.encoder").COMMAND
     words = ["--frames", "f", "--output", "o"]
     assert encoder.parse(words).splits == ("val", "test")
     assert encoder.parse([*words, "--splits"]).splits == ()
-    poolings = import_module("videopro.train.retrieval.asp_pocket").COMMAND
+    poolings = import_module("videopro.train.pocket.asp_pocket").COMMAND
     assert poolings.parse(["--features", "f", "--output", "o", "--seeds", "4", "5"]).seeds == (4, 5)
     with pytest.raises(ConfigError, match="valid integer"):
         poolings.parse(["--features", "f", "--output", "o", "--seeds", "many"])

@@ -43,6 +43,8 @@ COMMAND = CommandLine(
 )
 
 
+HELD_OUT = 200
+"""Scenes and videos at the end of a pool that are used for evaluation only."""
 SCENE_SEED = 5_000_000
 VIDEO_SEED = 6_000_000
 

@@ -41,14 +41,15 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.train.pocket import architecture as checkpoint
-from videopro.train.pocket.architecture import FRAME_SIZE
+from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
-from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.copying import copying_rows, with_copying
+from videopro.train.pocket.frames import HELD_OUT
 from videopro.train.pocket.qa_pairs import PocketExample, Rng, pick_row, text_row
 from videopro.train.pocket.tasks import VisionTasks
 from videopro.train.pocket.vision import encode_sized_pictures
 from videopro.train.pocket.vision_targets import CodeTable, translate
+from videopro.train.retrieval.training import append_log, resume, save_state
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,6 @@ def hidden(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.T
         visual_pos_masks=where,
         deepstack_visual_embeds=levels,
         use_cache=False,
-        exchange=batch.exchange,
     ).last_hidden_state
     return out
 

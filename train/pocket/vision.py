@@ -30,9 +30,9 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.train.pocket import architecture as checkpoint
-from videopro.train.pocket.architecture import FRAME_SIZE
+from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
 from videopro.train.pocket.batches import MERGE, PATCH, patches
-from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
+from videopro.train.pocket.frames import HELD_OUT
 from videopro.train.pocket.qa_pairs import Rng
 from videopro.train.pocket.tasks import VisionTasks, resized
 from videopro.train.pocket.vision_targets import (
@@ -45,6 +45,7 @@ from videopro.train.pocket.vision_targets import (
     symbols,
     video_symbols,
 )
+from videopro.train.retrieval.training import append_log, resume, save_state
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class AspClipTraining:
     """The settings of a training."""
 
     sources: dict[str, str] = field(
-        metadata=setting("sources and their folders: activitynet, openvid, vitt, moviechat, youcook2, pocket")
+        metadata=setting("sources and their folders: activitynet, openvid, vitt, moviechat, youcook2")
     )
     output: Path = field(metadata=setting("folder of the run"))
     clip: str = field(

@@ -1,8 +1,9 @@
-"""What all training of retrievers shares: the recipe, the contrastive loss, and the loop, which logs, saves
-and resumes."""
+"""What all training of retrievers shares: the recipe, the contrastive loss, and the loop with its log and its
+last state on disk."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,8 @@ import torch
 from torch.nn.functional import log_softmax
 
 from videopro.cli import Counter
-from videopro.train.pocket import append_log, resume, save_state
+from videopro.errors import RunError
+from videopro.storage import JsonLinesLog, non_finite
 
 LOG_EVERY, SAVE_EVERY = 25, 150
 
@@ -107,3 +109,44 @@ def _counted_steps(start: int, steps: int) -> Iterator[int]:
         for step in range(start, steps):
             yield step
             counter.advance()
+
+
+def append_log(folder: Path, record: dict[str, object]) -> None:
+    """Append a line to `log.jsonl`, and print it."""
+    print(json.dumps(record), flush=True)
+    log = JsonLinesLog(folder / "log.jsonl")
+    try:
+        log.append(record)
+    finally:
+        log.close()
+
+
+def save_state(
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float
+) -> None:
+    """Write `state.pt` atomically. Raises RunError for weights that are NaN or infinite."""
+    damaged = non_finite(model.named_parameters())
+    if damaged is not None:
+        raise RunError(
+            f"step {step}: weight {damaged} is NaN or infinite; nothing was saved. Lower the learning rate"
+        )
+    part = folder / "state.part"
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "step": step,
+        "seconds": seconds,
+    }
+    # Renamed once it is complete: a kill while it is written leaves the last state.
+    torch.save(state, part)
+    part.replace(folder / "state.pt")
+
+
+def resume(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, float]:
+    """Load `state.pt` if there is one. Returns the steps done and the seconds spent so far."""
+    if not (folder / "state.pt").exists():
+        return 0, 0.0
+    state = torch.load(folder / "state.pt", weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"]), float(state["seconds"])

@@ -1,7 +1,7 @@
 """GRPO's rewards for programs (Eq. 3): accuracy, format and mode consistency, from executions of inference's
 own executor and modules.
 
-    with ProgramRewards(backbone, modules=ModuleModels(settings, pocket=False), log=path) as rewards:
+    with ProgramRewards(backbone, modules=ModuleModels(settings), log=path) as rewards:
         args = GRPOConfig(reward_weights=rewards.weights, ...)
         GRPOTrainer(model, reward_funcs=rewards.functions, args=args, ...).train()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from videopro.executor import ENTRY, Program
 from videopro.methods.program import INPUTS
-from videopro.modules.calls import MODULES
+from videopro.modules.calls import MODULES, PLUGIN_MODULES
 from videopro.traces import Execution, FinalRule, PromptKind, select_answer
 from videopro.traces.scoring import Mode
 
@@ -124,7 +124,7 @@ def format_faults(program: Program, execution: Execution, *, is_strict: bool = F
     faults = list(program.faults)
     if program.parameters:
         faults += _signature(program)
-        unknown = [name for name in program.calls if name not in MODULES]
+        unknown = [name for name in program.calls if name not in {**MODULES, **PLUGIN_MODULES}]
         faults += [f"It calls {name}, which does not exist." for name in unknown]
         if not unknown and set(program.calls) <= CLAIMS:
             faults.append("It looks at nothing: it calls no module.")

@@ -9,7 +9,6 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from videopro import pocket
 from videopro.backbones.address import ServerSettings as ServerSettings
 from videopro.backbones.address import check_key_name as check_key_name
 from videopro.backbones.address import default_key_name as default_key_name
@@ -41,20 +40,25 @@ from videopro.backbones.model_record import library_versions as library_versions
 from videopro.backbones.model_record import read_model_record as read_model_record
 from videopro.backbones.model_record import write_model_record as write_model_record
 from videopro.backbones.needs import model_needs as model_needs
+from videopro.backbones.own_models import MODELS as MODELS
+from videopro.backbones.own_models import OwnModel as OwnModel
+from videopro.backbones.own_models import check_scope as check_scope
+from videopro.backbones.own_models import expected_model as expected_model
+from videopro.backbones.own_models import find_video as find_video
+from videopro.backbones.own_models import knowing_models as knowing_models
+from videopro.backbones.own_models import own_model as own_model
+from videopro.backbones.own_models import owner_of as owner_of
 from videopro.backbones.thinking import reply_notes as reply_notes
 from videopro.backbones.thinking import stored_thoughts as stored_thoughts
 from videopro.backbones.weights_bar import hide_weights_bar as hide_weights_bar
 from videopro.backbones.whole_models import loaded_whole as loaded_whole
 from videopro.errors import ConfigError
 
-SHIPPED_PLANNER = pocket.PLANNERS[0]
-"""The adapter with which the pocket model writes programs."""
-
 
 def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     """The config for a model's short name.
 
-    "pocket" is the bundled model, whose adapters have short names too (`videopro.pocket.ADAPTERS`);
+    A plug-in's name, or its file, is the model that it brings, whose adapters may have short names too;
     "server:MODEL@URL" is a served model; anything else is a hub name or a folder. Raises `ConfigError` for a
     malformed spec or an unknown override.
     """
@@ -65,13 +69,16 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
                 "name or a folder"
             )
     settings: dict[str, Any] = {"model": spec}
-    _check_near("model", spec, ("pocket",))
-    if spec == "pocket":
-        settings = {"model": str(pocket.model_dir())}
-        if overrides.get("adapter") in pocket.ADAPTERS:
-            overrides["adapter"] = str(pocket.adapter_dir(overrides["adapter"]))
-        elif overrides.get("adapter"):
-            _check_near("adapter", str(overrides["adapter"]), tuple(pocket.ADAPTERS))
+    _check_near("model", spec, tuple(MODELS))
+    if spec in MODELS:
+        plugin = MODELS.find(spec)
+        folder = plugin.value.folder()
+        settings = {"model": plugin.address, "kind": "own"} if folder is None else {"model": str(folder)}
+        adapter = str(overrides.get("adapter") or "")
+        if adapter in plugin.value.adapters:
+            overrides["adapter"] = str(plugin.value.adapter(adapter))
+        else:
+            _check_near("adapter", adapter, tuple(plugin.value.adapters))
     elif spec.startswith("server:"):
         model, url = read_address(spec, "backbone")
         settings = {"model": model, "kind": "server", "base_url": url}
@@ -101,15 +108,16 @@ def _check_near(setting: str, name: str, names: tuple[str, ...]) -> None:
 def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:
     """Load a backbone by name or config.
 
-    `spec` is "pocket", a hub name, a folder, "server:MODEL@URL" or a `BackboneConfig`; `overrides` are fields
-    of `BackboneConfig`. Raises `ConfigError` for invalid settings and `BackboneError` for a model that cannot
-    be loaded.
-    """
+    `spec` is a plug-in's name or file, a hub name, a folder, "server:MODEL@URL" or a `BackboneConfig`;
+    `overrides` are fields of `BackboneConfig`. Raises `ConfigError` for invalid settings and `BackboneError`
+    for a model that cannot be loaded."""
     config = read_spec(spec, **overrides) if isinstance(spec, str) else spec.but(**overrides)
     if config.kind == "server":
         from videopro.backbones.server import ServerBackbone
 
         return ServerBackbone(config)
+    if config.kind == "own":
+        return MODELS[config.model].load(config)
     from videopro.backbones.qwen import QwenBackbone
 
     return QwenBackbone(config)

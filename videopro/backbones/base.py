@@ -226,8 +226,10 @@ class BackboneConfig:
     """
 
     model: str
-    """Hub name or folder (`qwen`), or the name by which the server knows the model (`server`)."""
-    kind: Literal["qwen", "server"] = "qwen"
+    """Hub name or folder (`qwen`), the name by which the server knows the model (`server`), or the plug-in's
+    (`own`)."""
+    kind: Literal["qwen", "server", "own"] = "qwen"
+    """"own": a plug-in loads it."""
     frames: int | None = None
     """Maximum frames per call; None: what the adapter was trained with, or else the model (`videopro.json`
     in its folder), else 64."""
@@ -266,7 +268,7 @@ class BackboneConfig:
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise ConfigError("backbone: 'model' is empty; give a hub name, a folder or 'pocket'")
+            raise ConfigError("backbone: 'model' is empty; give a hub name or a folder")
         for name, allowed in _ALLOWED.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(
@@ -295,7 +297,7 @@ class BackboneConfig:
         nearest known one."""
         check_keys(settings, [field.name for field in fields(cls)])
         if "model" not in settings:
-            raise ConfigError("backbone: 'model' is missing; give a hub name, a folder or 'pocket'")
+            raise ConfigError("backbone: 'model' is missing; give a hub name or a folder")
         return cls(**settings)
 
     def but(self, **changes: Any) -> BackboneConfig:
@@ -305,7 +307,7 @@ class BackboneConfig:
 
 
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "kind": ("qwen", "server"),
+    "kind": ("qwen", "server", "own"),
     "dtype": ("auto", "bf16", "fp32"),
     "attention": ("sdpa", "eager", "flash_attention_2"),
     "video": ("auto", "video", "frames"),

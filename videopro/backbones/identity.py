@@ -4,9 +4,11 @@ the same model."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.own_models import MODELS
 
 # A server that does not list its models within this time counts as unreachable.
 _SECONDS = 10.0
@@ -25,6 +27,9 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
             return server.identity(form=recorded.get("video"))
         finally:
             server.close()
+    if config.kind == "own":
+        with closing(MODELS[config.model].load(config)) as own:
+            return own.identity()
     from videopro.backbones.qwen import checkpoint_identity, find_checkpoint
 
     return checkpoint_identity(config, find_checkpoint(config.model))

@@ -21,27 +21,34 @@ from functools import cache
 from glob import glob
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from videopro import __version__
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
-from videopro.pocket import MODEL_FOLDER
-from videopro.storage import parse_json
-from videopro.traces import REFERENCE_FORMS, ReferenceForm
+from videopro.traces import ReferenceForm
 
 MODEL_RECORD = "videopro.json"
 TRAINING_RECORD = "training_record.json"
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "av")
 
 
+# Of what stands in the file: nothing more, and of no other type.
+_STRICT = ConfigDict(extra="forbid", strict=True)
+_Count = Annotated[int, Field(ge=1)]
+
+
 @dataclass(frozen=True)
 class PlannerRecord:
     """What a trained planner's folder records of it, so that no setting is needed to run it."""
 
+    __pydantic_config__ = _STRICT
+
     base: str = ""
     """The model that answers inside its programs, for a planner without an adapter to turn off (merged, or
-    trained as a whole): "pocket", a hub name or a folder. Empty: the model with its adapter off."""
+    trained as a whole): its name or folder. Empty: the model with its adapter off."""
     weights: str = ""
     """The fingerprint of that base."""
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -59,16 +66,18 @@ class PlannerRecord:
 class BaseRecord:
     """The model that a training began with."""
 
-    name: str
-    """"pocket", a hub name, or a folder's whole path."""
-    weights: str
+    __pydantic_config__ = _STRICT
+
+    name: str = ""
+    """A short name, a hub name (OWNER/NAME), or a folder's whole path."""
+    weights: str = ""
     """The fingerprint of its folder."""
 
     @property
     def is_local(self) -> bool:
-        """Whether the name is that of a folder, whose files can be compared. Which files of a hub name are
-        here differs between machines."""
-        return self.name == "pocket" or Path(self.name).is_absolute()
+        """Whether the name is that of files that can be compared: a folder, or what a plug-in brings. Which
+        files of a hub name are here differs between machines."""
+        return "/" not in self.name or Path(self.name).is_absolute()
 
     def is_other_than(self, now: BaseRecord) -> bool:
         """Whether this is another model than `now`, as far as files and hub names tell."""
@@ -81,9 +90,11 @@ class BaseRecord:
 class ModelRecord:
     """The content of a `videopro.json`; None and empty: it does not say."""
 
-    frames: int | None = None
+    __pydantic_config__ = _STRICT
+
+    frames: _Count | None = None
     """Frames of a video, and pixels of a frame."""
-    pixels: int | None = None
+    pixels: _Count | None = None
     base: BaseRecord | None = None
     planner: PlannerRecord | None = None
     """None: it is no planner, or the record does not say."""
@@ -102,25 +113,17 @@ def read_model_record(folder: Path) -> ModelRecord:
     if not path.is_file():
         return ModelRecord()
     try:
-        content = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {content!r}")
-    _check_keys(content, ModelRecord, str(path))
-    for key in ("frames", "pixels"):
-        value = content.get(key, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
-    if "base" in content:
-        base = _texts(content["base"], "base", path)
-        _check_keys(base, BaseRecord, f"{path}: base")
-        content["base"] = BaseRecord(base.get("name", ""), base.get("weights", ""))
-    if "planner" in content:
-        content["planner"] = _planner(content["planner"], path)
-    if "versions" in content:
-        _texts(content["versions"], "versions", path)
-    return ModelRecord(**content)
+        return TypeAdapter(ModelRecord).validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error})") from error
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        where = ".".join(map(str, wrong["loc"]))
+        problem = f"{where}: {wrong['msg']}, not {str(wrong['input'])[:100]!r}"
+        if wrong["type"] == "unexpected_keyword_argument":
+            keys = [each.name for kind in (ModelRecord, BaseRecord, PlannerRecord) for each in fields(kind)]
+            problem = f"unknown key {where!r}; {did_you_mean(str(wrong['loc'][-1]), keys)}"
+        raise ConfigError(f"{path}: {problem}") from error
 
 
 def write_model_record(folder: Path, record: ModelRecord) -> None:
@@ -176,42 +179,7 @@ def _build() -> str:
     and others after an edit, also one that was not committed."""
     digest, root = hashlib.sha256(), Path(__file__).parents[1]
     for name in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+        if name.startswith("train/pocket/"):  # In no wheel.
+            continue
         digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return digest.hexdigest()[:8]
-
-
-def _check_keys(content: Mapping[str, Any], kind: type[Any], where: str) -> None:
-    keys = [field.name for field in fields(kind)]
-    for key in content:
-        if key not in keys:
-            raise ConfigError(f"{where}: unknown key {key!r}; {did_you_mean(str(key), keys)}")
-
-
-def _texts(value: Any, name: str, path: Path) -> Mapping[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise ConfigError(f"{path}: {name} is {value!r}; it must be an object of texts")
-    return value
-
-
-def _planner(content: Any, path: Path) -> PlannerRecord:
-    if not isinstance(content, dict):
-        raise ConfigError(f'{path}: planner must be an object such as {{"base": NAME}}, not {content!r}')
-    _check_keys(content, PlannerRecord, f"{path}: planner")
-    for name in ("base", "weights"):
-        if not isinstance(content.get(name, ""), str):
-            raise ConfigError(f"{path}: planner: {name} is {content[name]!r}; it must be a text")
-    if content.get("reference", "none") not in REFERENCE_FORMS:
-        raise ConfigError(
-            f"{path}: planner: reference is {content['reference']!r}; "
-            f"{did_you_mean(str(content['reference']), REFERENCE_FORMS)}"
-        )
-    _texts(content.get("prompts", {}), "planner: prompts", path)
-    return PlannerRecord(**content)
-
-
-def lasting_name(source: str) -> str:
-    """The name by which another command finds a model: "pocket", a hub name, or a folder's whole path."""
-    path = Path(source).expanduser()
-    if not path.is_dir():
-        return source
-    return "pocket" if path.resolve() == MODEL_FOLDER.resolve() else str(path.resolve())

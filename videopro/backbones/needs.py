@@ -15,6 +15,8 @@ def model_needs(config: BackboneConfig, role: str = "model") -> list[Need]:
         url = config.base_url or ""
         key = config.api_key_env or default_key_name(url) or ""
         return [Need(f"{role} server:{config.model}", url=url, key=key)]
+    if config.kind == "own":
+        return []  # Its plug-in says what is missing.
     named = [(f"{role} {config.model}", config.model)]
     if config.adapter:
         named.append((f"adapter {config.adapter}", config.adapter))

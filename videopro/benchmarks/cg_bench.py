@@ -257,4 +257,5 @@ SPEC = BenchmarkSpec(
     read,
     "cgbench.json or cgbench_mini.json, cg_videos_720p/ and cg_subtitles/",
     subtitle_folders=("cg_subtitles",),
+    training_split="full",
 )

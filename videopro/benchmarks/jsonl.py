@@ -22,6 +22,7 @@ from typing import Any
 from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.benchmarks.protocol import JudgePrompt, Metric, Protocol
+from videopro.benchmarks.registry import LoadableBenchmark
 from videopro.benchmarks.storable_items import check_storable
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, QuestionError
@@ -132,6 +133,33 @@ def load_folder(
         protocol=protocol,
         broken=tuple(broken),
     )
+
+
+class JsonlBenchmark(LoadableBenchmark):
+    """The questions of a folder of one's own."""
+
+    name = "jsonl"
+    splits = ("test",)
+    protocols = ()
+    holds = "your own questions.jsonl and videos"
+
+    def load(
+        self,
+        root: Path | None,
+        split: str,
+        *,
+        protocol: str = "",
+        annotations: str = "",
+        skip_broken: bool = False,
+        world_seed: int | None = None,
+    ) -> Benchmark:
+        self._refuse(protocol=protocol, annotations=annotations, world_seed=world_seed)
+        if root is None:
+            raise BenchmarkError(f"jsonl: needs --root, the folder that holds {FILE}")
+        return load_folder(root, split=split, skip_broken=skip_broken, embedded=True)
+
+
+JSONL = JsonlBenchmark()
 
 
 def _with_tracks(videos: Collection[Path]) -> set[Path]:

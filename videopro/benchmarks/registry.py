@@ -1,27 +1,78 @@
-"""The description that every official benchmark gives of itself, and the loading that all of them share."""
+"""What a benchmark's name stands for: the description that an official one, or one of one's own, gives of
+itself, and the loading that all of them share."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Benchmark, Issue, Item
+from videopro.benchmarks.fields import is_time
 from videopro.benchmarks.protocol import ROBUST, Protocol, protocol_problems
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
-from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question
+from videopro.plugins import Registry
+from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question, Reading
 
 # Number of broken records that a message lists.
 _MOST_ISSUES = 5
 
-
 # Names that the command line has for other things.
-_RESERVED = ("pocket", "jsonl", "videopro")
+_RESERVED = ("jsonl", "videopro")
+
+
+class LoadableBenchmark(ABC):
+    """What a benchmark's name stands for. `BenchmarkSpec` describes one of published files; derive another
+    from this for one whose videos are made."""
+
+    name: str
+    splits: tuple[str, ...]
+    """The first is the default."""
+    holds: str
+    """What its folder contains, for messages."""
+    protocols: tuple[Protocol, ...]
+    """The first is the default; empty: it has one, without a name."""
+    subtitle_folders: tuple[str, ...] = ()
+    training_split: str = ""
+    """Which split synthesis takes; empty: the default."""
+    needs_root: bool = True
+    """Whether its files are in a folder that the user names."""
+
+    @abstractmethod
+    def load(
+        self,
+        root: Path | None,
+        split: str,
+        *,
+        protocol: str = "",
+        annotations: str = "",
+        skip_broken: bool = False,
+        world_seed: int | None = None,
+    ) -> Benchmark:
+        """The questions of a split; empty: the default. Raises BenchmarkError for a setting that it does not
+        have, a wrong folder, and broken records unless `skip_broken`."""
+
+    def drawn_from(self, split: str, world_seed: int | None = None) -> Mapping[str, tuple[str, int]]:
+        """What each video of a split is drawn from, by its name: equal ones are one video. Empty for videos
+        that are not drawn."""
+        return {}
+
+    def held_out(self) -> Iterable[tuple[str, Mapping[str, tuple[str, int]], Iterable[Path]]]:
+        """Splits that are for evaluation, which no training may use: their names, what their videos are drawn
+        from, and those that are on this machine. Of published benchmarks, the user names those splits."""
+        return ()
+
+    def _refuse(self, **flags: object) -> None:
+        """Raise BenchmarkError for a setting that is given and that it does not have."""
+        for name, value in flags.items():
+            if value not in (None, ""):
+                raise BenchmarkError(f"{self.name}: has no --{name.replace('_', '-')}; leave it out")
 
 
 def each_row(
@@ -40,21 +91,19 @@ def each_row(
 
 
 @dataclass(frozen=True)
-class BenchmarkSpec:
+class BenchmarkSpec(LoadableBenchmark):
     """A benchmark's name, splits, protocols, and the function that reads its files. Raises BenchmarkError for
     a description that cannot work."""
 
     name: str
     splits: tuple[str, ...]
-    """The first is the default."""
     protocols: tuple[Protocol, ...]
-    """The first is the default."""
     read: Callable[[Source, str], BenchmarkRecords]
     holds: str
-    """Description of its folder's contents, for messages."""
     subtitle_folders: tuple[str, ...] = ()
     parsers: Mapping[str, Parser] = field(default_factory=dict)
     """Official answer parsers of this benchmark alone, by the names that its protocols use."""
+    training_split: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
@@ -100,10 +149,16 @@ class BenchmarkSpec:
         return protocols[name]
 
     def load(
-        self, root: Path | None, split: str, *, protocol: str = "", annotations: str = "", skip_broken: bool
+        self,
+        root: Path | None,
+        split: str,
+        *,
+        protocol: str = "",
+        annotations: str = "",
+        skip_broken: bool = False,
+        world_seed: int | None = None,
     ) -> Benchmark:
-        """The questions of a split. Raises BenchmarkError if the folder is not the benchmark's, and for
-        broken records unless `skip_broken`."""
+        self._refuse(world_seed=world_seed)
         split = split or self.splits[0]
         if split not in self.splits:
             raise BenchmarkError(f"{self.name}: has no split {split!r}; {did_you_mean(split, self.splits)}")
@@ -181,6 +236,66 @@ def _under(item: Item, protocol: Protocol) -> Item:
     return item
 
 
-def by_name(*specs: BenchmarkSpec) -> Mapping[str, BenchmarkSpec]:
-    """Benchmarks by their names."""
-    return {spec.name: spec for spec in specs}
+# ---- all of them ----------------------------------------------------------------------------------------
+
+OFFICIAL = (
+    "longvideobench",
+    "videomme",
+    "lvbench",
+    "mlvu",
+    "cg_bench",
+    "nextqa",
+    "egoschema",
+    "mmbench_video",
+)
+"""Those of the paper and its comparisons, each with a module of its own."""
+CONTRIBUTED = tuple(sorted(path.stem for path in (Path(__file__).parent / "contributed").glob("[a-z]*.py")))
+"""The names of the benchmarks in `contributed/`, those of their files."""
+
+BENCHMARKS: Registry[LoadableBenchmark] = Registry(
+    "benchmark",
+    lambda value: isinstance(value, LoadableBenchmark),
+    {
+        **{name: f"videopro.benchmarks.{name}:SPEC" for name in OFFICIAL},
+        **{name: f"videopro.benchmarks.contributed.{name}:BENCHMARK" for name in CONTRIBUTED},
+        "jsonl": "videopro.benchmarks.jsonl:JSONL",
+    },
+    what="a BenchmarkSpec; assign one to BENCHMARK (docs/own-benchmarks.md)",
+    error=BenchmarkError,
+    more_names=("videopro",),
+)
+
+
+@dataclass(frozen=True)
+class OwnParser:
+    """An answer parser that a benchmark brings. Not the function itself: other processes cannot unpickle a
+    function of a file that is no module. They load the file when they first use it."""
+
+    address: str
+    version: str
+    name: str
+
+    def __call__(self, reply: str, question: Question) -> Reading:
+        """See `videopro.question.Parser`. Raises BenchmarkError with the file and the line."""
+        plugin = BENCHMARKS.find(self.address)
+        # A worker that starts late would read the changed file, and score half of the run by it.
+        if plugin.version != self.version:
+            raise BenchmarkError(
+                f"{self.address}: has changed since the run started; undo the change, or run into another "
+                "--output"
+            )
+        assert isinstance(plugin.value, BenchmarkSpec)
+        with plugin.located(BenchmarkError):
+            reading = plugin.value.parsers[self.name](reply, question)
+        if not (reading is None or isinstance(reading, str) or _are_intervals(reading)):
+            raise BenchmarkError(
+                f"{plugin.file or self.address}: parser {self.name!r} returns {reading!r}; it must return a "
+                "letter, a list of (start, end) in seconds, or None"
+            )
+        return reading
+
+
+def _are_intervals(reading: object) -> bool:
+    return isinstance(reading, Sequence) and all(
+        isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_time, pair)) for pair in reading
+    )

@@ -1,4 +1,4 @@
-"""Where files are kept that can be made again: pocket videos, clip indexes, transcripts, decoded frames."""
+"""Where files are kept that can be made again: drawn videos, clip indexes, transcripts, decoded frames."""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ import sys
 import textwrap
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 import cyclopts
 import yaml
@@ -69,9 +70,14 @@ class CommandLine(Generic[T]):
         over the file's. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
         """
         arguments = list(sys.argv[1:] if argv is None else argv)
+        named = self._with_named(arguments)
         if HELP.intersection(arguments):
-            self.show_help(arguments)
+            # Not kept if it is of a plug-in, which may be another one next time.
+            named.show_help(arguments, is_kept=named is self)
             raise SystemExit(0)
+        return named._parse(arguments)
+
+    def _parse(self, arguments: Sequence[str]) -> T:
         flags = self._read_flags(arguments)
         _refuse_empty(self.settings, flags, self.program)
         wants_print = flags.pop("print_config", False)
@@ -90,10 +96,21 @@ class CommandLine(Generic[T]):
             raise SystemExit(0)
         return settings
 
-    def show_help(self, argv: Sequence[str]) -> None:
+    def _with_named(self, argv: Sequence[str]) -> Self:
+        """With the options of a plug-in that `argv` names, or the file of its `--config`."""
+        if self.options is None:
+            return self
+        chosen: Any = ()
+        if files := [value for word, value in pairwise(argv) if word == "--config"]:
+            chosen = read_yaml(config_file(files[0], self.configs)).get(self.options.chosen_by) or ()
+        options = self.options.including(argv, [chosen] if isinstance(chosen, str) else chosen)
+        return self if options is self.options else replace(self, options=options)
+
+    def show_help(self, argv: Sequence[str], *, is_kept: bool = True) -> None:
         """Print what `--help` prints among these words, and store it."""
         text = self._help(argv)
-        store_help(self.name, text, argv)
+        if is_kept:
+            store_help(self.name, text, argv)
         print(text, end="")
 
     def print_help(self) -> None:

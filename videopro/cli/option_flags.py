@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +33,16 @@ class OptionFlags:
     """The choices whose options --help shows if none is named."""
     mapping: str = "options"
     """The command's setting that holds the options."""
+    find: Callable[[str], type | None] = lambda choice: None
+    """The settings of a choice that is none of `kinds`, such as a plug-in's; None: there is no such
+    choice."""
+
+    def including(self, argv: Sequence[str], more: Sequence[str] = ()) -> OptionFlags:
+        """With the settings of the choices that `argv` names, or `more`, which is known of a file. Raises
+        VideoProError for one that cannot be loaded."""
+        named = [name for name in (*self._named(argv), *more) if name not in self.kinds]
+        found = {name: kind for name in named if (kind := self.find(name)) is not None}
+        return replace(self, kinds={**self.kinds, **found}) if found else self
 
     @cached_property
     def _declared(self) -> dict[str, dict[str, _Option]]:

@@ -2,9 +2,9 @@
 
     videopro compare runs/native runs/program runs/videopro
     videopro compare runs/table                     # all runs in that folder
-    videopro compare --methods native program videopro --planner pocket-teacher \\
-        --benchmark pocket --split test --model pocket --output runs/table
-    videopro compare --methods native vca --preset equal --benchmark pocket ... --output runs/agents
+    videopro compare --methods native program videopro --benchmark lvbench --root DIR \\
+        --model MODEL --backbone adapter=FOLDER --output runs/table
+    videopro compare --methods native vca --preset equal --benchmark lvbench ... --output runs/agents
 
 The other form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
 methods have applies to those.
@@ -24,7 +24,7 @@ from rich.console import Console, Group
 from videopro import methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
-from videopro.cli import CommandLine, did_you_mean, exit_status, read_yaml, setting
+from videopro.cli import CommandLine, exit_status, read_yaml, setting
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError, RunError
@@ -162,9 +162,7 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
             f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and give the "
             "folders to `videopro report`"
         )
-    unknown = [name for name in config.methods if name not in METHODS]
-    if unknown:
-        raise ConfigError(f"unknown method {unknown[0]!r}; {did_you_mean(unknown[0], list(METHODS))}")
+    folders = {name: METHODS.find(name).name for name in config.methods}
     for key, value in config.options.items():
         if not any(methods.takes(name, key, value) for name in config.methods):
             raise ConfigError(
@@ -176,7 +174,7 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
         options = {key: value for key, value in config.options.items() if methods.takes(name, key, value)}
         methods.create(name, options)
         each[name] = InferConfig(
-            **{**alone, "method": name, "output": config.output / name, "options": options}
+            **{**alone, "method": name, "output": config.output / folders[name], "options": options}
         )
     return each
 

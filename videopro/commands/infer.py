@@ -1,6 +1,6 @@
 """videopro infer: answer a benchmark's questions with a method and a model, into a run folder.
 
-    videopro infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
+    videopro infer --benchmark BENCHMARK --root DIR --method native --model MODEL --output runs/NAME
 
 Killed at any moment, the same command resumes, with any number of workers; a larger --limit adds questions.
 `accelerate launch -m videopro.infer ...` places one worker on each GPU.
@@ -217,7 +217,7 @@ def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
     return Questions(
         benchmark.protocol,
         open=sum(item.question.is_open for item in benchmark.items),
-        videos=dict.fromkeys(item.video for item in items) if benchmark.name != "pocket" else (),
+        videos=dict.fromkeys(item.video for item in items) if benchmark.fetch is None else (),
     )
 
 
@@ -265,7 +265,8 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
         "model": settings["model"],
         "subtitles": "none, by the protocol"
         if benchmark.protocol.subtitles == "none"
-        else method.settings.subtitles,
+        # A method need not have the setting.
+        else asdict(method.settings).get("subtitles", "none"),
         "broken_records": len(benchmark.broken),
         "defects": len(benchmark.defects),
         "settings": start.prepared.identity,
@@ -301,7 +302,7 @@ def _supervisor(
     start: _Start, load: Loader | Sequence[Loader], workers: int
 ) -> Supervisor | ClusterSupervisor:
     config, prepared = start.config, start.prepared
-    method = (config.method, prepared.options)
+    method = (prepared.address, prepared.options)
     if config.engine == "ray":
         shares, most = read_ray_settings(config.engine, config.ray), len(tuple(units(start.items)))
         return ClusterSupervisor(shares, prepared.load, method, most=most, in_flight=config.in_flight)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks, methods
-from videopro.benchmarks import PRESETS, SUBTITLE_TRACK_HELP, Benchmark
+from videopro.benchmarks import BENCHMARKS, PRESETS, SUBTITLE_TRACK_HELP, Benchmark
 from videopro.cli import setting
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
@@ -24,13 +24,17 @@ class InferConfig:
 
     benchmark: str = field(
         metadata=setting(
-            f"one or several of {', '.join(benchmarks.NAMES)}, a file of your own (.py), or a set of them: "
+            f"one or several of {', '.join(BENCHMARKS.ours())}, a file of your own (.py), or a set of them: "
             f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
             group=_QUESTIONS,
             joined=True,
         )
     )
-    model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL", group=_METHOD))
+    model: str = field(
+        metadata=setting(
+            "a hub name, a folder, server:MODEL@URL, or a plug-in (videopro models lists them)", group=_METHOD
+        )
+    )
     output: Path = field(
         metadata=setting("folder of the run; resumed if it contains the same run", group=_RUN)
     )
@@ -40,7 +44,7 @@ class InferConfig:
     root: Path | None = field(
         default=None,
         metadata=setting(
-            "folder of the benchmark's files, or hf:REPO on the hub; required except for pocket",
+            "folder of the benchmark's files, or hf:REPO on the hub; required unless its videos are made",
             group=_QUESTIONS,
         ),
     )
@@ -59,12 +63,15 @@ class InferConfig:
         default=False, metadata=setting("skip broken records of the benchmark", group=_QUESTIONS)
     )
     world_seed: int | None = field(
-        default=None, metadata=setting("seed of pocket's split 'fresh'", group=_QUESTIONS)
+        default=None,
+        metadata=setting("seed of another world, of a benchmark that draws its videos", group=_QUESTIONS),
     )
     method: str = field(
         default="native",
         metadata=setting(
-            f"one of {', '.join(methods.METHODS)}; with --help, whose options are shown below", group=_METHOD
+            f"one of {', '.join(methods.METHODS.ours())}, a plug-in or a file of your own (.py); with "
+            "--help, whose options are shown below",
+            group=_METHOD,
         ),
     )
     options: dict[str, Any] = field(
@@ -128,7 +135,7 @@ def load_benchmark(config: InferConfig) -> Benchmark:
     """The benchmark that a run answers. Raises VideoProError."""
     benchmark = benchmarks.load(
         config.benchmark,
-        split=config.split or benchmarks.default_split(config.benchmark),
+        split=config.split or BENCHMARKS[config.benchmark].splits[0],
         root=config.root,
         world_seed=config.world_seed,
         protocol=config.protocol,
@@ -151,12 +158,13 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
             parts, frames = PRESETS[name]
             backbone = _with_frames(config.backbone, name, frames)
         else:
-            parts, backbone = ((name, benchmarks.default_split(name), ""),), config.backbone
+            parts, backbone = ((name, BENCHMARKS[name].splits[0], ""),), config.backbone
         for benchmark, split, protocol in parts:
-            folder = benchmarks.name_of(benchmark)
+            spec = BENCHMARKS[benchmark]
+            folder = spec.name
             if folder in runs:
                 raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
-            root = None if benchmark == "pocket" or config.root is None else config.root / folder
+            root = None if not spec.needs_root or config.root is None else config.root / folder
             loaded = benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )
@@ -183,10 +191,10 @@ def _check_shared(config: InferConfig) -> None:
                 f"{config.benchmark} is several; leave it out, or give one benchmark"
             )
     named = [part for name in config.benchmark.split(",") for part in _parts(name)]
-    if config.root is None and named != ["pocket"]:
+    folders = [spec.name for spec in map(BENCHMARKS.__getitem__, named) if spec.needs_root]
+    if config.root is None and folders:
         raise ConfigError(
-            f"--benchmark {config.benchmark}: needs --root, a folder with the folders "
-            + ", ".join(benchmarks.name_of(name) for name in named if name != "pocket")
+            f"--benchmark {config.benchmark}: needs --root, a folder with the folders {', '.join(folders)}"
         )
 
 
@@ -216,6 +224,8 @@ def _with_transcripts(config: InferConfig) -> dict[str, Any]:
     there is one and nothing else is asked for. A direct answer is from frames alone, as the paper's baseline,
     unless the options name lines for it."""
     options = dict(config.options)
+    if not methods.takes(config.method, "speech", "whisper"):
+        return options
     if options.get("subtitles", "none" if config.method == "native" else None) == "none":
         return options
     return {"speech": "whisper", **_READS.get(config.method, {}), **options}

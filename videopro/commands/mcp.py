@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import methods
-from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.backbones import Backbone, expected_model, load_backbone, read_spec
 from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, setting
 from videopro.commands.serve import (
     ADDRESS,
@@ -26,7 +26,7 @@ from videopro.commands.serve import (
 )
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
-from videopro.modules import ModuleSettings, expects_pocket, module_needs
+from videopro.modules import ModuleSettings, module_needs
 
 _MODEL, _METHOD, _LIMITS = "Model", "Method", "Limits"
 _FLAG = "--modules {part}=none"
@@ -42,8 +42,8 @@ class McpConfig(DoorSettings):
     model: str | None = field(
         default=None,
         metadata=setting(
-            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
-            "videos only); unset: no tool ask",
+            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
+            "(videopro models lists them); unset: no tool ask",
             group=_MODEL,
         ),
     )
@@ -63,7 +63,8 @@ class McpConfig(DoorSettings):
     method: str = field(
         default="native",
         metadata=setting(
-            f"how ask answers if a call names no other: {', '.join(methods.METHODS)}", group=_METHOD
+            f"how ask answers if a call names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
+            group=_METHOD,
         ),
     )
     options: dict[str, Any] = field(
@@ -122,8 +123,8 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
             load=load,
         )
         if load is load_backbone:
-            pocket = expects_pocket(read_spec(config.model, **config.backbone))
-            check_needs([*answerer.needs(), *module_needs(settings, pocket=pocket, flag=_FLAG)])
+            expected = expected_model(read_spec(config.model, **config.backbone))
+            check_needs([*answerer.needs(), *module_needs(settings, *expected, flag=_FLAG)])
         for note in (*answerer.notes(), answerer.about()):
             if note:
                 print(note, file=sys.stderr)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from videopro.backbones import MODELS
 from videopro.cli import CommandLine, exit_status
 from videopro.methods import METHODS
-from videopro.modules.models.encoders import CHECKPOINTS
-from videopro.pocket import AGENTS, PLANNERS
+from videopro.methods.planners import PLANNERS
+from videopro.modules.models.encoders import ENCODERS, EncoderKind
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,6 @@ class ModelsConfig:
 COMMAND = CommandLine("models", ModelsConfig)
 
 BACKBONES = {
-    "pocket": "the shipped model of the pocket world: runs anywhere, and knows nothing else",
     "Qwen/Qwen3-VL-8B-Instruct": "a hub name: Qwen2.5-VL, Qwen3-VL (dense or MoE), Qwen3.5 and newer",
     "FOLDER": "a checkpoint of one of these on disk",
     "server:MODEL@URL": "a model behind an OpenAI-compatible server: vLLM, SGLang, OpenAI",
@@ -33,8 +33,6 @@ WRITERS = {
     "self": "the backbone writes its programs, with its adapter on if it has one",
     "server:MODEL@URL": "a model behind an OpenAI-compatible server, which sees the video",
     "api:MODEL@URL": "a teacher behind an OpenAI-compatible API",
-    "pocket-teacher": "an offline stand-in for such a teacher, in the pocket world",
-    "pocket-teacher:unread": "the same without its reader of questions",
     "file:PROGRAM.py": "your own program, the same for every question; nothing refines it",
 }
 
@@ -45,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         COMMAND.parse(argv)
         console = Console()
         for title, rows in tables().items():
+            if not rows:
+                continue
             table = Table(title=title, title_justify="left", show_header=False)
             for name, about in rows.items():
                 table.add_row(name, about)
@@ -54,21 +54,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def tables() -> dict[str, dict[str, str]]:
     """What can be named, and what each is, by the flag that takes it."""
-    adapters = dict.fromkeys(PLANNERS, "writes programs")
-    adapters |= dict.fromkeys(AGENTS, "writes the replies of an agent")
-    encoders = {name: f"{source}, or {name}:FOLDER_OR_HUB_NAME" for name, source in CHECKPOINTS.items()}
+    own = list(MODELS.working())
+    adapters = {name: about for model in own for name, about in model.adapters.items()}
+    planners = {}
+    for planner in PLANNERS.working():
+        planners[planner.name] = _first_paragraph(planner)
+        planners |= {f"{planner.name}:{name}": about for name, about in planner.variants.items()}
     return {
-        "--model": BACKBONES,
+        "--model": {**{model.name: model.about for model in own}, **BACKBONES},
         "--backbone adapter=": {**adapters, "FOLDER": "an adapter that videopro sft or grpo trained"},
-        "--method": {name: _first_paragraph(method) for name, method in METHODS.items()},
-        "--planner": WRITERS,
+        "--method": {method.name: _first_paragraph(method) for method in METHODS.working()},
+        "--planner": {**WRITERS, **planners},
         "--encoder (index), --options encoder= (infer)": {
-            "pocket": "the shipped encoder of the pocket world",
-            "pocket-asp": "the shipped ASP-CLIP of the pocket world",
-            **encoders,
-            "asp-clip:FOLDER": "ASP-CLIP as videopro asp-clip trained it",
+            kind.name + ("" if kind.checkpoint else ":FOLDER"): _encoder(kind) for kind in ENCODERS.working()
+        },
+        "plug-ins that cannot be loaded": {
+            problem: "" for registry in (MODELS, METHODS, PLANNERS, ENCODERS) for problem in registry.broken()
         },
     }
+
+
+def _encoder(kind: EncoderKind) -> str:
+    if kind.about:
+        return kind.about
+    return f"{kind.checkpoint}, or {kind.name}:FOLDER_OR_HUB_NAME"
 
 
 def _first_paragraph(documented: type) -> str:

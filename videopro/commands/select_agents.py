@@ -1,7 +1,7 @@
 """videopro select-agents: choose LVAgent's team from a library of models, without any gold answer.
 
-    videopro select-agents --library pocket pocket+pocket-sft pocket+pocket-grpo \\
-        --benchmark pocket --split val --output runs/team
+    videopro select-agents --library MODEL MODEL+ADAPTER OTHER_MODEL \\
+        --benchmark mlvu --root DIR --split dev --output runs/team
     videopro infer --method lvagent --options team=runs/team/team.json ...
 
 Each model answers the same questions by method native, in a run of its own in OUTPUT (killed, the same
@@ -53,11 +53,11 @@ class SelectConfig:
 
     library: tuple[str, ...] = field(
         metadata=setting(
-            "models to choose from: pocket, a hub name, a folder, or server:MODEL@URL (each with +ADAPTER)"
+            "models to choose from: a hub name, a folder, server:MODEL@URL or a plug-in (each with +ADAPTER)"
         )
     )
     benchmark: str = field(
-        metadata=setting(f"one of {', '.join(benchmarks.NAMES)}, or a file of your own (.py)")
+        metadata=setting(f"one of {', '.join(benchmarks.BENCHMARKS.ours())}, or a file of your own (.py)")
     )
     output: Path = field(metadata=setting("folder of the runs and of team.json"))
     split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
@@ -69,7 +69,9 @@ class SelectConfig:
     protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
     skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
     nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
-    world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
+    world_seed: int | None = field(
+        default=None, metadata=setting("seed of another world, of a benchmark that draws its videos")
+    )
     domain: str = field(
         default="", metadata=setting("a group of the benchmark, as family=count; unset: all questions")
     )
@@ -170,7 +172,7 @@ def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> Team
             cost = cost + trace.cost
     return TeamFile(
         benchmark=config.benchmark,
-        split=config.split or benchmarks.default_split(config.benchmark),
+        split=config.split or benchmarks.BENCHMARKS[config.benchmark].splits[0],
         domain=config.domain,
         questions=len(next(iter(traces.values()))),
         labelled=agreement_rates.labelled,

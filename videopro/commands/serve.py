@@ -89,8 +89,8 @@ class ServeConfig(DoorSettings):
 
     model: str = field(
         metadata=setting(
-            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
-            "videos only)",
+            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
+            "(videopro models lists them)",
             group=_MODEL,
         )
     )
@@ -101,7 +101,8 @@ class ServeConfig(DoorSettings):
     method: str = field(
         default="native",
         metadata=setting(
-            f"how it answers if a question names no other: {', '.join(methods.METHODS)}", group=_METHOD
+            f"how it answers if a question names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
+            group=_METHOD,
         ),
     )
     options: dict[str, Any] = field(

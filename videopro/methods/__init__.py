@@ -14,6 +14,7 @@ from videopro.methods.evidence import evidence as evidence
 from videopro.methods.favouring import favouring_answers as favouring_answers
 from videopro.methods.preparing import PreparedModels as PreparedModels
 from videopro.methods.preparing import PreparedRun as PreparedRun
+from videopro.methods.preparing import plugin_identity as plugin_identity
 from videopro.methods.preparing import prepare as prepare
 from videopro.methods.preparing import prepare_models as prepare_models
 from videopro.methods.program.method import AdaptiveMethod as AdaptiveMethod
@@ -23,7 +24,6 @@ from videopro.methods.program.settings import FINAL_HELP as FINAL_HELP
 from videopro.methods.registry import METHOD_OPTIONS as METHOD_OPTIONS
 from videopro.methods.registry import METHODS as METHODS
 from videopro.methods.registry import create as create
-from videopro.methods.registry import method_class as method_class
 from videopro.methods.registry import takes as takes
 from videopro.methods.requests import Questions as Questions
 from videopro.methods.requests import RunRequest as RunRequest

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from videopro.backbones import Backbone, BackboneConfig, load_backbone, model_needs, read_spec
+from videopro.backbones import (
+    MODELS,
+    Backbone,
+    BackboneConfig,
+    check_scope,
+    load_backbone,
+    model_needs,
+    read_spec,
+)
 from videopro.cli import Need, is_setting
 from videopro.errors import ConfigError
 from videopro.methods.base import Method
-from videopro.methods.registry import method_class
+from videopro.methods.planners import PLANNERS
+from videopro.methods.registry import METHODS
 from videopro.methods.requests import RunRequest
-from videopro.modules import check_scope
+from videopro.modules import PROGRAM_MODULES
+from videopro.modules.models import TRANSCRIBERS
+from videopro.modules.models.encoders import ENCODERS
+from videopro.plugins import Registry, Used, check_same, used_plugins
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,8 @@ class PreparedModels:
     """What to tell the user about the settings."""
     load: Callable[[], Backbone]
     """Makes the model, in this process or in a worker."""
+    plugins: tuple[Used, ...]
+    """Those that take part and are not ours."""
     needs: Callable[[], list[Need]]
     """Looks up what has to be on this machine to load the model and the others, for `check_needs`; a run that
     has all its answers needs nothing."""
@@ -39,9 +55,11 @@ class PreparedRun(PreparedModels):
 
     method: Method
     options: Mapping[str, Any]
-    """Those with which workers create the method: `create(method.name, options)`."""
+    """Those with which workers create the method: `create(address, options)`."""
+    address: str
+    """The method's name, or its file."""
     identity: Mapping[str, Any]
-    """The method's part of the run's key."""
+    """The method's part of the run's key, with the plug-ins that take part."""
 
 
 def prepare(request: RunRequest) -> PreparedRun:
@@ -51,14 +69,16 @@ def prepare(request: RunRequest) -> PreparedRun:
     fix: first what is wrong with the settings by themselves, then what a server refuses, then what does not
     go with the questions.
     """
-    kind = method_class(request.method)
+    plugin = METHODS.find(request.method)
+    kind = plugin.value
     for option in fields(kind.Settings):
         if option.name in request.options and not is_setting(option):
             raise ConfigError(
                 f"method {kind.name}: {option.name} is no setting: a run finds it out by itself; leave it out"
             )
     options, notes = _with_recorded_prompts(dict(request.options), request.recorded)
-    method = kind.with_options(options)
+    with plugin.located():
+        method = kind.with_options(options)
     # A wrong setting of the model shows before a server is asked and the questions are read.
     _model_config(request.model, request.backbone, request.load)
     adapted = method.adapt(replace(request, options=options))
@@ -67,12 +87,17 @@ def prepare(request: RunRequest) -> PreparedRun:
         adapted.backbone,
         load=request.load,
         names={**asdict(adapted.method.settings), **adapted.models},
+        plugins={"method": request.method, "roles": list(adapted.models.values())},
         videos=lambda: request.questions().videos,
         notes=(*notes, *adapted.notes),
         needs=adapted.needs,
     )
     return PreparedRun(
-        **vars(models), method=adapted.method, options=adapted.options, identity=adapted.method.identity()
+        **vars(models),
+        method=adapted.method,
+        address=plugin.address,
+        options=adapted.options,
+        identity={**adapted.method.identity(), **plugin_identity(models.plugins)},
     )
 
 
@@ -85,20 +110,61 @@ def prepare_models(
     videos: Callable[[], Iterable[Path]],
     notes: Sequence[str],
     needs: Callable[[BackboneConfig], Sequence[Need]],
+    plugins: Mapping[str, Any] = MappingProxyType({}),
 ) -> PreparedModels:
     """Check a model and the others beside it, for what runs programs without a method too, such as a
     synthesis. `names`: the settings that name models, by setting; `videos`: those that will be looked at,
-    read after the settings are checked; `needs`: what the others need beside this model. `load` and `notes`
+    read after the settings are checked; `needs`: what the others need beside this model;
+    `plugins`: what else may name plug-ins, as a setting in `_NAMED_BY`. `load` and `notes`
     as in `RunRequest` and `PreparedModels`. Raises VideoProError."""
     config = _model_config(model, backbone, load)
-    check_scope({**names, "model": model, **backbone}, videos())
+    named = {**names, "model": model, **backbone}
+    used = used_plugins(_named_plugins({**named, **plugins}))
+    check_scope(named, videos())
     return PreparedModels(
         model,
         backbone,
         tuple(notes),
-        partial(load, model, **backbone),
+        partial(_load_with, used, load, model, **backbone) if used else partial(load, model, **backbone),
+        used,
         lambda: [] if config is None else [*model_needs(config), *needs(config)],
     )
+
+
+def plugin_identity(plugins: Sequence[Used]) -> dict[str, Any]:
+    """What a run's key has of the plug-ins that take part; nothing without any."""
+    versions = {f"{plugin.kind} {plugin.name}": plugin.version for plugin in plugins}
+    return {"plugins": versions} if versions else {}
+
+
+def _load_with(
+    plugins: Sequence[Used], load: Callable[..., Backbone], model: str, **backbone: Any
+) -> Backbone:
+    """Load the model where a worker runs, if it has the plug-ins of the command."""
+    check_same(plugins, f"worker on {platform.node()}")
+    return load(model, **backbone)
+
+
+_NAMED_BY: Mapping[str, Registry[Any]] = {
+    **dict.fromkeys(("model", "answerer", "roles"), MODELS),
+    "method": METHODS,
+    "planner": PLANNERS,
+    "teacher": PLANNERS,
+    "encoder": ENCODERS,
+    "speech": TRANSCRIBERS,
+    "extra_modules": PROGRAM_MODULES,
+}
+
+
+def _named_plugins(named: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The plug-ins among the names that settings have, with their kinds."""
+    for setting, registry in _NAMED_BY.items():
+        value = named.get(setting) or ()
+        for each in [value] if isinstance(value, str) else value:
+            # MODEL+ADAPTER, PLANNER:VARIANT, ENCODER:CHECKPOINT
+            name = str(each).partition("+" if registry is MODELS else ":")[0]
+            if name in registry:
+                yield registry.kind, name
 
 
 def _model_config(

@@ -20,7 +20,7 @@ class Questions:
     open: int = 0
     """How many of them are to be answered in words."""
     videos: Iterable[Path] = ()
-    """Their videos; without those that are of the pocket world for sure."""
+    """Their videos; without those that are made for the questions, as a benchmark's own model knows them."""
     remedy: str = ""
     """What helps if the method cannot answer open questions; unset: what the method suggests."""
 

@@ -1,44 +1,51 @@
-"""The pocket world: small real videos, questions about them, and a small Qwen3-VL that answers.
+"""The pocket world, the first plug-in: small real videos, questions about them, and a small Qwen3-VL that
+answers.
 
-`world` makes the videos, `checkpoint` builds the model's parts, `model_dir()` is the shipped model and
-`adapter_dir()` an adapter that turns it into a planner or an agent. They cannot answer questions about
-real-world video.
-"""
+What plugs in is in `model`, `benchmark`, `encoders` and `teacher` (the entry points in pyproject.toml).
+`world` makes the videos; `model_dir()` is the shipped model and `adapter_dir()` an adapter that turns it into
+a planner or an agent. They cannot answer questions about real-world video."""
 
+from functools import cache
 from pathlib import Path
 
-from videopro.cli import did_you_mean
-from videopro.errors import BenchmarkError
+from videopro.errors import BackboneError
 from videopro.pocket.manifest import NOTE as NOTE
-from videopro.pocket.shipped import ADAPTERS as ADAPTERS
-from videopro.pocket.shipped import AGENTS as AGENTS
-from videopro.pocket.shipped import MODEL_FOLDER as MODEL_FOLDER
-from videopro.pocket.shipped import PLANNERS as PLANNERS
-from videopro.pocket.shipped import adapter_dir as adapter_dir
-from videopro.pocket.shipped import model_dir as model_dir
 
-VIDEO_PREFIX = "pocket:"
+MODEL_FOLDER = Path(__file__).parent / "model"
+"""Where the shipped model is, in a full clone."""
 
 
-def find_video(path: Path) -> Path:
-    """The file of a pocket video that is named as "pocket:SPLIT/NAME", such as pocket:test/long_004, which is
-    made if it is missing; its narration is beside it, as NAME.srt. Any other path is returned as it is.
-    Raises BenchmarkError for an unknown name."""
-    if not str(path).startswith(VIDEO_PREFIX):
-        return path
-    # Imported here: it imports what draws and encodes videos.
-    from videopro.pocket import world
-
-    split, slash, name = str(path).removeprefix(VIDEO_PREFIX).partition("/")
-    if not slash:
-        raise BenchmarkError(f"{path}: write pocket:SPLIT/NAME, such as pocket:test/long_004")
-    if split not in world.SPLITS:
-        raise BenchmarkError(
-            f"{path}: there is no split {split!r}; {did_you_mean(split, list(world.SPLITS))}"
+@cache
+def model_dir() -> Path:
+    """The folder of the shipped pocket model, as the Auto classes load it."""
+    folder = MODEL_FOLDER
+    # A clone without Git LFS, or a package from an index, has the code and not the weights.
+    if not (folder / "model.safetensors").exists():
+        raise BackboneError(
+            f"the pocket model is not in {folder}: take a full clone, or train it with "
+            "train/pocket/language.py"
         )
-    videos = [video for video, _, _ in world.video_names(split)]
-    if name not in videos:
-        raise BenchmarkError(
-            f"{path}: the split {split!r} has no video {name!r}; it has {videos[0]} to {videos[-1]}"
-        )
-    return world.ensure(split, videos={name}) / "videos" / f"{name}.mp4"
+    return folder
+
+
+PLANNERS = ("pocket-sft", "pocket-grpo")
+"""Shipped adapters that write programs."""
+
+AGENTS = ("pocket-vca", "pocket-lv-looks", "pocket-lv-times", "pocket-lv-words")
+"""Shipped adapters that write the replies of agents: of VCA, and of three different agents of LVAgent."""
+
+ADAPTERS = {
+    **{name: f"planners/{name.removeprefix('pocket-')}" for name in PLANNERS},
+    **{name: f"agents/{name.removeprefix('pocket-')}" for name in AGENTS},
+}
+"""Shipped adapters for the pocket model, by the name that the setting `adapter` takes, and their folders."""
+
+
+def adapter_dir(name: str) -> Path:
+    """The folder of a shipped adapter, by its name in `ADAPTERS`."""
+    folder = Path(__file__).parent / ADAPTERS[name]
+    if not (folder / "adapter_model.safetensors").exists():
+        # Planners can be made again; agents' adapters ship only (videopro/pocket/agents/RECORD.md).
+        trained = ", or train it with launch/pocket.sh" if name in PLANNERS else ""
+        raise BackboneError(f"the adapter {name} is not in {folder}: take a full clone{trained}")
+    return folder

@@ -52,10 +52,10 @@ _PLANNING = (
 
 def sampling_of(method: Mapping[str, Any]) -> str:
     """How the programs or the replies of a run were decoded, of its method's identity: "greedy", or "sampled
-    at" a temperature; "" where nothing is decoded, as by the pocket teacher, a program of the user's own or a
-    direct answer."""
+    at" a temperature; "" where nothing is decoded, as by a planner of a plug-in, a program of the user's own
+    or a direct answer."""
     temperature = method.get("temperature")
-    if temperature is None or str(method.get("planner")).startswith(("pocket-teacher", "file:")):
+    if temperature is None or method.get("teacher") or str(method.get("planner")).startswith("file:"):
         return ""
     if temperature == 0:
         return "greedy"
@@ -239,7 +239,7 @@ def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
 
 
 def counts_note(runs: Sequence[ReportRun]) -> str:
-    """How many questions about how many videos each dataset has, such as "pocket test: 726 questions about 66
+    """How many questions about how many videos each dataset has, such as "mlvu dev: 726 questions about 66
     videos." If runs have more than others, from the fewest to the most."""
     parts = []
     for data, group in by_dataset(runs).items():

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import DEFAULT_FRAMES, Backbone, read_spec
+from videopro.backbones import DEFAULT_FRAMES, MODELS, Backbone, read_spec
 from videopro.cli import build_settings
 from videopro.engine.serving import (
     EngineProcess,
@@ -71,7 +71,7 @@ class Served:
 
         checkpoint = find_checkpoint(config.model)
         resolved = resolve_record(config, checkpoint)
-        name = model if model == "pocket" else _name(config.model)
+        name = model if model in MODELS else _name(config.model)
         adapters, rank, adapter = {}, 0, None
         if config.adapter:
             names = check_adapter_fits(config.adapter, config.model)

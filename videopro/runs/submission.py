@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from videopro.benchmarks import SPECS
+from videopro.benchmarks import OFFICIAL
 from videopro.cli import setting
 from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.question import LETTERS
@@ -51,7 +51,7 @@ def submit(config: SubmitConfig) -> Submission:
     protocol = (folder.recorded_identity() or {})["protocol"]
     name = protocol.get("benchmark")
     # One's own benchmarks are in neither: they have a form of their own.
-    if name in SPECS and name not in FORMS:
+    if name in OFFICIAL and name not in FORMS:
         raise RunError(
             f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "
             f"{', '.join(FORMS)}, and your own"
@@ -133,7 +133,7 @@ def _own_csv(traces: Sequence[Trace]) -> str:
     return file.getvalue()
 
 
-# The forms of one's own benchmarks, and of the pocket world and `jsonl`.
+# The forms of one's own benchmarks, of plug-ins and of `jsonl`.
 _GENERIC: Mapping[str, Callable[[Sequence[Trace]], str]] = {".json": _own_json, ".csv": _own_csv}
 FORMS: Mapping[str, Mapping[str, Callable[[Sequence[Trace]], str]]] = {
     "egoschema": {".json": _indices_json, ".csv": _indices_csv},

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone
+from videopro.backbones import Backbone, check_scope, load_backbone, own_model, owner_of
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.cli import Need
@@ -26,7 +26,7 @@ from videopro.methods import (
     make_trace,
     video_ref,
 )
-from videopro.modules import ModuleModels, check_scope, is_of_pocket, is_pocket
+from videopro.modules import ModuleModels
 from videopro.question import Question
 from videopro.runs import asked_identity
 from videopro.serve.films import Film, video_of
@@ -39,10 +39,7 @@ from videopro.traces import Trace
 
 Emit = Callable[[dict[str, Any]], None]
 
-_POCKET_ONLY = (
-    "this is the pocket model, which knows the generated pocket videos only; it answers about no other film"
-)
-_NO_CONVERSATION = "the pocket model reads one question at a time: the earlier messages were left out"
+_NO_CONVERSATION = "this model reads one question at a time: the earlier messages were left out"
 
 
 class Answerer:
@@ -67,8 +64,8 @@ class Answerer:
     ) -> None:
         self.model = model
         self.method = method
-        self.is_pocket = is_of_pocket(model)
-        """Whether the model knows pocket videos only."""
+        self.own = owner_of(model)
+        """The plug-in's model that it is or was made from."""
         self._seed = seed
         self._methods = PreparedMethods(
             *(model, backbone or {}, method, options or {}, methods, max_new_tokens),
@@ -115,7 +112,12 @@ class Answerer:
 
     def about(self) -> str | None:
         """What to know about the model before a question is asked."""
-        return _POCKET_ONLY if self.is_pocket else None
+        return (self.own.scope or None) if self.own is not None else None
+
+    @property
+    def sample(self) -> str | None:
+        """A film to try, which is made when it is asked about; None: the model brings none."""
+        return f"{self.own.name}:{self.own.sample}" if self.own is not None and self.own.sample else None
 
     def scope_problem(self, film: Film) -> str | None:
         """Why the model cannot answer about a film at all; None: it can."""
@@ -196,7 +198,7 @@ class Answerer:
 
             with called_by_name(self._names(film)):
                 ((_, result),) = answer_each(prepared.method, [item], new_context)
-            if request.earlier and self.is_pocket:
+            if request.earlier and not self._converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
                 message = with_names(result.error.message, self._names(film))
@@ -210,15 +212,18 @@ class Answerer:
             return trace
 
     def _question(self, request: AskRequest) -> Question:
-        # The pocket model reads questions of the forms that it was trained on, and no conversation.
-        return request.as_question(with_earlier=not self.is_pocket)
+        return request.as_question(with_earlier=self._converses)
+
+    @property
+    def _converses(self) -> bool:
+        return self.own is None or self.own.converses
 
     # -- indexes
 
     def has_index(self, film: Film) -> bool:
         """Whether the clips of a film are indexed for programs to search. True where no index is used. A
         large encoder is not loaded just to say so: until one is, no index is known."""
-        return self._indexes.has(film, may_load=self.is_pocket)
+        return self._indexes.has(film, may_load=self.own is not None)
 
     def index(self, film: Film, emit: Emit, cancellation: Cancellation) -> None:
         """Index the clips of a film, if they are not, and tell the progress. Raises VideoProError, and
@@ -234,8 +239,8 @@ class Answerer:
     def _module_models(self) -> ModuleModels:
         with self._lock:
             if self._modules is None:
-                pocket = is_pocket(self._loaded.backbone)
-                self._modules = ModuleModels(self._methods.module_settings(), pocket=pocket)
+                answering = own_model(self._loaded.backbone)
+                self._modules = ModuleModels(self._methods.module_settings(), answering=answering)
             return self._modules
 
 

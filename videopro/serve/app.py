@@ -53,7 +53,7 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
         answerer = state.answerer
         about = {
             "method": answerer.method,
-            "is_pocket": answerer.is_pocket,
+            "sample": answerer.sample,
             "note": answerer.about(),
             "largest_film": state.limits.film_bytes,
         }

@@ -45,7 +45,7 @@ async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
             "subtitles": film.subtitles is not None,
             "index": await to_thread.run_sync(state.indexing.state_of, film),
             "is_uploaded": film.is_uploaded,
-            # Why the model cannot answer about it, such as the pocket model about a real film.
+            # Why the model cannot answer about it, such as a small model about a real film.
             "problem": state.answerer.scope_problem(film),
         },
     }

@@ -26,9 +26,8 @@ from itertools import islice
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from videopro.cli import cache_root
+from videopro.backbones import MODELS
 from videopro.errors import SubtitleError, VideoError
-from videopro.pocket import NOTE
 from videopro.serve.problems import Problem
 from videopro.storage import encodable, printable, write_atomically
 from videopro.video import (
@@ -205,11 +204,8 @@ class FilmStore:
             home.mkdir(exist_ok=True)
             path = home / f"{_STEM}{ending if ending in FILM_ENDINGS else '.mp4'}"
             part.replace(path)
-            size = path.stat().st_size
-            if (size, digest) in _pocket_films():
-                # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
-                note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
-                write_atomically(path.with_suffix(NOTE), json.dumps(note))
+            for own in MODELS.working():
+                own.mark_copy(path, digest)
             return self._keep(
                 _film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)), part
             )
@@ -372,15 +368,6 @@ def _in(home: Path, named: str) -> Path:
     """A recorded path; of a file of the store where it is now."""
     path = Path(named)
     return home / path.name if path.parent.name == home.name else path
-
-
-def _pocket_films() -> Iterator[tuple[int, str]]:
-    """The sizes and SHA-256 of the pocket videos that were made on this machine."""
-    for note in cache_root().glob(f"pocket-*/*/videos/*{NOTE}"):
-        try:
-            yield from [tuple(file) for file in json.loads(note.read_bytes())["files"].values()]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
 
 
 class FilmFolders:

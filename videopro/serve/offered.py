@@ -24,7 +24,9 @@ class Offered:
         """`own`: the server's method with the operator's options. `methods`: those that a client may name
         besides; none: all. `frames`: the model's budget."""
         self._own = own
-        self._methods = [name for name in METHODS if not methods or name in (own.name, *methods)]
+        named = [name for name in METHODS.ours() if not methods or name in methods] + list(methods)
+        self._kinds: dict[str, type[Method]] = {name: METHODS[name] for name in named} | {own.name: type(own)}
+        self._methods = list(self._kinds)
         self._frames = frames
 
     def described(self) -> list[dict[str, Any]]:
@@ -32,10 +34,10 @@ class Offered:
         return [
             {
                 "id": name,
-                "open_questions": METHODS[name].answers_open_questions,
-                "options": [self._described(name, option) for option in _settable(name)],
+                "open_questions": kind.answers_open_questions,
+                "options": [self._described(name, option) for option in _settable(kind)],
             }
-            for name in self._methods
+            for name, kind in self._kinds.items()
         ]
 
     def checked(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,14 +45,14 @@ class Offered:
         for a value above the operator's."""
         if method not in self._methods:
             message = f"unknown method {method[:60]!r}; {did_you_mean(method, self._methods)}"
-            if method in METHODS:
+            if method in METHODS.ours():
                 message = f"method {method!r} is not offered here; these are: {', '.join(self._methods)}"
             raise Problem(400, message, code="unknown_method", param="videopro.method")
-        settable = {option.name: option for option in _settable(method)}
+        settable = {option.name: option for option in _settable(self._kinds[method])}
         for name, value in options.items():
             param = f"videopro.options.{name}"
             if name not in settable:
-                if name in {option.name for option in fields(METHODS[method].Settings)}:
+                if name in {option.name for option in fields(self._kinds[method].Settings)}:
                     message = f"option {name!r} of method {method!r} is the operator's to set: leave it out"
                     raise Problem(403, message, code="operators_option", param=param)
                 known = did_you_mean(name, sorted(settable))
@@ -73,13 +75,13 @@ class Offered:
         most = None if option.metadata["client"] == "any" else value
         if option.metadata["client"] == "frames" and value is None:
             most = self._frames()
-        kind = _kind(typing.get_type_hints(METHODS[method].Settings)[option.name])
+        kind = _kind(typing.get_type_hints(self._kinds[method].Settings)[option.name])
         described = {"name": option.name, "description": option.metadata["help"], "default": value, **kind}
         return described if most is None else {**described, "maximum": most}
 
 
-def _settable(method: str) -> Iterator[Field[Any]]:
-    settings: Any = METHODS[method].Settings
+def _settable(method: type[Method]) -> Iterator[Field[Any]]:
+    settings: Any = method.Settings
     return (option for option in fields(settings) if option.metadata.get("client"))
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from videopro.backbones import Backbone
+from videopro.backbones import Backbone, knowing_models
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import VideoProError
-from videopro.methods import PreparedRun, Questions, RunRequest, favouring_answers, method_class, prepare
-from videopro.modules import ModuleSettings, is_pocket_video
+from videopro.methods import METHODS, PreparedRun, Questions, RunRequest, favouring_answers, prepare
+from videopro.modules import ModuleSettings
 from videopro.serve.films import Film
 from videopro.serve.offered import Offered
 from videopro.serve.problems import Problem
@@ -46,26 +46,26 @@ class PreparedMethods:
     ) -> None:
         self._model = model
         self._given = dict(backbone)
-        self._method = method
+        plugins = [METHODS.find(name) for name in (method, *methods)]
+        self._method = plugins[0].name
+        self._addresses = {plugin.name: plugin.address for plugin in plugins}
         self._options = dict(options)
         self._max_new_tokens = max_new_tokens
         self._load = load
         self._kept: LRUCache[str, PreparedRun] = LRUCache(_KEPT)
-        self._in_scope: set[tuple[str, bool]] = set()
-        """Methods whose models may look at pocket videos, or at others."""
+        self._in_scope: set[tuple[str, tuple[str, ...]]] = set()
+        """Methods whose models may look at videos that these plug-ins' models know."""
         self._lock = threading.Lock()
         self._models: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
         """By method: clients set other options, and the models stay."""
-        self.first = self._prepare(method, self._options, self._protocol(None))
+        self.first = self._prepare(self._method, self._options, self._protocol(None))
         """The server's own method."""
-        for name in methods:
-            method_class(name)
-        self.offered = Offered(self.first.method, methods, frames)
+        self.offered = Offered(self.first.method, [plugin.name for plugin in plugins[1:]], frames)
         """What a question may set."""
 
     def model_settings(self) -> dict[str, Any]:
         """The settings with which the model is loaded, for the server's own method and for one that plans:
-        the pocket model needs an adapter for that, which is off for methods that do not ask for one."""
+        a small model needs an adapter for that, which is off for methods that do not ask for one."""
         try:
             planning = self._planning().backbone
         except VideoProError:
@@ -91,7 +91,7 @@ class PreparedMethods:
         # Kept, because its models are loaded with its first question, and a served planner is asked for its
         # record.
         key = json.dumps([method, options, protocol.reply_tokens, is_open], sort_keys=True)
-        scope = key, is_pocket_video(request.film.path)
+        scope = key, knowing_models(request.film.path)
         with self._lock:
             prepared = self._kept.get(key) if scope in self._in_scope else None
         if prepared is None:
@@ -124,7 +124,14 @@ class PreparedMethods:
         questions = Questions(protocol, open=int(is_open), videos=videos, remedy="give choices")
         options = favouring_answers(method, options)
         prepared = prepare(
-            RunRequest(method, options, self._model, self._given, lambda: questions, load=self._load)
+            RunRequest(
+                self._addresses.get(method, method),
+                options,
+                self._model,
+                self._given,
+                lambda: questions,
+                load=self._load,
+            )
         )
         prepared.method.kept = self._models[method]
         return prepared

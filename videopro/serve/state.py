@@ -8,8 +8,8 @@ from pathlib import Path
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
+from videopro.backbones import find_video
 from videopro.errors import Cancellation
-from videopro.pocket import VIDEO_PREFIX, find_video
 from videopro.serve.answering import Answerer
 from videopro.serve.films import FOLDER_PREFIX, ID_PREFIX, Film, FilmStore
 from videopro.serve.indexing import Indexing
@@ -49,15 +49,16 @@ def client_of(request: Request) -> str:
 
 
 async def film_named(state: ServerState, name: str, cancellation: Cancellation) -> Film:
-    """The film that a client means, by its id, by a path in the operator's folders, or as a pocket video;
-    reading it ends when it is cancelled. Raises Problem, and Cancelled."""
+    """The film that a client means, by its id, by a path in the operator's folders, or as a video of the
+    model's own; reading it ends when it is cancelled. Raises Problem, and Cancelled."""
     if name.startswith(ID_PREFIX):
         return state.films.get(name)
 
     def find() -> Film:
         if name.startswith(FOLDER_PREFIX):
             return state.films.from_folder(name.removeprefix(FOLDER_PREFIX), cancellation.check)
-        if name.startswith(VIDEO_PREFIX) and state.answerer.is_pocket:
+        own = state.answerer.own
+        if own is not None and name.startswith(f"{own.name}:"):
             return state.films.at(find_video(Path(name)), name, cancellation.check)
         message = (
             f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "

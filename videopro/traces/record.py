@@ -144,7 +144,7 @@ class Round:
     faults: tuple[str, ...] = ()
     """Why the reply is not well-formed; empty when it is."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the planner notes about its own reply, such as the fault that the pocket teacher put into it. For
+    """What the planner notes about its own reply, such as the fault that a teacher put into it. For
     reports only: no later prompt shows it."""
     planning: Cost = field(default_factory=Cost)
     """The cost of writing the reply; that of running it is `execution.cost`."""

@@ -5,9 +5,12 @@ Model libraries are imported only when `load_encoder` or `load_text_encoder` nee
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.interfaces import BATCH_SIZE as BATCH_SIZE
@@ -17,95 +20,108 @@ from videopro.modules.models.encoders.precision import AUTO_DTYPE as AUTO_DTYPE
 from videopro.modules.models.encoders.precision import DTYPES as DTYPES
 from videopro.modules.models.encoders.precision import check_dtype as check_dtype
 from videopro.modules.models.encoders.precision import resolve_dtype as resolve_dtype
-
-CHECKPOINTS = {
-    "languagebind": "LanguageBind/LanguageBind_Video_FT",
-    "clip": "openai/clip-vit-large-patch14",
-    "siglip2": "google/siglip2-base-patch16-224",
-    "pe_video": "facebook/pe-av-large",
-}
-"""The checkpoint of a name without ":"."""
+from videopro.plugins import Registry
 
 
-def pocket_folder() -> Path:
-    """The directory of the shipped pocket encoder, a small LanguageBind model trained by
-    `train/retrieval/encoder.py`."""
-    return Path(__file__).parent / "pocket"
+@dataclass(frozen=True)
+class EncoderKind:
+    """A video-text encoder by name, as `--encoder NAME` or `--encoder NAME:CHECKPOINT` asks for it."""
+
+    name: str
+    load: Callable[..., VideoTextEncoder]
+    """`load(checkpoint, name=..., device=..., dtype=...)`: imports model libraries, and raises ModelError for
+    a checkpoint that cannot be loaded. `name` is the whole setting, for messages."""
+    checkpoint: str = ""
+    """The directory or hub name that is loaded if none follows; empty: one must follow."""
+    takes_others: bool = True
+    """Whether another checkpoint may follow."""
+    about: str = ""
+    """For `videopro models`."""
+    extra: tuple[str, str] = ("", "")
+    """The extra that it needs, and one of its packages."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Its checkpoint, if that is a directory."""
+        return Path(self.checkpoint) if Path(self.checkpoint).is_absolute() else None
 
 
-def pocket_asp_folder() -> Path:
-    """The directory of the shipped ASP-CLIP on the pocket encoder, trained by
-    `train/retrieval/asp_pocket.py`."""
-    return Path(__file__).parent / "pocket_asp"
+def _pe_video(source: str, **options: Any) -> VideoTextEncoder:
+    from videopro.modules.models.encoders.pe_video import PeVideoTextEncoder
+
+    return PeVideoTextEncoder(source, **options)
 
 
-def load_encoder(spec: str, device: str | None = None, *, dtype: str = AUTO_DTYPE) -> VideoTextEncoder:
-    """Load a video-text encoder.
-
-    `spec`: "pocket", "pocket-asp", or one of languagebind, clip, siglip2, pe_video, optionally followed by
-    ":" and a directory or hub name of another checkpoint than the default; or "asp-clip:" and a directory,
-    since none is on the hub. `device` None: the first accelerator, else the CPU. `dtype`:
-    float32, bfloat16, float16, or "auto" (`resolve_dtype`). Raises `ConfigError` for an unknown `spec` or
-    `dtype`, `ModelError` for a checkpoint that cannot be loaded.
-    """
-    kind, _, source = spec.partition(":")
-    kinds = [*CHECKPOINTS, "asp-clip", "pocket", "pocket-asp"]
-    if kind not in kinds or (kind in ("pocket", "pocket-asp") and source):
-        raise ConfigError(
-            f"encoder {spec!r} is not known; {did_you_mean(kind, kinds)} (a checkpoint "
-            "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT)"
-        )
-    check_dtype("dtype", dtype)
-    dtype = resolve_dtype(dtype, device)
-    if kind == "asp-clip" and not source:
-        raise ConfigError(
-            "encoder 'asp-clip' needs the directory that train/retrieval/asp_clip.py wrote, as in "
-            "asp-clip:runs/asp_clip/model"
-        )
-    if kind == "pocket":
-        source = _shipped(pocket_folder(), "model.safetensors", "the pocket encoder", "encoder.py")
-    elif kind == "pocket-asp":
-        source = _shipped(pocket_asp_folder(), "asp_clip.safetensors", "pocket-asp", "asp_pocket.py")
-    source = source or CHECKPOINTS[kind]
-    if kind in ("asp-clip", "pocket-asp"):
-        return _load_asp_clip(Path(source).expanduser(), spec, device, dtype)
-    if kind in ("languagebind", "pocket"):
-        from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
-
-        return LanguageBindEncoder(source, name=spec, device=device, dtype=dtype)
-    if kind == "pe_video":
-        from videopro.modules.models.encoders.pe_video import PeVideoTextEncoder
-
-        return PeVideoTextEncoder(source, name=spec, device=device, dtype=dtype)
+def _images(source: str, **options: Any) -> VideoTextEncoder:
     from videopro.modules.models.encoders.images import ImageTextEncoder
 
-    return ImageTextEncoder(source, kind=kind, name=spec, device=device, dtype=dtype)
+    return ImageTextEncoder(source, **options)
 
 
-def _shipped(folder: Path, weights: str, encoder: str, trainer: str) -> str:
-    """The directory of an encoder that comes with the repository. Raises ModelError if it is not there."""
-    if not (folder / weights).is_file():
-        raise ModelError(
-            f"{encoder} is not in {folder}: clone the whole repository, or train it with "
-            f"train/retrieval/{trainer}"
-        )
-    return str(folder)
-
-
-def _load_asp_clip(folder: Path, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
+def load_asp_clip(source: str, *, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
+    """ASP-CLIP from the directory that `train/retrieval/asp_clip.py` wrote, on its base."""
     from videopro.modules.models.encoders.asp_clip import AspClipEncoder
     from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
     from videopro.modules.models.encoders.images import ImageTextEncoder
     from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 
+    folder = Path(source).expanduser()
     base = AspClipConfig.read(folder).base
     loaded = load_encoder(f"clip:{folder}" if base == "." else base, device, dtype=dtype)
     if not isinstance(loaded, ImageTextEncoder | LanguageBindEncoder):
         raise ModelError(
             f"{name}: {folder} is built on {base!r}, which has no features of single frames; bases are clip, "
-            "siglip2, languagebind and pocket"
+            "siglip2 and those of languagebind's architecture"
         )
     return AspClipEncoder(folder, loaded, name=name, dtype=dtype)
+
+
+def load_languagebind(source: str, **options: Any) -> VideoTextEncoder:
+    """A checkpoint of LanguageBind_Video's architecture."""
+    from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
+
+    return LanguageBindEncoder(source, **options)
+
+
+_KINDS = (
+    EncoderKind("languagebind", load_languagebind, "LanguageBind/LanguageBind_Video_FT"),
+    EncoderKind("clip", partial(_images, kind="clip"), "openai/clip-vit-large-patch14"),
+    EncoderKind("siglip2", partial(_images, kind="siglip2"), "google/siglip2-base-patch16-224"),
+    EncoderKind("pe_video", _pe_video, "facebook/pe-av-large", extra=("encoders", "timm")),
+    # None is on the hub.
+    EncoderKind("asp-clip", load_asp_clip, about="ASP-CLIP as videopro asp-clip trained it"),
+)
+ENCODERS: Registry[EncoderKind] = Registry(
+    "encoder",
+    lambda value: isinstance(value, EncoderKind),
+    {kind.name: kind for kind in _KINDS},
+    what="an EncoderKind (videopro.modules.models.encoders)",
+)
+
+
+def read_encoder(spec: str) -> tuple[EncoderKind, str]:
+    """The kind and the checkpoint of "NAME" or "NAME:CHECKPOINT". Raises ConfigError for any other."""
+    name, _, source = spec.partition(":")
+    kind = ENCODERS[name]
+    if source and not kind.takes_others:
+        raise ConfigError(f"encoder {spec!r}: {name} takes no other checkpoint; write {name}")
+    if not source and not kind.checkpoint:
+        raise ConfigError(
+            f"encoder {spec!r} needs the directory of a checkpoint, as in {name}:runs/asp_clip/model"
+        )
+    return kind, source or kind.checkpoint
+
+
+def load_encoder(spec: str, device: str | None = None, *, dtype: str = AUTO_DTYPE) -> VideoTextEncoder:
+    """Load a video-text encoder.
+
+    `spec`: a name of `ENCODERS`, such as languagebind, clip, siglip2 or pe_video, optionally followed by ":"
+    and a directory or hub name of another checkpoint; or "asp-clip:" and a directory. `device` None: the
+    first accelerator, else the CPU. `dtype`: float32, bfloat16, float16, or "auto" (`resolve_dtype`). Raises
+    `ConfigError` for an unknown `spec` or `dtype`, `ModelError` for a checkpoint that cannot be loaded."""
+    kind, source = read_encoder(spec)
+    check_dtype("dtype", dtype)
+    return kind.load(source, name=spec, device=device, dtype=resolve_dtype(dtype, device))
 
 
 def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:

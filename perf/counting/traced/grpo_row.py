@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro import benchmarks
-from videopro.backbones import load_backbone
+from videopro.backbones import MODELS, load_backbone
 from videopro.modules import ModuleModels, ModuleSettings
 from videopro.train.rewards import ProgramRewards
 from videopro.train.rl import as_dataset, read_grpo_rows
@@ -54,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "grpo.jsonl"
         path.write_text(json.dumps(row) + "\n")
-        values = rewarded(path, backbone, ModuleModels(ModuleSettings(), pocket=True))
+        values = rewarded(path, backbone, ModuleModels(ModuleSettings(), answering=MODELS["pocket"]))
     backbone.close()
     if any(value != [1.0] for value in values[1:]):
         raise SystemExit(f"the reply was not run as a program: rewards {values}")

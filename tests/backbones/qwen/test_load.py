@@ -232,7 +232,7 @@ def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'frames'"):
         load_backbone(str(copied))
     (copied / "videopro.json").write_text('{"frames": 0}')
-    with pytest.raises(ConfigError, match="frames is 0"):
+    with pytest.raises(ConfigError, match="frames: Input should be greater"):
         load_backbone(str(copied))
 
 
@@ -257,10 +257,10 @@ def test_the_budgets_of_a_checkpoint_on_the_hub_are_fetched(
 @pytest.mark.parametrize(
     ("planner", "message"),
     [
-        ("pocket", "planner must be an object"),
-        ({"bases": "pocket"}, "did you mean 'base'"),
-        ({"base": 3}, "base is 3; it must be a text"),
-        ({"prompts": {"plan": 3}}, "must be an object of texts"),
+        ("pocket", "planner: Input should be an object, not 'pocket'"),
+        ({"bases": "pocket"}, "unknown key 'planner.bases'; did you mean 'base'"),
+        ({"base": 3}, "planner.base: Input should be a valid string, not '3'"),
+        ({"prompts": {"plan": 3}}, "planner.prompts.plan: Input should be a valid string, not '3'"),
     ],
 )
 def test_a_broken_record_of_a_planner_is_named(copied: Path, planner: object, message: str) -> None:

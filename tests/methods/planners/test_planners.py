@@ -20,15 +20,15 @@ from videopro.backbones.base import Sampling
 from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
 from videopro.executor import parse_program, run
 from videopro.methods import create
-from videopro.methods.planners import PlanRequest, check_planner, load_planner, teacher_of
+from videopro.methods.planners import PlanRequest, check_planner, load_planner, own_planner
 from videopro.methods.planners.backbone import BackbonePlanner
-from videopro.methods.planners.pocket_teacher.faults import FORMS, SHARES, possible_forms
-from videopro.methods.planners.pocket_teacher.programs import functions_of, program_variants
-from videopro.methods.planners.pocket_teacher.reading import parse_question
-from videopro.methods.planners.pocket_teacher.teacher import REFINED_SHARE, PocketTeacher, read_refinement
 from videopro.methods.planners.server import ApiPlanner
 from videopro.modules.library import CallCache, ModuleLibrary, available_modules
 from videopro.modules.reference import api_reference
+from videopro.pocket.teacher.faults import FORMS, SHARES, possible_forms
+from videopro.pocket.teacher.programs import functions_of, program_variants
+from videopro.pocket.teacher.reading import parse_question
+from videopro.pocket.teacher.teacher import REFINED_SHARE, PocketTeacher, read_refinement
 from videopro.pocket.vocabulary import PHRASINGS
 from videopro.question import Question, prompts
 
@@ -440,13 +440,13 @@ def test_an_unknown_planner_is_refused(spec: str) -> None:
 def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
     """Every question is of no kind: never one look, always the clips that its own words find, then the whole;
     and it is another teacher to a run's key."""
-    unread = teacher_of("pocket-teacher:unread")
+    unread = own_planner("pocket-teacher:unread")
     for text in ("Which weather does the whole video show?", "How many scenes are at the school?"):
         (plan,) = unread.write([request(text, prompt="", visual=None)])
         program = parse_program(plan.text)
         assert program.mode == "program"
         assert "get_informative_clips" in program.calls or plan.notes["fault"] != "none"
-    assert unread.identity() != teacher_of("pocket-teacher").identity() == PocketTeacher().identity()
+    assert unread.identity() != own_planner("pocket-teacher").identity() == PocketTeacher().identity()
     assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
     with pytest.raises(ConfigError, match="pocket-teacher:unread"):
         check_planner("pocket-teacher:unred")
@@ -468,8 +468,8 @@ def test_the_import_list_does_not_change_the_teachers_draws() -> None:
 @pytest.mark.parametrize("kind", ["weather", "color", "count", "sign", "story", "before", "main_place"])
 def test_the_teacher_that_reasons_writes_programs_whose_letter_is_no_calls_answer(kind: str) -> None:
     """Its programs return a letter; the model is asked with the options only where none fits."""
-    from videopro.methods.planners.pocket_teacher.logic import logic_variant
-    from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion
+    from videopro.pocket.teacher.logic import logic_variant
+    from videopro.pocket.teacher.reading import ParsedQuestion
 
     variant = logic_variant(ParsedQuestion(kind, "Which?", place="cave", thing="ring", article="the"))  # type: ignore[arg-type]
     assert variant is not None

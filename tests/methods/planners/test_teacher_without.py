@@ -10,12 +10,12 @@ from transformers import AutoTokenizer
 from tests.support import reason_world as world
 from tests.support.pocket_questions import CHOICES, QUESTIONS
 from videopro.executor import parse_program, run
-from videopro.methods.planners.pocket_teacher import PocketTeacher
-from videopro.methods.planners.pocket_teacher.programs import functions_of
 from videopro.modules import ModuleLibrary
 from videopro.modules.calls import MODULES, CallCache
 from videopro.modules.reference import api_reference, reference_text
 from videopro.pocket import model_dir
+from videopro.pocket.teacher import PocketTeacher
+from videopro.pocket.teacher.programs import functions_of
 from videopro.question import Question, prompts
 
 FAMILIES = ("retrieval", "localization", "extraction", "context")

@@ -21,6 +21,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from tests.support.modules_world import library
+from videopro.backbones import MODELS
 from videopro.modules.errors import ModelError
 from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.modules.models import load_ocr
@@ -157,7 +158,7 @@ def test_a_program_reads_with_it(weights: Path, read_by_easyocr: list[Any], monk
 
 def test_other_weights_are_another_run(tmp_path: Path) -> None:
     (tmp_path / "craft_mlt_25k.pth").write_text("weights")
-    models = ModuleModels(ModuleSettings(ocr=f"easyocr:en@{tmp_path}"), pocket=True)
+    models = ModuleModels(ModuleSettings(ocr=f"easyocr:en@{tmp_path}"), answering=MODELS["pocket"])
     before = models.identity()
     assert "ocr" in before["weights"]  # type: ignore[operator]
     (tmp_path / "other.pth").write_text("x")

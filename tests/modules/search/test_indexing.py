@@ -17,6 +17,7 @@ from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
+from videopro.backbones import MODELS
 from videopro.benchmarks import Protocol
 from videopro.commands.index import command as command
 from videopro.commands.index.command import IndexConfig, index_videos
@@ -183,23 +184,25 @@ def test_a_run_reads_what_index_wrote_in_another_precision(
     settings = {**ONLY_ENCODER, "encoder": spec}
     video = Video.open(path)
 
-    same = ModuleModels(ModuleSettings(**settings, encoder_dtype="bfloat16"), pocket=False, root=tmp_path)
+    same = ModuleModels(ModuleSettings(**settings, encoder_dtype="bfloat16"), root=tmp_path)
     assert same.context(video, SceneBackbone(), None).notes == ()
     assert not embedded
-    other = ModuleModels(ModuleSettings(**settings), pocket=False, root=tmp_path)
+    other = ModuleModels(ModuleSettings(**settings), root=tmp_path)
     other.context(video, SceneBackbone(), None)
     assert sum(embedded) == 40
     assert len(list(root.rglob("*.safetensors"))) == 2
     assert made.exists()
     # Read from now on, without a word.
-    again = ModuleModels(ModuleSettings(**settings), pocket=False, root=tmp_path)
+    again = ModuleModels(ModuleSettings(**settings), root=tmp_path)
     assert again.context(video, SceneBackbone(), None).notes == ()
     assert capsys.readouterr().err == ""
 
 
 def test_the_precision_is_part_of_the_key() -> None:
-    plain = ModuleModels(ModuleSettings(**ONLY_ENCODER), pocket=True).identity()
-    half = ModuleModels(ModuleSettings(**ONLY_ENCODER, encoder_dtype="bfloat16"), pocket=True).identity()
+    plain = ModuleModels(ModuleSettings(**ONLY_ENCODER), answering=MODELS["pocket"]).identity()
+    half = ModuleModels(
+        ModuleSettings(**ONLY_ENCODER, encoder_dtype="bfloat16"), answering=MODELS["pocket"]
+    ).identity()
     assert half == {**plain, "encoder_dtype": "bfloat16"}
     planner = {"planner": "pocket-teacher"}
     run = create("videopro", planner).identity()
@@ -219,9 +222,12 @@ def test_the_machine_decides_unless_a_run_began_in_another_precision(
 ) -> None:
     monkeypatch.setattr(precision, "_has_gpu", lambda: is_gpu)
     here = "bfloat16" if is_gpu else "float32"
-    assert ModuleModels(ModuleSettings(), pocket=True).identity()["encoder_dtype"] == here
+    assert ModuleModels(ModuleSettings(), answering=MODELS["pocket"]).identity()["encoder_dtype"] == here
     # Without an encoder all machines have one key.
-    assert ModuleModels(ModuleSettings(encoder="none"), pocket=True).identity()["encoder_dtype"] == "float32"
+    assert (
+        ModuleModels(ModuleSettings(encoder="none"), answering=MODELS["pocket"]).identity()["encoder_dtype"]
+        == "float32"
+    )
     questions = Questions(Protocol("robust"))
 
     teacher = {"planner": "pocket-teacher"}
@@ -251,7 +257,7 @@ def test_each_precision_has_an_index_of_its_own(
 
     def index(**settings: Any) -> np.ndarray:
         chosen = ModuleSettings(**ONLY_ENCODER, encoder=spec, **settings)
-        context = ModuleModels(chosen, pocket=False, root=tmp_path).context(video, SceneBackbone(), None)
+        context = ModuleModels(chosen, root=tmp_path).context(video, SceneBackbone(), None)
         assert context.index is not None
         return context.index.vectors
 

@@ -12,7 +12,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from videopro.methods.planners.pocket_teacher import PocketTeacher
+from videopro.pocket.teacher import PocketTeacher
 from videopro.question import Question
 
 MODEL = "narrator-1"

@@ -12,7 +12,6 @@ from videopro.errors import ConfigError
 from videopro.pocket import drawing
 from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import architecture as checkpoint
-from videopro.train.pocket import checkpoints as pocket_runs
 from videopro.train.pocket.average import average
 from videopro.train.pocket.frames import plan_scene
 from videopro.train.pocket.vision import encode_pictures, encode_sized_pictures, groups_of, whiten
@@ -26,6 +25,7 @@ from videopro.train.pocket.vision_targets import (
     symbols,
     translate,
 )
+from videopro.train.retrieval import training as pocket_runs
 
 FACT = {
     "place": "beach",

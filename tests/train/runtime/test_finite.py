@@ -179,9 +179,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_encoder_is_refused(tmp_path: Path) -> None:
-    from videopro.modules.models.encoders import pocket_folder
+    from videopro.pocket.encoders import ENCODER
 
-    folder = shutil.copytree(pocket_folder(), tmp_path / "encoder")
+    folder = shutil.copytree(ENCODER.checkpoint, tmp_path / "encoder")
     file = folder / "model.safetensors"
     weights = load_file(file)
     weights[min(weights)].view(-1)[0] = NAN

@@ -21,9 +21,9 @@ from videopro.backbones.model_record import (
     BaseRecord,
     ModelRecord,
     PlannerRecord,
-    lasting_name,
     read_model_record,
 )
+from videopro.backbones.own_models import lasting_name
 from videopro.errors import BackboneError
 
 

@@ -231,7 +231,7 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
         settings = PeftConfig.from_pretrained(source)
         settings.inference_mode = not trained
         if not trained:
-            # peft reads the base's config below, and would ask the hub for a name such as "pocket".
+            # peft reads the base's config below, and would ask the hub for a plug-in's name.
             settings.base_model_name_or_path = model.name_or_path
         adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
         weights = load_peft_weights(source, device="cpu", key_mapping=names)

@@ -45,8 +45,8 @@ SIZE_STEP = 32
 CONTINUES: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 # Time steps of `frames_indices` in a second.
 TICKS = 1000
-# At 95, three of 200 pocket letters differed from those of the frames themselves (perf/served.py); 99 takes
-# 1.7 times the bytes.
+# At 95, three of 200 letters of a small model differed from those of the frames themselves (perf/served.py);
+# 99 takes 1.7 times the bytes.
 JPEG_QUALITY = 99
 
 

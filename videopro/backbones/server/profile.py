@@ -68,7 +68,7 @@ _NO_ENGINE = (
 )
 _AS_PICTURES = (
     "frames are sent as pictures with their times, not as a video: about twice the visual tokens, and other "
-    "answers (with the pocket model, to a third of the questions). --backbone video=frames asks for that, "
+    "answers (with a small model, to a third of the questions). --backbone video=frames asks for that, "
     "and video=video refuses to run so. The reason"
 )
 

@@ -1,7 +1,7 @@
 """What this machine has of a served model: its folder, and what that records of the model's training.
 
 vLLM's list of models names the folder or hub name of each (`root`), and the base of an adapter (`parent`).
-Where that folder is on this machine too, the model's own record is read. The shipped pocket model and its
+Where that folder is on this machine too, the model's own record is read. The models of plug-ins and their
 adapters are recognised by their names as well.
 """
 
@@ -20,11 +20,10 @@ from videopro.backbones.model_record import (
     ModelRecord,
     PlannerRecord,
     base_notes,
-    lasting_name,
     read_model_record,
 )
+from videopro.backbones.own_models import MODELS, lasting_name
 from videopro.errors import BackboneError
-from videopro.pocket import ADAPTERS, adapter_dir, model_dir
 
 Cards = Mapping[str, Mapping[str, Any]]
 """The server's list of models, by name."""
@@ -126,10 +125,10 @@ def _checkpoint_folder(name: str, root: object) -> Path | None:
             cached = try_to_load_from_cache(root, "config.json")
             if isinstance(cached, str):
                 return Path(cached).parent
-    return model_dir() if name == "pocket" else None
+    return MODELS[name].folder() if name in tuple(MODELS) else None
 
 
 def _adapter_folder(name: str, root: object) -> Path | None:
     if isinstance(root, str) and (Path(root).expanduser() / "adapter_config.json").is_file():
         return Path(root).expanduser()
-    return adapter_dir(name) if name in ADAPTERS else None
+    return next((own.adapter(name) for own in MODELS.working() if name in own.adapters), None)

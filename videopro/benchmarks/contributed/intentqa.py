@@ -9,11 +9,11 @@ scorer compares indices and does not read replies: they are asked and read as th
 
 from dataclasses import replace
 
-from videopro.benchmarks import SPECS, BenchmarkSpec, Item, Metric, each_row, file_name, index, text
+from videopro.benchmarks import BENCHMARKS, BenchmarkSpec, Item, Metric, each_row, file_name, index, text
 from videopro.question import LETTERS, Question
 
 PROTOCOL = replace(
-    SPECS["nextqa"].protocols[0],
+    BENCHMARKS["nextqa"].protocols[0],
     metrics=(
         Metric("CW", over="type", of=("CW",)),
         Metric("CH", over="type", of=("CH",)),

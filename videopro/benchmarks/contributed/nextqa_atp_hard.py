@@ -12,12 +12,12 @@ has the same questions; there, `val` marks them, for tables that show both.
 
 from dataclasses import replace
 
-from videopro.benchmarks import SPECS, BenchmarkSpec, Item, each_row, file_name, index, text
+from videopro.benchmarks import BENCHMARKS, BenchmarkSpec, Item, each_row, file_name, index, text
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
 # As NExT-QA asks and scores; the subset has no descriptive questions.
-NEXTQA = SPECS["nextqa"].protocols[0]
+NEXTQA = BENCHMARKS["nextqa"].protocols[0]
 PROTOCOL = replace(NEXTQA, metrics=tuple(metric for metric in NEXTQA.metrics if metric.name != "Acc@D"))
 
 

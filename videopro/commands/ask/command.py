@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro import methods
-from videopro.backbones import Backbone, Sampling, load_backbone
+from videopro.backbones import Backbone, Sampling, find_video, load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
@@ -36,7 +36,6 @@ from videopro.methods import (
     favouring_answers,
     prepare,
 )
-from videopro.pocket import find_video
 from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
 from videopro.traces import Result
@@ -50,7 +49,7 @@ from videopro.video import (
 )
 
 _QUESTION, _MODEL, _METHOD, _OUTPUT = "Question", "Model", "Method", "Output"
-_OTHER_METHODS = [name for name in methods.METHODS if name != "native"]
+_OTHER_METHODS = [name for name in methods.METHODS.ours() if name != "native"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +57,7 @@ class AskConfig:
     """One question about one file."""
 
     video: Path = field(
-        metadata=setting("the video file, or a pocket video such as pocket:test/long_004", positional=True)
+        metadata=setting("the video file, or a video of a plug-in as NAME:VIDEO", positional=True)
     )
     question: str = field(metadata=setting("the question", positional=True))
     choices: tuple[str, ...] = field(
@@ -69,8 +68,8 @@ class AskConfig:
     )
     model: str = field(
         metadata=setting(
-            "a hub name such as Qwen/Qwen3-VL-2B-Instruct, a folder, server:MODEL@URL, or pocket (for pocket "
-            "videos only)",
+            "a hub name such as Qwen/Qwen3-VL-2B-Instruct, a folder, server:MODEL@URL, or a plug-in "
+            "(videopro models lists them)",
             group=_MODEL,
         )
     )
@@ -90,8 +89,8 @@ class AskConfig:
     method: str = field(
         default="native",
         metadata=setting(
-            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}; with --help, "
-            "whose options are shown below",
+            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}, a plug-in "
+            "or a file of your own (.py); with --help, whose options are shown below",
             group=_METHOD,
         ),
     )
@@ -222,7 +221,7 @@ def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
 
 
 def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
-    """The subtitles in the file itself, else those beside it; of a pocket video, its narration."""
+    """The subtitles in the file itself, else those beside it; of a plug-in's video, too."""
     if video != config.video:
         return video.with_suffix(".srt")
     try:

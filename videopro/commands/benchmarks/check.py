@@ -14,7 +14,17 @@ from itertools import chain
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.benchmarks import NO_OPTION, UNPACKING, Archive, Benchmark, Issue, Item, downloaded, packed
+from videopro.benchmarks import (
+    BENCHMARKS,
+    NO_OPTION,
+    UNPACKING,
+    Archive,
+    Benchmark,
+    Issue,
+    Item,
+    downloaded,
+    packed,
+)
 from videopro.cli import setting
 from videopro.errors import BenchmarkError, ConfigError, SubtitleError, VideoError, cannot_write
 from videopro.traces.scoring import GROUP_SEPARATOR
@@ -44,7 +54,8 @@ class CheckConfig:
 
     name: str = field(
         metadata=setting(
-            "one of " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)", positional=True
+            "one of " + ", ".join(BENCHMARKS.ours()) + ", or a file of your own (.py)",
+            positional=True,
         )
     )
     root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files, or hf:REPO"))
@@ -181,8 +192,7 @@ def check(config: CheckConfig) -> CheckReport:
 
 def _without_subtitles(config: CheckConfig) -> CheckReport:
     """The report under a protocol that can do without subtitles; they are looked for all the same."""
-    spec = benchmarks.find(config.name)
-    protocols = spec.protocols if spec is not None else ()
+    protocols = BENCHMARKS[config.name].protocols
     offered = [protocol.name for protocol in protocols if protocol.subtitles == "offered"]
     return _checked(replace(config, protocol=offered[0]) if offered else config)
 
@@ -213,7 +223,7 @@ def _checked(config: CheckConfig) -> CheckReport:
     benchmark = benchmarks.load(
         config.name,
         root=config.root,
-        split=config.split or benchmarks.default_split(config.name),
+        split=config.split or BENCHMARKS[config.name].splits[0],
         protocol=config.protocol,
         annotations=config.annotations,
         skip_broken=True,
@@ -349,8 +359,7 @@ def _archives(
         return
     lost = set(missing)
     video = next((item.video for item in items if item.video_key in lost), items[0].video)
-    spec = benchmarks.find(config.name)
-    folders = spec.subtitle_folders if spec is not None else ()
+    folders = BENCHMARKS[config.name].subtitle_folders
     for archive in packed(root, video.parent, root / folders[0] if folders else None):
         if missing or archive.is_begun or (needs_subtitles and archive.has_subtitles):
             yield archive

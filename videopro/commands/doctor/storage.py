@@ -7,15 +7,15 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from videopro.cli import cache_root, folder_problem, is_here
+from videopro.backbones import MODELS
+from videopro.cli import cache_root, folder_problem, is_here, is_hub_name
 from videopro.commands.doctor.findings import Finding, State, size
 from videopro.errors import VideoProError
 from videopro.modules import PAPER, WHISPER
-from videopro.modules.models.encoders import CHECKPOINTS
-from videopro.pocket import model_dir
+from videopro.modules.models.encoders import ENCODERS
 
 _LITTLE = 2e9
-"""Bytes free below which a disk is called full: the pocket world with its indexes takes less than 1 GB."""
+"""Bytes free below which a disk is called full."""
 _BACKBONES = ("Qwen/Qwen3-VL-2B-Instruct", "Qwen/Qwen3-VL-8B-Instruct")
 
 
@@ -66,12 +66,20 @@ def _hub() -> Path:
 
 
 def models() -> Iterator[Finding]:
-    """The shipped model; the models that settings and presets name, and the others of the hub's cache."""
-    try:
-        shipped = model_dir()
-        yield Finding("models", "pocket", "ok", f"shipped with the package, {size(_bytes_in(shipped))}")
-    except VideoProError as error:
-        yield Finding("models", "pocket", "broken", str(error))
+    """The models of plug-ins; those that settings and presets name, and the others of the hub's cache."""
+    for own in MODELS.working():
+        try:
+            shipped = own.folder()
+            text = (
+                f"comes with its plug-in, {size(_bytes_in(shipped))}"
+                if shipped
+                else "a backbone of a plug-in"
+            )
+            yield Finding("models", own.name, "ok", text)
+        except VideoProError as error:
+            yield Finding("models", own.name, "broken", str(error))
+    for problem in MODELS.broken():
+        yield Finding("models", "a plug-in", "broken", problem)
     cached = _cached()
     named = {**dict.fromkeys(_BACKBONES, "--model"), **_of_modules()}
     for name, use in named.items():
@@ -88,7 +96,8 @@ def models() -> Iterator[Finding]:
 
 
 def _of_modules() -> dict[str, str]:
-    uses = {name: f"encoder={kind}" for kind, name in CHECKPOINTS.items()}
+    kinds = [kind for kind in ENCODERS.working() if is_hub_name(kind.checkpoint)]
+    uses = {kind.checkpoint: f"encoder={kind.name}" for kind in kinds}
     uses[PAPER["text_encoder"]] = "text_encoder"
     uses[PAPER["detector"].partition(":")[2]] = "detector"
     uses[WHISPER[0]] = "speech"

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from videopro.backbones import MODELS, check_scope
 from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting
 from videopro.commands.index.cluster import index_on_cluster
 from videopro.commands.index.precision import tell_precision
@@ -29,10 +30,9 @@ from videopro.commands.video_files import VIDEOS_HELP, named_videos
 from videopro.engine import Walk, shard
 from videopro.engine.cluster import ENGINE, RAY, read_ray_settings
 from videopro.errors import ConfigError, VideoError
-from videopro.modules import cache_need, check_scope, part_needs
+from videopro.modules import cache_need, part_needs
 from videopro.modules.models.encoders import AUTO_DTYPE, BATCH_SIZE, VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
-from videopro.pocket import VIDEO_PREFIX
 from videopro.video import NEAREST_INTACT_HELP, Video, check_nearest_intact
 
 # Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
@@ -49,8 +49,8 @@ class IndexConfig:
     encoder: str | None = field(
         default=None,
         metadata=setting(
-            "languagebind, clip, siglip2 or pe_video, optionally followed by :FOLDER_OR_HUB_NAME, "
-            "asp-clip:FOLDER, pocket or pocket-asp; default: pocket, for pocket videos alone"
+            "languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER_OR_HUB_NAME, or "
+            "asp-clip:FOLDER; default: that of the plug-in whose videos they are"
         ),
     )
     clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip in seconds"))
@@ -143,13 +143,16 @@ def index(config: IndexConfig) -> int:
 
 
 def _encoder(config: IndexConfig) -> str:
-    """The encoder's name. The pocket encoder knows the pocket world alone, so it is no default for others."""
+    """The encoder's name; by default, where all videos are those of one plug-in, the one that goes with
+    it."""
     if config.encoder is not None:
         return config.encoder
-    for video in config.videos:
-        if not video.startswith(VIDEO_PREFIX):
-            raise ConfigError(f"{video}: name an encoder, such as --encoder languagebind")
-    return "pocket"
+    (owner, *others) = dict.fromkeys(video.partition(":")[0] for video in config.videos)
+    encoder = MODELS[owner].modules.get("encoder") if owner in tuple(MODELS) and not others else None
+    if encoder is None:
+        other = next(video for video in config.videos if video.partition(":")[0] not in tuple(MODELS))
+        raise ConfigError(f"{other}: name an encoder, such as --encoder languagebind")
+    return encoder
 
 
 def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:

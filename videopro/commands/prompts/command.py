@@ -1,6 +1,6 @@
 """videopro prompts: prompts for GRPO without a teacher, and the oracle mode of rows that lack it.
 
-    videopro prompts --source pocket --model pocket --adapter runs/sft --output runs/prompts
+    videopro prompts --source cg_bench --root DIR --model MODEL --adapter runs/sft --output runs/prompts
     videopro prompts --rows train_grpo.jsonl --model Qwen/Qwen3-VL-8B-Instruct --output runs/modes
 
 The model (without the adapter) and the planner are asked as `videopro infer` asks, into OUTPUT/native and

@@ -23,7 +23,9 @@ class PromptsConfig(QuestionSettings):
     source: str = field(
         default="",
         metadata=setting(
-            "where questions come from: " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)"
+            "where questions come from: "
+            + ", ".join(benchmarks.BENCHMARKS.ours())
+            + ", or a file of your own (.py)"
         ),
     )
     rows: Path | None = field(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from videopro.backbones import ModelRecord, read_model_record
+from videopro.backbones import MODELS, ModelRecord, read_model_record
 from videopro.cli import is_hub_name
 from videopro.commands.publishing.artefacts import ADAPTER_CONFIG, MODEL_RECORD, Artefact
 from videopro.errors import ConfigError
@@ -20,14 +20,14 @@ class Base:
     """The base of a model."""
 
     name: str
-    """Its name on the hub; "pocket" for the shipped model; "": it has none there."""
+    """Its name on the hub, or that of a plug-in's model; "": it has none."""
     sentence: str
     """For the card."""
 
     @property
     def hub_name(self) -> str:
         """Its name on the hub; "" if it has none."""
-        return "" if self.name == "pocket" else self.name
+        return "" if self.name in MODELS else self.name
 
 
 def find_base(artefact: Artefact, named: str | None = None) -> Base:
@@ -39,14 +39,14 @@ def find_base(artefact: Artefact, named: str | None = None) -> Base:
     if named is not None:
         if not is_hub_name(named):
             raise ConfigError(f"--base {named}: is no name on the hub, such as Qwen/Qwen3-VL-8B-Instruct")
-        if base != named and (base == "pocket" or _is_name(base)):
+        if base != named and (base in MODELS or _is_name(base)):
             raise ConfigError(
                 f"--base {named}: {artefact.folder / MODEL_RECORD} says that it was trained on {base}; "
                 "leave --base out"
             )
         return Base(named, f"[{named}](https://huggingface.co/{named})")
-    if base == "pocket":
-        return Base("pocket", "the pocket model, which ships with VideoPro and knows generated videos only")
+    if base in MODELS:
+        return Base(base, f"{base}, {MODELS[base].about}")
     if _is_name(base):
         return Base(base, f"[{base}](https://huggingface.co/{base})")
     if not base:

@@ -35,7 +35,7 @@ def data_card(
         + "\n".join(train_commands(short, rows))
         + "\n```",
         f"The videos are not in it: rows name them below `{VIDEOS}/`. `--videos` says where they are on your "
-        "machine; those of the pocket world are made.",
+        "machine; those that a benchmark draws are made.",
         "## What was not run",
         "\n".join(f"- {line}" for line in _missing(card)),
         text.strip() or "No data card was written.",

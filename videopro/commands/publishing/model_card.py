@@ -12,7 +12,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from videopro.backbones import folder_fingerprint, read_model_record
+from videopro.backbones import MODELS, folder_fingerprint, read_model_record
 from videopro.commands.publishing.artefacts import (
     ADAPTER_CONFIG,
     MODEL_RECORD,
@@ -104,14 +104,9 @@ def _parts(
 def use_command(kind: Kind, folder: str, base: Base) -> str:
     """A command that runs a planner; `folder`: where it is, or its name on the hub."""
     model = folder if kind == "planner" else f"{base.name or 'BASE'} --backbone adapter={folder}"
-    if base.name == "pocket":
-        return (
-            f"videopro infer --benchmark pocket --limit 8 --method videopro --model {model} "
-            "--output runs/videopro"
-        )
-    return (
-        f'videopro ask FILM.mp4 "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
-    )
+    sample = MODELS[base.name].sample if base.name in MODELS else ""
+    film = f"{base.name}:{sample}" if sample else "FILM.mp4"
+    return f'videopro ask {film} "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
 
 
 def _use(artefact: Artefact, name: str, base: Base) -> str:

@@ -48,7 +48,7 @@ def reproduce(config: ReproduceConfig) -> None:
     stages = selected(stages_of(road), config)
     record = Record(config.output)
     sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
-    sizes |= {part.folder: size_of(part, None) for part in road.tested if part.name == "pocket"}
+    sizes |= {part.folder: size_of(part, None) for part in road.tested if not part.has_files}
     findings = examine(road, [stage for stage in stages if not record.is_done(stage)], sizes)
     show(findings)
     expected = expected_of_synthesis(road, [stage for stage in stages if not record.is_done(stage)], sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from videopro.benchmarks import PRESETS, default_split, name_of
+from videopro.benchmarks import BENCHMARKS, PRESETS
 from videopro.errors import ConfigError
 
 
@@ -19,9 +19,14 @@ class Part:
     frames: int | None
 
     @property
+    def has_files(self) -> bool:
+        """Whether its videos are files, and not drawn."""
+        return BENCHMARKS[self.name].needs_root
+
+    @property
     def folder(self) -> str:
         """Its folder in that of the data, and in that of a run."""
-        return name_of(self.name)
+        return BENCHMARKS[self.name].name
 
 
 def protocol(part: Part) -> tuple[str, ...]:
@@ -36,7 +41,7 @@ def parts_of(names: Sequence[str]) -> list[Part]:
     parts: dict[str, Part] = {}
     for argument in names:
         for name in preset if argument == "videopro" else (argument,):
-            split, protocol = preset.get(name, (default_split(name), ""))
+            split, protocol = preset.get(name, (BENCHMARKS[name].splits[0], ""))
             frames = PRESETS["videopro"][1] if name in preset else None
             part = Part(name, split, protocol, frames)
             if part.folder in parts:

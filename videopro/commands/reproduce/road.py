@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import model_needs, read_spec
-from videopro.benchmarks import default_split, name_of
+from videopro.benchmarks import BENCHMARKS
 from videopro.cli import Need, config_file, read_yaml
 from videopro.commands.reproduce.parts import Part, parts_of
 from videopro.commands.reproduce.settings import ReproduceConfig
@@ -63,12 +63,12 @@ class Road:
         parts = list(self.tested)
         asks = self.config.makes_sft_rows or self.config.makes_grpo_rows
         if asks and self.config.source not in [part.name for part in parts]:
-            parts.insert(0, Part(self.config.source, default_split(self.config.source), "", None))
-        return [part for part in parts if part.name != "pocket"]
+            parts.insert(0, Part(self.config.source, BENCHMARKS[self.config.source].splits[0], "", None))
+        return [part for part in parts if part.has_files]
 
     def tested_files(self) -> list[Part]:
         """The benchmarks that are tested on, but for the one that trains: its own questions are held out."""
-        return [part for part in self.tested if part.name not in ("pocket", self.config.source)]
+        return [part for part in self.tested if part.has_files and part.name != self.config.source]
 
     def root(self, part: Part) -> Path:
         """The folder of a benchmark's files."""
@@ -136,7 +136,8 @@ class Road:
         """The settings of `videopro synthesize`."""
         config = self.config
         base = read_yaml(config_file(Path(config.synthesis), "synthesis")) if config.has_teacher else {}
-        source = {} if config.source == "pocket" else {"root": str(config.data / name_of(config.source))}
+        spec = BENCHMARKS[config.source]
+        source = {"root": str(config.data / spec.name)} if spec.needs_root else {}
         return {
             **base,
             "source": config.source,
@@ -187,7 +188,7 @@ class Road:
             "benchmark": part.name,
             "split": part.split,
             **({"protocol": part.protocol} if part.protocol else {}),
-            **({} if part.name == "pocket" else {"root": str(self.root(part))}),
+            **({"root": str(self.root(part))} if part.has_files else {}),
             "model": config.model,
             "method": method,
             "backbone": backbone,

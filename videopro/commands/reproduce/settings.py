@@ -43,7 +43,7 @@ _FILES, _DATA, _TRAIN, _EVALUATE, _STAGES = (
 class ReproduceConfig:
     """The settings of a reproduction, as flags or as YAML."""
 
-    model: str = field(metadata=setting("the backbone: a hub name, a folder, or pocket", group=_TRAIN))
+    model: str = field(metadata=setting("the backbone: a hub name, a folder, or a plug-in", group=_TRAIN))
     output: Path = field(metadata=setting("folder of everything that is made", group=_FILES))
     data: Path = field(
         default=Path("data"),

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from videopro.backbones import Backbone, BackboneConfig, model_needs
+from videopro.backbones import Backbone, BackboneConfig, expected_model, model_needs, own_model
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import (
@@ -33,8 +33,6 @@ from videopro.modules import (
     ModuleModels,
     ModuleSettings,
     Transcripts,
-    expects_pocket,
-    is_pocket,
     module_needs,
     speech_identity,
     speech_needs,
@@ -168,8 +166,8 @@ class AgentMethod(Method):
                 needs += model_needs(read_role(name, self.settings.api_key_env), role)
         named: dict[str, Any] = dict(equipment.encoders)
         if named:
-            settings, pocket = ModuleSettings(**named), expects_pocket(model)
-            needs += module_needs(settings, pocket=pocket, flag=self.flag_without_model, parts=tuple(named))
+            settings, expected = ModuleSettings(**named), expected_model(model)
+            needs += module_needs(settings, *expected, flag=self.flag_without_model, parts=tuple(named))
         return [*needs, *speech_needs(self.settings.speech, self.flag_without_model)]
 
     def identity(self) -> dict[str, Any]:
@@ -203,7 +201,7 @@ class AgentMethod(Method):
 
     def module_models(self, scene: Scene, settings: ModuleSettings) -> ModuleModels:
         """The encoders of these settings, loaded once per process."""
-        made = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
+        made = ModuleModels(settings, answering=own_model(scene.context.backbone.inner))
         models: ModuleModels = self.kept.setdefault(settings, made)
         return models
 

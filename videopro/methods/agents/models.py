@@ -1,6 +1,6 @@
 """The models behind an agent, behind one interface: its language model, its captioner, its VQA model.
 
-A role names a model: "self" (the run's backbone), any backbone ("pocket", a hub name, a folder,
+A role names a model: "self" (the run's backbone), any backbone (a hub name, a folder, a plug-in,
 server:MODEL@URL), with an adapter as MODEL+ADAPTER, or api:MODEL@URL for an endpoint that returns no
 log-probabilities, such as those of reasoning models.
 """

@@ -17,7 +17,7 @@ PRESET_HELP = (
     "budget, for comparisons with other methods"
 )
 ROLE_HELP = (
-    "self (the run's backbone), pocket, a hub name, a folder, server:MODEL@URL (each with +ADAPTER), or "
+    "self (the run's backbone), a hub name, a folder, server:MODEL@URL, a plug-in (each with +ADAPTER), or "
     "api:MODEL@URL"
 )
 

@@ -1,4 +1,4 @@
-"""Planners, which write programs: `load_planner("pocket-teacher", ...)`.
+"""Planners, which write programs: `load_planner("self", backbone)`.
 
 Importing this package loads no model library.
 """
@@ -39,15 +39,24 @@ from videopro.methods.planners.prompt_file import prompt_notes as prompt_notes
 from videopro.methods.planners.prompt_file import read_prompts as read_prompts
 from videopro.methods.planners.server import ApiPlanner, ServerPlanner
 from videopro.methods.planners.server import settle_served_planner as settle_served_planner
+from videopro.plugins import Registry
 
-_NAMED = ("self", "pocket-teacher", "pocket-teacher:unread", "pocket-teacher:logic")
+PLANNERS: Registry[type[Planner]] = Registry(
+    "planner",
+    lambda value: isinstance(value, type) and issubclass(value, Planner) and value is not Planner,
+    {},
+    what="a class that derives from Planner (videopro.methods.planners)",
+    more_names=("self", "api", "server", "file"),
+)
+"""Planners that plug-ins bring, beside the four kinds that a setting names in another way."""
+
 # Requests in flight to "api:", which limits its rate.
 _API_REQUESTS = 8
 
 
 def check_planner(spec: str) -> None:
     """Raise ConfigError for an invalid spec."""
-    if spec in _NAMED:
+    if spec == "self" or own_planner(spec) is not None:
         return
     if spec.startswith("api:"):
         read_address(spec, "planner")
@@ -60,7 +69,7 @@ def check_planner(spec: str) -> None:
         if spec == FILE:
             raise ConfigError(f"planner {spec!r}: names no file; give file:PROGRAM.py")
         return
-    specs = [*_NAMED, "api:MODEL@URL", "server:MODEL@URL", "file:PROGRAM.py"]
+    specs = ["self", *PLANNERS, "api:MODEL@URL", "server:MODEL@URL", "file:PROGRAM.py"]
     raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, specs)}")
 
 
@@ -73,11 +82,11 @@ def planner_needs(spec: str, api_key_env: str | None) -> list[Need]:
     return [Need(f"planner {model}", url=url, key=api_key_env or default_key_name(url) or "")]
 
 
-def teacher_of(spec: str) -> Planner:
-    """The pocket world's teacher, by its spec."""
-    from videopro.methods.planners.pocket_teacher import PocketTeacher
-
-    return PocketTeacher(reads=spec != "pocket-teacher:unread", reasons=spec == "pocket-teacher:logic")
+def own_planner(spec: str) -> Planner | None:
+    """The planner of a plug-in, by its name or file, after which one of its variants may stand: NAME:VARIANT.
+    None for the others. Raises ConfigError for an unknown variant, or a plug-in that cannot be loaded."""
+    name, _, variant = spec.partition(":")
+    return PLANNERS[name].named(variant) if name in PLANNERS else None
 
 
 def load_planner(
@@ -96,22 +105,19 @@ def load_planner(
 ) -> Planner:
     """Load a planner.
 
-    Parameters: `spec`, "self" (`backbone` itself, which no other needs), "pocket-teacher"
-    ("pocket-teacher:unread": without its reader of questions; "pocket-teacher:logic": half of its first
-    programs reason their letter), "api:MODEL@URL", "server:MODEL@URL" or "file:PROGRAM.py";
-    `is_fine_tuned`, whether "self" or a server's model was trained on the short prompts
-    (None: of a server's model, as its own record says); `sampling`, how programs are sampled, whose seed is
-    not used; `api_key_env`, the environment variable that holds a server's key; `server`, how requests
-    go to a server (None: the defaults), of which at most 8 at a time to "api:", which limits its
-    rate; `concurrency` replaces that of both; `frames` and `pixels`, of the video that a server's model is
-    shown; `weights`, what the run recorded of those of a server's model; `program`, the text of the file
-    where that was read before. Raises ConfigError for any other spec, for a file that holds no program, and
-    for a server's model without a record; RunError if a server cannot be asked for it, or serves other
-    weights.
-    """
+    Parameters: `spec`, "self" (`backbone` itself, which no other needs), a plug-in's, "api:MODEL@URL",
+    "server:MODEL@URL" or "file:PROGRAM.py"; `is_fine_tuned`, whether "self" or a server's model was trained
+    on the short prompts (None: of a server's model, as its own record says); `sampling`, how programs are
+    sampled, whose seed is not used; `api_key_env`, the environment variable that holds a server's key;
+    `server`, how requests go to a server (None: the defaults), of which at most 8 at a time to "api:", which
+    limits its rate; `concurrency` replaces that of both; `frames` and `pixels`, of the video that a server's
+    model is shown; `weights`, what the run recorded of those of a server's model; `program`, the text of the
+    file where that was read before. Raises ConfigError for any other spec, for a file that holds no program,
+    and for a server's model without a record; RunError if a server cannot be asked for it, or serves other
+    weights."""
     check_planner(spec)
-    if spec.startswith("pocket-teacher"):
-        return teacher_of(spec)
+    if (own := own_planner(spec)) is not None:
+        return own
     if spec.startswith(FILE):
         return FilePlanner(spec, read_program(spec) if program is None else program)
     if spec == "self":

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import ClassVar, Self
 
 from videopro.backbones import Backbone, Sampling, Visual
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
 from videopro.traces import PromptKind, ReferenceForm
 
@@ -46,7 +47,7 @@ class PlannerReply:
     """The whole reply, without what the model thought before it."""
     tokens_in: int = 0
     tokens_out: int = 0
-    """0 from a planner without a tokenizer, such as the pocket teacher."""
+    """0 from a planner without a tokenizer, such as one that no model is behind."""
     calls: int = 0
     """Requests to a model."""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -85,6 +86,20 @@ class Planner(ABC):
     is_fine_tuned: bool = False
     """Whether it was trained on prompts without examples, and with the reference that it records. Otherwise
     prompts include the whole API reference and examples."""
+
+    variants: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Of a plug-in's planner, what may follow its name, as NAME:VARIANT, and what each is."""
+    plans_open_questions: ClassVar[bool] = True
+    """Whether it can write programs for questions without options."""
+    reads_any_prompt: ClassVar[bool] = True
+    """Whether it takes a user's own prompts, and prompts without the whole reference."""
+
+    @classmethod
+    def named(cls, variant: str) -> Self:
+        """A plug-in's planner as a setting names it; `variant`: what follows the name. Raises ConfigError."""
+        if variant:
+            raise ConfigError(f"planner {cls.name!r} has no variant {variant!r}; leave it out")
+        return cls()
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

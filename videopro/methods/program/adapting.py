@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from videopro.backbones import SHIPPED_PLANNER
+from videopro.backbones import MODELS
 from videopro.methods.program.settings import ProgramSettings
 from videopro.modules import PAPER_FRAMES, ModuleSettings, paper_notes
-
-_SHIPPED_PLANNER = (
-    f"planner: the shipped adapter {SHIPPED_PLANNER} (the pocket model itself cannot write programs; "
-    "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
-)
 
 
 def adapted_backbone(
     settings: ProgramSettings, model: str, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The settings of the backbone, with the frames of a preset, and with the shipped planner if the pocket
-    model would have to write programs by itself, which it was never taught (`adapter=null` keeps it as it
-    is); and what to tell the user."""
+    """The settings of the backbone, with the frames of a preset, and with the adapter that a plug-in's model
+    brings for planning if it would have to write programs by itself, which it was never taught
+    (`adapter=null` keeps it as it is); and what to tell the user."""
     backbone, notes = paper_backbone(settings, given)
-    if settings.planner == "self" and "adapter" not in given and model == "pocket":
-        return {**backbone, "adapter": SHIPPED_PLANNER}, (*notes, _SHIPPED_PLANNER)
+    planner = MODELS[model].planner if model in MODELS else ""
+    if settings.planner == "self" and "adapter" not in given and planner:
+        note = (
+            f"planner: the shipped adapter {planner} (the {model} model itself cannot write programs; "
+            "others: --backbone adapter=FOLDER, --planner NAME)"
+        )
+        return {**backbone, "adapter": planner}, (*notes, note)
     return backbone, notes
 
 

@@ -22,6 +22,7 @@ from videopro.backbones import (
     Visual,
     budget_notes,
     check_alive,
+    own_model,
 )
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
@@ -33,6 +34,7 @@ from videopro.methods.planners import (
     PromptFile,
     load_answerer,
     load_planner,
+    own_planner,
     planner_needs,
     program_digest,
     prompt_notes,
@@ -40,14 +42,13 @@ from videopro.methods.planners import (
     recorded_file,
     settle_served_planner,
     spec_identity,
-    teacher_of,
 )
 from videopro.methods.program.adapting import adapted_backbone
 from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
 from videopro.methods.requests import Questions, RunRequest
-from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
+from videopro.modules import ModuleModels, ModuleSettings, VideoContext, resolve_speech
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
@@ -115,11 +116,11 @@ class BaseProgramMethod(Method):
         # What the preset stands for is in the other settings; the others change no answer.
         for name in ("preset", "max_parallel", "api_key_env"):
             del facts[name]
-        program, is_teacher = settings.planner_program, settings.planner.startswith("pocket-teacher")
+        program, own = settings.planner_program, own_planner(settings.planner)
         return facts | {
             "planner": self._recorded_planner(),
             "planner_program": None if program is None else program_digest(program),
-            "teacher": teacher_of(settings.planner).identity() if is_teacher else None,
+            "teacher": None if own is None else own.identity(),
             # The texts, and not where they were read: a run can be resumed and viewed without the file.
             "prompts": None if self._prompt_file is None else dict(self._prompt_file.texts),
             "answerer": None if settings.answerer is None else spec_identity(settings.answerer),
@@ -175,7 +176,8 @@ class BaseProgramMethod(Method):
     def _refuse_open(self, questions: Questions) -> None:
         """Raise ConfigError for open questions if the planner can only write programs that choose."""
         planner = self.settings.planner
-        if planner.startswith("pocket-teacher"):
+        own = own_planner(planner)
+        if own is not None and not own.plans_open_questions:
             questions.require_choices(
                 f"planner {planner!r} writes programs for multiple-choice questions only",
                 f"{questions.open} of these questions are open: use --planner self or api:MODEL@URL",
@@ -337,10 +339,11 @@ class BaseProgramMethod(Method):
             except BackboneError as error:
                 # It concerns every question.
                 raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
-        # The module models of pocket go with who answers: a merged pocket planner is another folder.
+        # The module models of a plug-in go with who answers: a planner that was merged from it is another
+        # folder.
         named = tuple(getattr(settings, part.name) for part in fields(ModuleSettings))
         models = self.kept.setdefault(
-            named, ModuleModels(settings, pocket=is_pocket(answerer), flag=self.flag_without_model)
+            named, ModuleModels(settings, answering=own_model(answerer), flag=self.flag_without_model)
         )
         if answerer is not shared:
             self.kept["answerer"] = answerer

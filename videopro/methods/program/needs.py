@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from videopro.backbones import BackboneConfig, model_needs, read_spec
+from videopro.backbones import BackboneConfig, expected_model, model_needs, read_spec
 from videopro.cli import Need
 from videopro.executor import sandbox_problem
-from videopro.modules import ModuleSettings, expects_pocket, module_needs
+from videopro.modules import ModuleSettings, module_needs
 
 
 def program_needs(
@@ -25,5 +25,5 @@ def program_needs(
         if answering.kind == "server":
             answering = answering.but(api_key_env=api_key_env)
         needs += model_needs(answering, "answerer")
-    needs += module_needs(settings, pocket=expects_pocket(answering), flag=flag)
+    needs += module_needs(settings, *expected_model(answering), flag=flag)
     return [*needs, Need("sandbox", problem=sandbox_problem())]

@@ -15,6 +15,7 @@ from videopro.methods.planners import (
     PLAN_SAMPLING,
     check_answerer,
     check_planner,
+    own_planner,
     read_program,
 )
 from videopro.methods.program.deciding import REASONED, REASONED_HELP
@@ -31,7 +32,7 @@ FINAL_HELP = (
 FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
 PLANNER_HELP = (
     "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
-    "api:MODEL@URL (sees the text only), pocket-teacher, or file:PROGRAM.py (your own program)"
+    "api:MODEL@URL (sees the text only), file:PROGRAM.py (your own program), or a plug-in (videopro models)"
 )
 PLANNER_FRAMES_HELP = (
     "frames in the planner's prompt, 0 for none; unset: the backbone's budget; of server:MODEL@URL, that "
@@ -140,7 +141,8 @@ class ProgramSettings(ModuleSettings):
                 f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
                 "video; leave it out"
             )
-        if self.reference not in ("auto", "full") and self.planner.startswith("pocket-teacher"):
+        own = own_planner(self.planner)
+        if self.reference not in ("auto", "full") and own is not None and not own.reads_any_prompt:
             raise ConfigError(
                 f"planner {self.planner!r} reads the whole reference; leave reference={self.reference} out"
             )
@@ -165,7 +167,8 @@ class ProgramSettings(ModuleSettings):
 
     def _check_prompts(self) -> None:
         """Raise ConfigError if other settings contradict the prompts of a file."""
-        if self.planner.startswith("pocket-teacher"):
+        own = own_planner(self.planner)
+        if own is not None and not own.reads_any_prompt:
             raise ConfigError(f"planner {self.planner!r} reads our prompts only; leave --prompts out")
         if self.planner.startswith(FILE):
             raise ConfigError(f"planner {self.planner!r} reads no prompts; leave --prompts out")

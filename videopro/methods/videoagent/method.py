@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from videopro.backbones import own_model
 from videopro.methods.agents import (
     AgentMethod,
     AgentModel,
@@ -19,7 +20,6 @@ from videopro.methods.videoagent import prompts
 from videopro.methods.videoagent.agent import LLM, VideoAgentRun
 from videopro.methods.videoagent.captions import CAPTIONER, Captions
 from videopro.methods.videoagent.settings import VideoAgentSettings
-from videopro.modules import is_pocket
 from videopro.modules.calls import CallCache
 from videopro.modules.search import ClipIndex, prepare_index
 from videopro.traces import Preparation, Step
@@ -88,11 +88,12 @@ class VideoAgentMethod(AgentMethod):
         captioner = scene.models[CAPTIONER]
         length = self.settings.caption_length
         is_detailed = length == "detailed" or (
-            length == "auto" and self.settings.captions == "frame" and not _is_pocket(captioner)
+            length == "auto" and self.settings.captions == "frame" and _reads_instructions(captioner)
         )
         prompt = prompts.caption(is_detailed)
         return Captions(self._captions, scene.context.video.id, captioner.identity(), prompt)
 
 
-def _is_pocket(model: AgentModel) -> bool:
-    return isinstance(model, BackboneModel) and is_pocket(model.backbone)
+def _reads_instructions(model: AgentModel) -> bool:
+    own = own_model(model.backbone) if isinstance(model, BackboneModel) else None
+    return own is None or own.converses

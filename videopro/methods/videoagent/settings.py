@@ -44,7 +44,7 @@ class VideoAgentSettings(AgentSettings):
     caption_length: Literal["auto", "detailed", "sentence"] = field(
         default="auto",
         metadata=setting(
-            "captions asked for; auto: detailed of frames, one sentence of clips and from the pocket model"
+            "captions asked for; auto: detailed of frames, one sentence of clips and from a small model"
         ),
     )
     clip_seconds: float = field(default=1.0, metadata=setting("seconds of a clip that is captioned"))

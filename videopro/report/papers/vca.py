@@ -42,7 +42,7 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
     if not rows:
         raise MissingRuns(
             "vca-fig5: no run of method vca chose a segment in a question with annotated evidence; make one "
-            "on a benchmark that has it (lvbench, pocket)"
+            "on a benchmark that has it (such as lvbench)"
         )
     heads = (
         *(BENCHMARK, "run", "segment", "questions", "choices", "mean distance", "mean signed distance"),

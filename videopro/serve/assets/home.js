@@ -2,7 +2,6 @@
 "use strict";
 
 const HOME = (() => {
-  const SAMPLE = "pocket:test/short_016"; // For a pocket model that has no film yet.
   let film = null; // The chosen one, as the server describes it.
   let draft = {}; // A question to begin with.
   let refresh = () => null;
@@ -66,7 +65,7 @@ const HOME = (() => {
     const entries = [
       ...films.map((one) => ({ film: one, name: one.filename, about: aboutFilm(one) })),
       ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { path: one.path }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder of the server` })),
-      ...(PAGE.isPocket() && !films.length ? [{ film: { named: SAMPLE, filename: SAMPLE }, name: SAMPLE, about: "a film of the pocket world, made when it is asked about" }] : []),
+      ...(PAGE.sample() && !films.length ? [{ film: { named: PAGE.sample(), filename: PAGE.sample() }, name: PAGE.sample(), about: "a film to try, made when it is asked about" }] : []),
     ];
     if (!entries.length) return;
     const list = el("ul.films");

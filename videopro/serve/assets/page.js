@@ -45,7 +45,7 @@ const PAGE = (() => {
   const description = () => model === null ? null : el("p.model", {}, "Answered by ", el("strong", {}, model.id),
     model.videopro?.note ? [": ", el("span.note-of-model", {}, model.videopro.note)] : null);
 
-  // Why the model cannot answer about a film, such as the pocket model about a real one.
+  // Why the model cannot answer about a film, such as a small model about a real one.
   const scope = (film) => (film.videopro?.problem ? el("p.note.missing", { role: "alert" }, film.videopro.problem) : null);
 
   async function show() {
@@ -90,8 +90,8 @@ const PAGE = (() => {
   }
 
   const largestFilm = () => model.videopro.largest_film;
-  const isPocket = () => model?.videopro?.is_pocket === true;
+  const sample = () => model?.videopro?.sample; // Of a model that brings films of its own.
 
-  return { start, bar, isPocket, largestFilm, updateBar, model: description, scope };
+  return { start, bar, sample, largestFilm, updateBar, model: description, scope };
 })();
 PAGE.start();

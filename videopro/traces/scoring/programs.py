@@ -31,7 +31,7 @@ PLANNER_TOKENS_NOTE = (
 
 def planner_tokens_out(traces: Sequence[Trace]) -> float | None:
     """Mean number of tokens that the planner wrote per question: the paper's output length. 0 if nothing was
-    planned; None without questions, and if the planner counts no tokens (the pocket teacher)."""
+    planned; None without questions, and if the planner counts no tokens."""
     written = [
         attempt
         for trace in traces
@@ -52,7 +52,7 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     the shares of questions refined and answered by the fallback; refinements only stored for other thresholds
     do not count. `output`: characters and tokens written per question (Table 2). `planning`: the total cost
     of writing programs. `repairs`: for each state of first programs that were refined, and for each fault
-    that the pocket teacher injected, how many there were and how they ended.
+    that a teacher injected, how many there were and how they ended.
     """
     answered = [trace for trace in traces if trace.error is None and trace.rounds]
     n = len(answered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from videopro.modules.models.encoders import languagebind_model, load_encoder
 from videopro.modules.models.encoders.interfaces import StagedClips, short_side
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder, to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
+from videopro.pocket.encoders import ENCODER
 
 KINDS = ("vl", "vl_new")
 
@@ -238,7 +240,7 @@ def test_safetensors_give_the_same_and_identity_follows_the_weights(folder: Path
 
 
 def test_errors_name_the_cause(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'languagebnd' is not known; did you mean 'languagebind'"):
+    with pytest.raises(ConfigError, match="unknown encoder 'languagebnd'; did you mean 'languagebind'"):
         load_encoder("languagebnd")
     with pytest.raises(ConfigError, match="dtype is 'int8'"):
         load_encoder(f"languagebind:{folder}", "cpu", dtype="int8")
@@ -258,8 +260,9 @@ def test_errors_name_the_cause(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_pocket_encoder_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "pocket_folder", lambda: tmp_path)
-    with pytest.raises(ModelError, match=r"train it with train/retrieval/encoder\.py"):
+    moved = replace(ENCODER, checkpoint=str(tmp_path))
+    monkeypatch.setattr(encoders, "read_encoder", lambda spec: (moved, moved.checkpoint))
+    with pytest.raises(ModelError, match=r"train it with train/pocket/encoder\.py"):
         load_encoder("pocket", "cpu")
     languagebind_folder(tmp_path)
     save_file(weights_of("vl"), tmp_path / "model.safetensors")

@@ -11,20 +11,29 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from videopro.modules.models.encoders import load_encoder, pocket_asp_folder
+from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
+from videopro.pocket.encoders import ASP_CLIP
 from videopro.pocket.script import make_script
-from videopro.train.pocket import ChunkFeatures, chunk_bounds, events
-from videopro.train.pocket.chunk_features import compute
-from videopro.train.pocket.chunk_pairs import chunk_times, draw_chunks, train_scripts, visible_attributes
-from videopro.train.retrieval import asp_pocket, training
-from videopro.train.retrieval.asp_pocket import (
+from videopro.train.pocket import asp_pocket
+from videopro.train.pocket.asp_pocket import (
     PooledChunks,
     hits,
     over_seeds,
     over_videos,
     summarize,
 )
+from videopro.train.pocket.chunk_features import (
+    ChunkFeatures,
+    chunk_bounds,
+    chunk_times,
+    compute,
+    draw_chunks,
+    events,
+    train_scripts,
+    visible_attributes,
+)
+from videopro.train.retrieval import training
 from videopro.video import Frame
 
 SMALL = AspClipConfig(width=96, heads=4, layers=1, base="pocket")
@@ -202,7 +211,7 @@ def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
 
 
 def test_the_shipped_weights_are_small_and_score_a_chunk_by_the_text() -> None:
-    folder = pocket_asp_folder()
+    folder = Path(ASP_CLIP.checkpoint)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 700_000
     record = json.loads((folder / "training_record.json").read_text())
     assert (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from videopro.errors import ConfigError, DatasetError
-from videopro.train.retrieval.pairs import LONGVR, SOURCES, CaptionPair, Units, load_pairs
+from videopro.train.retrieval.pairs import LONGVR, CaptionPair, Units, load_pairs
 
 ACTIVITYNET = {
     "v_AAAAAAAAAAA": {
@@ -180,7 +180,7 @@ def test_a_source_gives_its_pairs_and_names_what_it_leaves_out(
     name: str, units: Units, tmp_path: Path
 ) -> None:
     MAKE[name](tmp_path)
-    found = SOURCES[name](tmp_path, units)
+    found = LONGVR[name](tmp_path, units)
     assert found.pairs == expected(name, units, tmp_path)
     assert found.missing == MISSING.get(name, {})
     broken = [entry for entry in BROKEN[name] if units == "segments" or "'5'" not in entry[1]]
@@ -195,7 +195,7 @@ def test_a_source_gives_its_pairs_and_names_what_it_leaves_out(
 @pytest.mark.parametrize("name", list(LONGVR))
 def test_a_folder_without_annotations_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=f"{name}: .* give the folder with the official annotations"):
-        SOURCES[name](tmp_path, "segments")
+        LONGVR[name](tmp_path, "segments")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_folder_without_annotations_is_refused(name: str, tmp_path: Path) -> N
 def test_another_file_is_refused(name: str, file: str, content: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(content)
     with pytest.raises(DatasetError, match=f"{name}: .*{file}.* download it again"):
-        SOURCES[name](tmp_path, "segments")
+        LONGVR[name](tmp_path, "segments")
 
 
 def test_sources_are_joined_counted_and_limited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """ASP-CLIP's pooling against mean pooling on the pocket world: the same frozen towers, pairs and steps.
 
     python -m videopro.train.pocket.chunk_features --output FOLDER/features
-    python -m videopro.train.retrieval.asp_pocket --features FOLDER/features --output FOLDER/runs
+    python -m videopro.train.pocket.asp_pocket --features FOLDER/features --output FOLDER/runs
 
 Three ways to pool a chunk's 16 frames, each trained from several seeds: "mean" (of the frame features),
 "temporal" (of the sums of each frame's feature and its temporal feature, whatever the text: CLIP4Clip's
@@ -28,7 +28,6 @@ from torch.nn.functional import normalize
 
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.errors import ConfigError
-from videopro.modules.models.encoders import pocket_folder
 from videopro.modules.models.encoders.asp_clip_model import (
     AspClipConfig,
     TemporalTransformer,
@@ -37,8 +36,9 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
+from videopro.pocket.encoders import ENCODER
 from videopro.traces.scoring import t_interval
-from videopro.train.pocket import CHUNKS, ChunkFeatures
+from videopro.train.pocket.chunk_features import CHUNKS, ChunkFeatures
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
 
 
@@ -60,7 +60,7 @@ class PoolingSettings:
 
 
 COMMAND = CommandLine(
-    "videopro.train.retrieval.asp_pocket",
+    "videopro.train.pocket.asp_pocket",
     PoolingSettings,
     summary="Train ASP-CLIP's pooling against mean pooling on the pocket world.",
 )
@@ -81,7 +81,7 @@ class PooledChunks(nn.Module):
 
     def __init__(self, pooling: str, config: AspClipConfig, seed: int) -> None:
         super().__init__()
-        base = LanguageBindEncoder(str(pocket_folder()), device="cpu").model
+        base = LanguageBindEncoder(ENCODER.checkpoint, device="cpu").model
         self.pooling = pooling
         self.visual_projection, self.text_projection = base.visual_projection, base.text_projection
         self.logit_scale = nn.Parameter(base.logit_scale.detach().clone())

@@ -1,3 +1,3 @@
 """The offline teacher of the pocket world: it parses questions and writes programs for them."""
 
-from videopro.methods.planners.pocket_teacher.teacher import PocketTeacher as PocketTeacher
+from videopro.pocket.teacher.teacher import PocketTeacher as PocketTeacher

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion
-from videopro.methods.planners.pocket_teacher.variants import WHICH, ProgramVariant, program, quote
-from videopro.methods.planners.pocket_teacher.without import ways_without
+from videopro.pocket.teacher.reading import ParsedQuestion
+from videopro.pocket.teacher.variants import WHICH, ProgramVariant, program, quote
+from videopro.pocket.teacher.without import ways_without
 from videopro.question import NATIVE_PROGRAM
 
 NATIVE = ProgramVariant("This needs one glance at the whole video.", NATIVE_PROGRAM)

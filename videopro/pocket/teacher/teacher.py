@@ -15,20 +15,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
-from videopro.errors import QuestionError
+from videopro.cli import did_you_mean
+from videopro.errors import ConfigError, QuestionError
 from videopro.executor import parse_program
-from videopro.methods.planners.planner import Planner, PlannerReply, PlanRequest
-from videopro.methods.planners.pocket_teacher.faults import SHARES, inject_fault
-from videopro.methods.planners.pocket_teacher.logic import logic_variant
-from videopro.methods.planners.pocket_teacher.programs import (
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.pocket.teacher.faults import SHARES, inject_fault
+from videopro.pocket.teacher.logic import logic_variant
+from videopro.pocket.teacher.programs import (
     GLANCE,
     NATIVE,
     functions_of,
     program_variants,
 )
-from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion, parse_question
-from videopro.methods.planners.pocket_teacher.variants import ProgramVariant
+from videopro.pocket.teacher.reading import ParsedQuestion, parse_question
+from videopro.pocket.teacher.variants import ProgramVariant
 from videopro.question import Question
 from videopro.traces import PLAN_KINDS
 
@@ -37,7 +39,7 @@ REFINED_SHARE = 0.3
 
 
 class PocketTeacher(Planner):
-    """Writes programs as the paper's teacher would.
+    """An offline stand-in for the teacher that the paper asks, in the pocket world.
 
     `faults` scales the shares of its faults: 0 for none, 1 for those in `faults.SHARES`. `reads`: whether it
     parses a question's kind from its words, with a parser that knows how this world asks (`reading`); without
@@ -46,6 +48,21 @@ class PocketTeacher(Planner):
 
     name = "pocket-teacher"
     asks_model = False
+    variants = {
+        "unread": "the same without its reader of questions",
+        "logic": "half of its first programs reason their letter",
+    }
+    plans_open_questions = False
+    reads_any_prompt = False
+
+    @classmethod
+    def named(cls, variant: str) -> Self:
+        if variant and variant not in cls.variants:
+            raise ConfigError(
+                f"planner '{cls.name}:{variant}' is not known; "
+                f"{did_you_mean(f'{cls.name}:{variant}', [f'{cls.name}:{each}' for each in cls.variants])}"
+            )
+        return cls(reads=variant != "unread", reasons=variant == "logic")
 
     def __init__(self, *, faults: float = 1.0, reads: bool = True, reasons: bool = False) -> None:
         if not 0 <= faults <= 1:

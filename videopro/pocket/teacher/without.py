@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion
-from videopro.methods.planners.pocket_teacher.variants import WHICH, ProgramVariant, program, quote
+from videopro.pocket.teacher.reading import ParsedQuestion
+from videopro.pocket.teacher.variants import WHICH, ProgramVariant, program, quote
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "retrieval": ("get_informative_clips", "get_informative_subtitles"),

@@ -15,7 +15,7 @@ import torch
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig
 from videopro.pocket import vocabulary
-from videopro.train.pocket.checkpoints import save_state
+from videopro.train.pocket import encoder as retriever
 from videopro.train.pocket.contrastive_pairs import (
     ClipTextPairs,
     QueryText,
@@ -23,10 +23,9 @@ from videopro.train.pocket.contrastive_pairs import (
     retriever_tokenizer,
     text_about,
 )
-from videopro.train.retrieval import encoder as retriever
+from videopro.train.pocket.encoder import evidence_clips
 from videopro.train.retrieval import training
-from videopro.train.retrieval.recall import evidence_clips
-from videopro.train.retrieval.training import contrastive_loss
+from videopro.train.retrieval.training import contrastive_loss, save_state
 from videopro.video import Frame
 
 BEACH = {"place": "beach", "sign": "OPEN", "actor": "ring", "shape": "ring", "color": "red"}

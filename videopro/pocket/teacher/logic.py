@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from videopro.methods.planners.pocket_teacher.reading import ParsedQuestion
-from videopro.methods.planners.pocket_teacher.variants import ProgramVariant, program, quote
+from videopro.pocket.teacher.reading import ParsedQuestion
+from videopro.pocket.teacher.variants import ProgramVariant, program, quote
 
 _LETTERS = '"ABCDEFGH"'
 _ASK = f"""

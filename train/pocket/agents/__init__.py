@@ -1,1 +1,0 @@
-"""Adapters of the pocket model for the prompts of agents (`videopro.train.pocket.agents.adapter`)."""

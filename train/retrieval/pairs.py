@@ -1,0 +1,363 @@
+"""Caption-video pairs for training retrievers: LongVR's five sources (LVAgent, Table 8), in their official
+formats."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from videopro.benchmarks import VideoFiles
+from videopro.cli import did_you_mean
+from videopro.errors import ConfigError, DatasetError
+from videopro.storage import parse_json
+from videopro.train.retrieval.settings import Units
+
+
+@dataclass(frozen=True)
+class CaptionPair:
+    """A caption with the part of a video that it describes."""
+
+    caption: str
+    video: Path
+    start: float = 0.0
+    """Seconds."""
+    end: float | None = None
+    """Seconds; None: the end of the video."""
+
+
+@dataclass
+class CaptionPairs:
+    """The pairs of a source. A broken record and a missing video leave out their pairs and are named."""
+
+    pairs: list[CaptionPair] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """For each broken record, where it is and what is wrong."""
+    missing: dict[str, int] = field(default_factory=dict)
+    """The pairs lost for each video that is not there."""
+
+    def read(
+        self,
+        files: VideoFiles,
+        folders: tuple[str, ...],
+        rows: Iterable[tuple[str, Any]],
+        captions_of: Callable[[Any], tuple[str, list[tuple[str, float, float | None]]]],
+    ) -> None:
+        """Add the pairs of each (where, record). `captions_of` gives the name of a record's video, looked for
+        in `folders`, and its (caption, start, end), or raises DatasetError for a broken record."""
+        for where, record in rows:
+            try:
+                name, captions = captions_of(record)
+                annotated = [(_caption(caption), start, end) for caption, start, end in captions]
+            except DatasetError as error:
+                self.broken.append(f"{where}: {error}")
+                continue
+            if not annotated:
+                continue  # of another split
+            # Looked for last: a broken record is reported also where its video is missing.
+            video = files.video(name, *folders)
+            if not video.is_file():
+                self.missing[name] = self.missing.get(name, 0) + len(annotated)
+                continue
+            self.pairs += [CaptionPair(caption, video, start, end) for caption, start, end in annotated]
+
+
+def _caption(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise DatasetError(f"a caption is {value!r}; it must be a text")
+    return " ".join(value.split())
+
+
+def span(start: Any, end: Any) -> tuple[float, float]:
+    """An annotated interval in seconds. Raises DatasetError if it is none, or empty."""
+    if not (_is_time(start) and _is_time(end) and start < end):
+        raise DatasetError(f"the interval [{start!r}, {end!r}] is not a start before an end, in seconds")
+    return float(start), float(end)
+
+
+def moment(value: Any) -> float:
+    """An annotated time. Raises DatasetError if it is none."""
+    if not _is_time(value):
+        raise DatasetError(f"the time {value!r} is not a number from 0")
+    return float(value)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def named(record: Any, *names: str) -> list[Any]:
+    """These fields of a record. Raises DatasetError if it is no object or lacks one."""
+    if not isinstance(record, dict):
+        raise DatasetError("is not an object")
+    lacking = [name for name in names if name not in record]
+    if lacking:
+        raise DatasetError(f"has no field {lacking[0]!r}")
+    return [record[name] for name in names]
+
+
+def file_name(value: Any) -> str:
+    """A video's name in a record. Raises DatasetError if it is none."""
+    if not isinstance(value, str) or not value.strip() or value.startswith("/") or ".." in Path(value).parts:
+        raise DatasetError(f"the video's name is {value!r}; it must be a file name")
+    return value
+
+
+def annotation_file(root: Path, source: str, *names: str) -> Path:
+    """The first of these files in a source's folder. Raises DatasetError if there is none."""
+    path = next((root / name for name in names if (root / name).is_file()), None)
+    if path is None:
+        raise DatasetError(
+            f"{source}: {root / names[0]} does not exist; give the folder with the official annotations"
+        )
+    return path
+
+
+def read_json(path: Path, source: str) -> Any:
+    """The value in a JSON file. Raises DatasetError if it cannot be read."""
+    try:
+        return parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{source}: {path} cannot be read ({error}); download it again") from error
+
+
+def load_activitynet(root: Path, units: Units) -> CaptionPairs:
+    """ActivityNet Captions (Krishna et al. 2017): `train.json`, from a video's name to its duration,
+    timestamps and sentences. Videos in `videos/` or the folder itself, under the same names
+    ("v_QOlSCBRmfWY").
+
+    A pair for each sentence of the training split, with its segment or the whole video. Raises
+    DatasetError for a missing or unreadable file."""
+    path = annotation_file(root, "activitynet", "train.json", "captions/train.json")
+    content = read_json(path, "activitynet")
+    if not isinstance(content, dict):
+        raise DatasetError(f"activitynet: {path} must contain an object of videos; download it again")
+
+    def captions(entry: tuple[str, Any]) -> tuple[str, list[tuple[str, float, float | None]]]:
+        name, record = entry
+        times, sentences = named(record, "timestamps", "sentences")
+        if not isinstance(times, list) or not isinstance(sentences, list) or len(times) != len(sentences):
+            raise DatasetError("'timestamps' and 'sentences' are not lists of one length")
+        if units == "videos":
+            return file_name(name), [(sentence, 0.0, None) for sentence in sentences]
+        if not all(isinstance(pair, list) and len(pair) == 2 for pair in times):
+            raise DatasetError("'timestamps' is not a list of [start, end]")
+        # Some start and end are swapped in the official file.
+        spans = [span(*sorted((moment(pair[0]), moment(pair[1])))) for pair in times]
+        return file_name(name), [(text, *at) for text, at in zip(sentences, spans, strict=True)]
+
+    pairs = CaptionPairs()
+    rows = [(f"{path}, {name!r}", (name, record)) for name, record in content.items()]
+    pairs.read(VideoFiles(root), ("videos", "."), rows, captions)
+    return pairs
+
+
+def load_openvid(root: Path, units: Units) -> CaptionPairs:
+    """OpenVid-1M (Nan et al. 2025): `OpenVid-1M.csv` with the columns "video", a file name, and "caption".
+    Videos in `video/`, `videos/` or anywhere below the folder, since they come in many archives.
+
+    A pair for each clip; `units` makes no difference. Raises DatasetError for a missing or unreadable
+    file."""
+    path = annotation_file(root, "openvid", "OpenVid-1M.csv", "data/train/OpenVid-1M.csv")
+
+    def captions(record: Any) -> tuple[str, list[tuple[str, float, float | None]]]:
+        name, caption = named(record, "video", "caption")
+        if None in record or None in record.values():
+            raise DatasetError("does not have the columns of the first line")
+        return file_name(name), [(caption, 0.0, None)]
+
+    pairs = CaptionPairs()
+    pairs.read(VideoFiles(root), ("video", "videos", "."), _openvid_rows(path), captions)
+    return pairs
+
+
+def _openvid_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    # Some captions are longer than the module's default limit.
+    csv.field_size_limit(sys.maxsize)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            lacking = [name for name in ("video", "caption") if name not in (reader.fieldnames or ())]
+            if lacking:
+                raise DatasetError(f"openvid: {path} has no column {lacking[0]!r}; download it again")
+            for record in reader:
+                yield f"{path}, line {reader.line_num}", record
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DatasetError(f"openvid: {path} cannot be read ({error}); download it again") from error
+
+
+def load_vitt(root: Path, units: Units) -> CaptionPairs:
+    """ViTT (Huang et al. 2020): `ViTT-annotations.json`, a JSON object a line with a video's YouTube-8M id
+    and tags, each with the millisecond at which its segment begins. Videos in `videos/` or the folder
+    itself, by that id.
+
+    A pair for each tag, or for each annotation of a video. A segment ends where the next begins. With
+    `train_id.txt`, the official list, only its videos are used. Raises DatasetError for a missing or
+    unreadable file."""
+    path = annotation_file(root, "vitt", "ViTT-annotations.json")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        split = root / "train_id.txt"
+        train = set(split.read_text(encoding="utf-8").split()) if split.is_file() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"vitt: {path} cannot be read ({error}); download it again") from error
+
+    def captions(line: str) -> tuple[str, list[tuple[str, float, float | None]]]:
+        try:
+            record = parse_json(line)
+        except ValueError as error:
+            raise DatasetError(f"is not valid JSON ({error})") from error
+        name, tags = named(record, "id", "annotations")
+        if not isinstance(tags, list) or not tags:
+            raise DatasetError("'annotations' is not a list of tags")
+        read: list[tuple[float, Any]] = []
+        for tag in tags:
+            time, text = named(tag, "timestamp", "tag")
+            read.append((moment(time) / 1000, text))
+        if train is not None and file_name(name) not in train:
+            return name, []
+        if units == "videos":
+            return file_name(name), [(_joined([text for _, text in read]), 0.0, None)]
+        read.sort(key=lambda pair: pair[0])
+        ends: list[float | None] = [*(time for time, _ in read[1:]), None]
+        spans = [(text, time, end) for (time, text), end in zip(read, ends, strict=True)]
+        # Tags at one time: the last of them has the segment.
+        return file_name(name), [each for each in spans if each[2] is None or each[2] > each[1]]
+
+    pairs = CaptionPairs()
+    rows = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    pairs.read(VideoFiles(root), ("videos", "."), rows, captions)
+    return pairs
+
+
+def load_moviechat(root: Path, units: Units) -> CaptionPairs:
+    """MovieChat-Caption: the captions of MovieChat-1K (Song et al. 2024), a JSON file a video in `jsons/`
+    with the caption and, in "info", the video's file name. Videos in `raw_videos/`.
+
+    A pair for each video; `units` makes no difference. Raises DatasetError if there are no annotations."""
+    paths = sorted((root / "jsons").glob("*.json"))
+    if not paths:
+        raise DatasetError(
+            f"moviechat: {root / 'jsons'} has no .json files; give the folder with the official annotations"
+        )
+
+    def captions(path: Path) -> tuple[str, list[tuple[str, float, float | None]]]:
+        info, caption = named(read_json(path, "moviechat"), "info", "caption")
+        (name,) = named(info, "video_path")
+        return file_name(name), [(caption, 0.0, None)]
+
+    pairs = CaptionPairs()
+    pairs.read(VideoFiles(root), ("raw_videos", "videos", "."), [(str(p), p) for p in paths], captions)
+    return pairs
+
+
+def load_youcook2(root: Path, units: Units) -> CaptionPairs:
+    """YouCook2 (Zhou et al. 2018): `youcookii_annotations_trainval.json`, whose "database" maps a YouTube id
+    to a subset and annotations of a segment and a sentence each. Videos by their id, anywhere below the
+    folder (officially `raw_videos/training/RECIPE/ID.mp4`).
+
+    A pair for each step of the training subset, or for each of its videos. Raises DatasetError for a
+    missing or unreadable file."""
+    name = "youcookii_annotations_trainval.json"
+    path = annotation_file(root, "youcook2", name, f"annotations/{name}")
+    content = read_json(path, "youcook2")
+    database = content.get("database") if isinstance(content, dict) else None
+    if not isinstance(database, dict):
+        raise DatasetError(f"youcook2: {path} has no object 'database'; download it again")
+
+    def captions(entry: tuple[str, Any]) -> tuple[str, list[tuple[str, float, float | None]]]:
+        name, record = entry
+        (steps,) = named(record, "annotations")
+        if not isinstance(steps, list) or not steps:
+            raise DatasetError("'annotations' is not a list of steps")
+        read: list[tuple[str, float, float | None]] = []
+        for step in steps:
+            segment, sentence = named(step, "segment", "sentence")
+            if not isinstance(segment, list) or len(segment) != 2:
+                raise DatasetError("'segment' is not [start, end]")
+            read.append((sentence, *span(*segment)))
+        if units == "videos":
+            return file_name(name), [(_joined([sentence for sentence, _, _ in read]), 0.0, None)]
+        return file_name(name), read
+
+    pairs = CaptionPairs()
+    rows = [
+        (f"{path}, {name!r}", (name, record))
+        for name, record in database.items()
+        if not isinstance(record, dict) or record.get("subset") == "training"
+    ]
+    pairs.read(VideoFiles(root), ("raw_videos", "videos", "."), rows, captions)
+    return pairs
+
+
+def _joined(captions: list[Any]) -> str:
+    """The captions of a video's segments as one. Raises DatasetError if one is no text."""
+    wrong = [caption for caption in captions if not isinstance(caption, str) or not caption.strip()]
+    if wrong:
+        raise DatasetError(f"a caption is {wrong[0]!r}; it must be a text")
+    return ". ".join(caption.strip().rstrip(".") for caption in captions) + "."
+
+
+LONGVR: Mapping[str, Callable[[Path, Units], CaptionPairs]] = {
+    "activitynet": load_activitynet,
+    "openvid": load_openvid,
+    "vitt": load_vitt,
+    "moviechat": load_moviechat,
+    "youcook2": load_youcook2,
+}
+_MAX_EXAMPLES = 5
+
+
+def load_pairs(
+    folders: Mapping[str, Path], units: Units, *, limits: Mapping[str, int], seed: int, skip_broken: bool
+) -> list[CaptionPair]:
+    """The pairs of all sources; prints how many each has, and what was left out.
+
+    `folders`: from a source's name to its folder. `limits`: from a source's name to the number of its pairs
+    to draw with `seed`. Raises ConfigError for an unknown source, DatasetError for a source without pairs
+    and, unless `skip_broken`, for broken records."""
+    for name in (*folders, *limits):
+        if name not in LONGVR:
+            raise ConfigError(f"source {name!r} is not known; {did_you_mean(name, list(LONGVR))}")
+    pairs: list[CaptionPair] = []
+    for name, folder in folders.items():
+        if not folder.is_dir():
+            raise DatasetError(f"{name}: folder {folder} does not exist; give the folder of its annotations")
+        source = LONGVR[name](folder, units)
+        print(_report(name, source), flush=True)
+        if source.broken and not skip_broken:
+            raise DatasetError(
+                f"{name}: {len(source.broken)} broken records: {_some(source.broken)}; fix them, or leave "
+                "them out with --skip-broken"
+            )
+        if not source.pairs:
+            raise DatasetError(
+                f"{name}: {folder} has no pair whose video is there: {_some([*source.missing])}"
+            )
+        drawn = source.pairs
+        if name in limits and limits[name] < len(drawn):
+            chosen = np.random.default_rng([seed, len(drawn)]).choice(len(drawn), limits[name], replace=False)
+            drawn = [drawn[int(i)] for i in sorted(chosen)]
+        pairs += drawn
+    return pairs
+
+
+def _report(name: str, source: CaptionPairs) -> str:
+    lines = [f"{name}: {len(source.pairs):,} pairs"]
+    if source.broken:
+        lines.append(f"  {len(source.broken):,} broken records: {_some(source.broken)}")
+    if source.missing:
+        lost = sum(source.missing.values())
+        lines.append(f"  {len(source.missing):,} missing videos ({lost:,} pairs): {_some([*source.missing])}")
+    return "\n".join(lines)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_EXAMPLES:,} more" if len(names) > _MAX_EXAMPLES else ""
+    return "; ".join(names[:_MAX_EXAMPLES]) + more

@@ -1,0 +1,179 @@
+"""Models that plug-ins bring by short names, and what each of them knows: of which videos, what goes with it.
+
+[project.entry-points."videopro.backbones"]      # in the pyproject.toml of a package
+tiny = "my_package:TINY"                         # an OwnModel; then --model tiny
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from videopro.backbones.base import Backbone, BackboneConfig
+from videopro.backbones.model_record import read_model_record
+from videopro.errors import BackboneError, ConfigError
+from videopro.plugins import Registry
+
+
+class OwnModel:
+    """A model of a plug-in: a checkpoint that it brings (`folder`), or a backbone of its own (`load`).
+
+    What it says of itself, other code asks: no command knows a model by its name."""
+
+    name: ClassVar[str]
+    about: ClassVar[str] = ""
+    """For `videopro models`."""
+    adapters: ClassVar[Mapping[str, str]] = {}
+    """What its adapters with short names do; `adapter` finds them."""
+    planner: ClassVar[str] = ""
+    """The adapter that it takes where it has to write programs and none is named."""
+    modules: ClassVar[Mapping[str, str]] = {}
+    """By setting of `ModuleSettings`, the models of modules that go with it; empty: the usual ones."""
+    summarizes: ClassVar[bool] = True
+    """Whether it can summarize long transcripts."""
+    converses: ClassVar[bool] = True
+    """Whether it reads free questions, earlier messages and detailed instructions."""
+    sample: ClassVar[str] = ""
+    """A video to try, as `find_video` takes it; empty: it has none."""
+    scope: ClassVar[str] = ""
+    """One line for who is to ask it; empty: it takes any video."""
+
+    def folder(self) -> Path | None:
+        """Its checkpoint, as the Auto classes load it. Raises BackboneError if that is missing."""
+        return None
+
+    def adapter(self, name: str) -> Path:
+        """The folder of an adapter of `adapters`. Raises BackboneError if it is missing."""
+        raise BackboneError(f"model {self.name!r} has no adapter {name!r}")
+
+    def load(self, config: BackboneConfig) -> Backbone:
+        """Its backbone, for a model without `folder`. Raises BackboneError."""
+        raise BackboneError(f"model {self.name!r} has neither a folder nor a backbone of its own")
+
+    def owns(self, name: str) -> bool:
+        """Whether a name that a command takes is of what this plug-in made, and knows no more than it: a
+        model, an adapter, a planner or an encoder."""
+        return name == self.name
+
+    def refusal(self, role: str, name: str, video: Path) -> str:
+        """Why what it owns cannot answer about a video, and what to take instead; "": it can. `role`: what
+        the name is of, such as "model" or "encoder"."""
+        return ""
+
+    def find_video(self, name: str) -> Path:
+        """The file of a video that it knows by a name, which is made if it is missing. Raises
+        BenchmarkError."""
+        raise ConfigError(f"{self.name}:{name}: {self.name} has no videos of its own; give a file")
+
+    def mark_copy(self, video: Path, digest: str) -> None:
+        """Note beside a copy of one of its videos that it knows it; `digest`: the copy's SHA-256. Other files
+        stay as they are."""
+
+    def is_at(self, name: str) -> bool:
+        """Whether this name, or folder, is its own checkpoint."""
+        if name == self.name:
+            return True
+        try:
+            folder = self.folder()
+            return folder is not None and Path(name).expanduser().resolve() == folder.resolve()
+        except (BackboneError, OSError, RuntimeError, ValueError):  # "~nobody", a NUL in the name
+            return False
+
+
+MODELS: Registry[OwnModel] = Registry(
+    "backbone",
+    lambda value: isinstance(value, OwnModel),
+    {},
+    what="an OwnModel (videopro.backbones)",
+)
+
+
+def own_model(model: Backbone | str) -> OwnModel | None:
+    """Whose checkpoint a backbone has, or the one of this name as `--model` takes it, with or without an
+    adapter, here or behind a server; None: a model of no plug-in."""
+    name = _model_in(model) if isinstance(model, str) else str(model.checkpoint or model.name)
+    return MODELS.of_file(name) or next((own for own in MODELS.working() if own.is_at(name)), None)
+
+
+def _model_in(spec: str) -> str:
+    """The model of MODEL, MODEL+ADAPTER or server:MODEL@URL."""
+    if spec.startswith("server:"):
+        spec = spec.removeprefix("server:").rpartition("@")[0]
+    try:
+        if Path(spec).expanduser().exists():  # A folder's own name may contain a +.
+            return spec
+    except (OSError, RuntimeError, ValueError):
+        return spec
+    return spec.partition("+")[0]
+
+
+def expected_model(config: BackboneConfig) -> tuple[OwnModel | None, bool]:
+    """As `own_model`, before the model is loaded; and whether that is certain: it is not for a served model
+    that may be a plug-in's, and for a planner that was made from one, whose base answers."""
+    if config.kind == "server":
+        served = f"{config.model} {config.adapter_model}"
+        return None, not any(own.name in served for own in MODELS.working())
+    own = own_model(config.model)
+    if own is not None:
+        return own, True
+    try:
+        planner = read_model_record(Path(config.model)).planner
+    except (ConfigError, OSError, ValueError):
+        planner = None
+    return None, planner is None or not planner.base or own_model(planner.base) is None
+
+
+def owner_of(name: str) -> OwnModel | None:
+    """Which plug-in's model made what a name stands for."""
+    return MODELS.of_file(name) or next((own for own in MODELS.working() if own.owns(name)), None)
+
+
+def check_scope(
+    parts: Mapping[str, Any], videos: Iterable[Path], *, roles: Mapping[str, str] | None = None
+) -> None:
+    """Raise ConfigError if the owner of one of `parts` cannot answer about one of `videos`. A video that is
+    not there is passed over: that is another error.
+
+    `parts`: by setting, the names that were given (in lists and mappings too), such as {"model": "pocket"}.
+    `roles`: what a setting does, if not what its name says.
+    """
+    owned = next(((setting, name, own) for setting, name in _names(parts) if (own := owner_of(name))), None)
+    if owned is None:
+        return
+    setting, name, own = owned
+    for video in videos:
+        if video.is_file() and (reason := own.refusal((roles or {}).get(setting, setting), name, video)):
+            raise ConfigError(f"{video}: {setting} {name!r} {reason}")
+
+
+def _names(value: Any, setting: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str | Path):
+        yield setting, str(value)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _names(each, setting or str(key))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _names(each, setting)
+
+
+def knowing_models(video: Path) -> tuple[str, ...]:
+    """The plug-ins' models that can answer about a video."""
+    return tuple(own.name for own in MODELS.working() if not own.refusal("model", own.name, video))
+
+
+def find_video(path: Path) -> Path:
+    """The file of a video that is named as NAME:VIDEO, of a plug-in's model that has videos of its own; any
+    other path is returned as it is. Raises VideoProError."""
+    owner, colon, name = str(path).partition(":")
+    return MODELS[owner].find_video(name) if colon and owner in tuple(MODELS) else path
+
+
+def lasting_name(source: str) -> str:
+    """The name by which another command finds a model: a plug-in's, a hub name, or a folder's whole path."""
+    path = Path(source).expanduser()
+    if not path.is_dir():
+        return source
+    own = own_model(str(path))
+    return own.name if own is not None else str(path.resolve())
